@@ -1,0 +1,1 @@
+"""What several formats use: lines of text, tables in text, units and numbers."""

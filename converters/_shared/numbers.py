@@ -1,0 +1,82 @@
+"""Numbers and units as people and tools print them, read as text and exactly.
+
+    64,892   1.024000e-03   57.0%   1.266 s   84.724 μs   2.04 GB   -   N/A   nan
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from functools import lru_cache
+from typing import NamedTuple
+
+#: Spellings of units of time -> ns of one. µ is U+00B5, μ is U+03BC.
+TIME_NS = {
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(10**9)),
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), Decimal(10**6)),
+    **dict.fromkeys(("us", "µs", "μs", "usec", "usecs", "microsecond", "microseconds"), Decimal(1000)),
+    **dict.fromkeys(("ns", "nsec", "nsecs", "nanosecond", "nanoseconds"), Decimal(1)),
+    **dict.fromkeys(("ps", "picosecond", "picoseconds"), Decimal("0.001")),
+}
+
+#: Spellings of units of memory -> bytes of one. KB, MB and GB are left to the format: 10^6 and 2^20 both occur.
+BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+#: What tools print where there is no number.
+MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})
+
+_QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
+_SPECIAL = {"nan": "NaN", "-nan": "NaN", "-nan(ind)": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
+
+
+class Quantity(NamedTuple):
+    """A number with the unit that stood behind it, '' where there was none."""
+
+    number: Decimal
+    unit: str
+
+
+@lru_cache(maxsize=65_536)
+def quantity(text: str) -> Quantity | None:
+    """The number in a cell and its unit, None where it isn't one. Thousands separators are taken out.
+
+    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` is no number.
+    """
+    text = text.strip().strip('"').strip()
+    special = _SPECIAL.get(text.lower())
+    if special:
+        return Quantity(Decimal(special), "")
+    found = _QUANTITY.fullmatch(text)
+    if not found:
+        return None
+    digits, unit = found.group(1), (found.group(2) or "").strip()
+    if "," in digits and not re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
+        return None
+    try:
+        return Quantity(Decimal(digits.replace(",", "").replace("_", "")), unit)
+    except InvalidOperation:
+        return None
+
+
+def number(text: str) -> Decimal | None:
+    """The number in a cell without a unit (a percent sign is allowed), None where there is none."""
+    found = quantity(text)
+    return found.number if found and found.unit in ("", "%") else None
+
+
+def nanoseconds(number: Decimal, unit: str) -> Decimal | None:
+    """The time in ns, unrounded; None where the unit is none of time."""
+    factor = TIME_NS.get(unit) or TIME_NS.get(unit.lower())
+    return None if factor is None else number * factor
+
+
+def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
+    """The time in whole ns, rounded half to even, and whether it is exact. Raises KeyError for an unknown unit."""
+    exact = number * TIME_NS[unit]
+    whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN)
+    return int(whole), whole == exact
+
+
+def is_missing(text: str) -> bool:
+    """Whether the cell says that there is no number."""
+    return text.strip().lower() in MISSING

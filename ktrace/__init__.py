@@ -1,0 +1,102 @@
+"""ktrace: any kernel log in, one canonical model, any viewer or table out.
+
+    import ktrace
+    ktrace.convert("run.log", "run.perfetto")   # to open in ui.perfetto.dev
+    trace = ktrace.read("run.log")
+    trace.summaries                             # a pandas DataFrame
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ktrace.detect import detect
+    from ktrace.errors import (
+        AmbiguousFormat,
+        ClosedFormat,
+        DamagedInput,
+        InputError,
+        KtraceError,
+        OutputError,
+        StrictFailure,
+        UnknownFormat,
+        UsageError,
+        VersionError,
+    )
+    from ktrace.format import Format, Match, Score
+    from ktrace.format import all_formats as formats
+    from ktrace.model import Batch
+    from ktrace.pipeline import convert, open_batches
+    from ktrace.report import Report
+    from ktrace.trace import Trace, read
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "detect": "ktrace.detect",
+    "formats": "ktrace.format:all_formats",
+    "Format": "ktrace.format",
+    "Match": "ktrace.format",
+    "Score": "ktrace.format",
+    "Batch": "ktrace.model",
+    "convert": "ktrace.pipeline",
+    "open_batches": "ktrace.pipeline",
+    "Report": "ktrace.report",
+    "Trace": "ktrace.trace",
+    "read": "ktrace.trace",
+    **dict.fromkeys(
+        (
+            "AmbiguousFormat",
+            "ClosedFormat",
+            "DamagedInput",
+            "InputError",
+            "KtraceError",
+            "OutputError",
+            "StrictFailure",
+            "UnknownFormat",
+            "UsageError",
+            "VersionError",
+        ),
+        "ktrace.errors",
+    ),
+}
+
+__all__ = [
+    "AmbiguousFormat",
+    "Batch",
+    "ClosedFormat",
+    "DamagedInput",
+    "Format",
+    "InputError",
+    "KtraceError",
+    "Match",
+    "OutputError",
+    "Report",
+    "Score",
+    "StrictFailure",
+    "Trace",
+    "UnknownFormat",
+    "UsageError",
+    "VersionError",
+    "convert",
+    "detect",
+    "formats",
+    "open_batches",
+    "read",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """The public names, each imported when it is first used: `import ktrace` alone costs nothing."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'ktrace' has no attribute '{name}'")
+    module, _, attribute = _HOME[name].partition(":")
+    value = getattr(import_module(module), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,94 @@
+"""The catalog: facts about sources, processes, devices, streams, clocks, names; the later fact wins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from ktrace.model import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema, dump_json
+
+Key = tuple[Any, ...]
+
+
+@dataclass
+class Entry:
+    """What is known of one entity. `key` maps the track columns that identify it to their values."""
+
+    entity: str
+    key: dict[str, Any]
+    id: int
+    parent: int | None = None
+    name: str | None = None
+    order: int | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Catalog:
+    """All facts of a trace, merged: a later fact replaces an earlier one of the same entity and field."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, Entry] = {}
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, batch: Batch) -> None:
+        """Merges a batch of the record `catalog`."""
+        for row in batch.columns.to_pylist():
+            self._merge(row)
+
+    def _merge(self, row: dict[str, Any]) -> None:
+        known = arrow_schema("catalog").names
+        key = {column: row[column] for column in TRACK_COLUMNS if row.get(column) is not None}
+        entry = self._entries.setdefault(
+            _key(row["entity"], key, row.get("name")), Entry(row["entity"], key, row["id"])
+        )
+        for column in ("parent", "name", "order"):
+            if row.get(column) is not None:
+                setattr(entry, column, row[column])
+        if row.get("facts"):
+            entry.facts.update(json.loads(row["facts"]))
+        entry.extra.update({name: value for name, value in row.items() if name not in known and value is not None})
+
+    def get(self, entity: str, name: str | None = None, **key: Any) -> Entry | None:
+        """The entry of an entity: `catalog.get("stream", source="run", device=0, stream=7)`."""
+        return self._entries.get(_key(entity, {c: v for c, v in key.items() if v is not None}, name))
+
+    def of(self, entity: str) -> list[Entry]:
+        """All entries of one kind of entity."""
+        return [entry for entry in self if entry.entity == entity]
+
+    def to_batch(self) -> Batch:
+        """The merged facts as one batch, in the order in which the entities were first named."""
+        schema = arrow_schema("catalog")
+        extra = sorted({name for entry in self for name in entry.extra})
+        rows = [
+            entry.key
+            | entry.extra
+            | {
+                "entity": entry.entity,
+                "id": entry.id,
+                "parent": entry.parent,
+                "name": entry.name,
+                "order": entry.order,
+                "facts": dump_json(entry.facts) if entry.facts else None,
+            }
+            for entry in self
+        ]
+        arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+        added = [pa.array([row.get(name) for row in rows]) for name in extra]
+        fields = [*schema, *(pa.field(name, array.type) for name, array in zip(extra, added, strict=True))]
+        return Batch("catalog", pa.RecordBatch.from_arrays([*arrays, *added], schema=pa.schema(fields)))
+
+
+def _key(entity: str, key: dict[str, Any], name: str | None) -> Key:
+    named = (name,) if entity in NAMED_ENTITIES else ()
+    return (entity, *(key.get(column) for column in TRACK_COLUMNS), *named)

@@ -1,0 +1,23 @@
+"""What a reader or writer is told about the conversion that it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ktrace.report import Report
+
+
+@dataclass
+class Conversion:
+    """The settings of one conversion and the report that it fills.
+
+    `label` is the source label of the rows that are read, `batch_rows` the greatest size of a batch.
+    `progress`, if given, is told how many bytes of the input were taken.
+    """
+
+    report: Report
+    label: str = "input"
+    batch_rows: int = 65_536
+    options: Mapping[str, str] = field(default_factory=dict)
+    progress: Callable[[int], None] | None = None

@@ -1,0 +1,84 @@
+"""Which format an input is: every format probes the sample and says why."""
+
+from __future__ import annotations
+
+from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
+from ktrace.format import Detected, Format, Score, all_formats, builtin_formats
+from ktrace.source import Sample, Source
+
+
+def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
+    """What the probes say of a sample, best first; near misses (Score.NEAR) at the end."""
+    found = []
+    for fmt in formats:
+        if fmt.reads and (match := fmt.probe(sample)):
+            found.append(Detected(fmt.name, match.score, match.reason, match.remedy))
+    return sorted(found, key=lambda detected: -detected.score)
+
+
+def detect(path: str) -> list[Detected]:
+    """The formats that `path` may be, best first, each with a score and a reason.
+
+    Near misses stand at the end with Score.NEAR and say what is missing. Raises InputError where the
+    input can't be opened.
+    """
+    return detect_sample(Source(str(path)).sample(), all_formats())
+
+
+def choose(source: Source) -> Format:
+    """The one format that the source is.
+
+    Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
+    """
+    sample = source.sample()
+    if sample.listing is None and not sample.head:
+        raise InputError(
+            "is empty", path=source.path, expected="a log, table or trace", remedy="check the command that wrote it"
+        )
+    matches = detect_sample(sample, builtin_formats())
+    if not matches or matches[0].score < Score.MAGIC:
+        matches = detect_sample(sample, all_formats())
+    claims = [match for match in matches if match.score > Score.NEAR]
+    if not claims:
+        raise _unknown(source, sample, matches)
+    best = claims[0]
+    if best.remedy:
+        raise ClosedFormat(best.reason, path=source.path, remedy=best.remedy)
+    rivals = [match for match in claims[1:] if match.score == best.score]
+    if rivals:
+        names = ", ".join(f"{match.format} ({match.reason})" for match in (best, *rivals))
+        raise AmbiguousFormat(
+            f"may be {names}", path=source.path, remedy=f"say which: --from {best.format} or --from {rivals[0].format}"
+        )
+    return by_name(best.format)
+
+
+def by_name(name: str, *, writes: bool = False) -> Format:
+    """The format of that name. Raises UsageError with the names there are."""
+    for formats in (builtin_formats, all_formats):
+        for fmt in formats():
+            if fmt.name == name and (fmt.writes if writes else fmt.reads):
+                return fmt
+    able = [fmt.name for fmt in all_formats() if (fmt.writes if writes else fmt.reads)]
+    doing = "writes" if writes else "reads"
+    raise UsageError(
+        f"no format '{name}' that ktrace {doing}", expected=f"one of {', '.join(able)}", remedy="see `ktrace formats`"
+    )
+
+
+def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError:
+    if sample.listing is not None:
+        return InputError(
+            "is a folder that is no trace as a whole",
+            path=source.path,
+            expected="a file, or a canonical folder (events.parquet, ...)",
+            remedy="name the files in it",
+        )
+    lines = [f"{match.format}: {match.reason}" for match in near]
+    nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
+    return UnknownFormat(
+        "no format knows this input" + nearest,
+        path=source.path,
+        expected="one of the formats that `ktrace formats` lists",
+        remedy="name the format with --from, if it is one of them",
+    )

@@ -1,0 +1,147 @@
+"""What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
+
+A room is a module path, `ktrace.converters.<room>`, with up to three modules beside each other:
+
+    probe.py    probe(sample: Sample) -> Match | None
+    reader.py   read(source: Source, conversion: Conversion) -> Iterator[Batch]
+    writer.py   Writer: a TableWriter, or a TimelineWriter where the format says `timeline`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from fnmatch import fnmatch
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from ktrace.conversion import Conversion
+    from ktrace.model import Batch
+    from ktrace.order import Timeline, TimelineBatch
+    from ktrace.sink import Sink
+    from ktrace.source import Sample, Source
+
+
+class Score(IntEnum):
+    """How sure a probe is. NEAR means no: it only explains what is missing."""
+
+    NEAR = 0
+    SUFFIX = 1
+    SHAPE = 2
+    DIALECT = 3
+    MAGIC = 4
+
+
+@dataclass(frozen=True)
+class Match:
+    """A probe's answer: the score, and the reason in words.
+
+    A closed format has a `remedy`: how to export it to something that can be read.
+    """
+
+    score: Score
+    reason: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A match with the name of the format that gave it."""
+
+    format: str
+    score: Score
+    reason: str
+    remedy: str | None = None
+
+
+class TableWriter(Protocol):
+    """A writer that takes batches as they come."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept (rows of the catalog are not counted)."""
+
+    def close(self) -> None:
+        """Finishes the output."""
+
+
+class TimelineWriter(Protocol):
+    """A writer that takes what `order` gives: sorted, paired, nested, with its arrows."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
+
+    def start(self, timeline: Timeline) -> None:
+        """Is told the catalog, the tracks and the span before the first batch."""
+
+    def write(self, batch: TimelineBatch) -> int:
+        """Writes the rows and returns how many events and arrow ends it kept."""
+
+    def close(self) -> None:
+        """Finishes the output."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format as data: nothing of its room is imported before it is used.
+
+    `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
+    `timeline` says that the writer takes ordered batches, `folder` that an output may be a folder,
+    `closed` that the room only recognises files that nobody but the vendor can read.
+    """
+
+    name: str
+    title: str
+    room: str
+    patterns: tuple[str, ...] = ()
+    reads: bool = False
+    writes: bool = False
+    timeline: bool = False
+    folder: bool = False
+    closed: bool = False
+
+    def probe(self, sample: Sample) -> Match | None:
+        """What the room's probe says of the sample."""
+        match: Match | None = self._module("probe").probe(sample)
+        return match
+
+    def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
+        """The batches of the source."""
+        batches: Iterator[Batch] = self._module("reader").read(source, conversion)
+        return batches
+
+    def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
+        """A writer onto the sink: a TimelineWriter where `timeline`, else a TableWriter."""
+        return self._module("writer").Writer(sink, conversion)
+
+    def matches(self, filename: str) -> int:
+        """How many characters of the best pattern that fits the name are literal; 0 where none fits."""
+        fitting = [len(pattern) for pattern in self.patterns if fnmatch(filename.lower(), pattern.lower())]
+        return max(fitting, default=0)
+
+    def _module(self, part: str) -> Any:
+        room = self.room if "." in self.room else f"ktrace.converters.{self.room}"
+        return import_module(f"{room}.{part}")
+
+
+@cache
+def builtin_formats() -> tuple[Format, ...]:
+    """The formats of ktrace itself, in the order of the table in the README."""
+    formats: tuple[Format, ...] = import_module("ktrace.converters.formats").FORMATS
+    return formats
+
+
+@cache
+def plugin_formats() -> tuple[Format, ...]:
+    """The formats of other packages, by the entry point group `ktrace.formats`. The scan costs 40 ms."""
+    from importlib.metadata import entry_points
+
+    return tuple(entry.load() for entry in entry_points(group="ktrace.formats"))
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Every format there is, other packages' after ours."""
+    return builtin_formats() + plugin_formats()

@@ -1,0 +1,168 @@
+"""The canonical model in memory: Arrow batches of four records.
+
+The columns come from `schema/ktrace-1.schema.json`, the one source of truth:
+
+    events      one thing that happened, at a time
+    summaries   the statistics of one metric of one thing
+    links       one end of an arrow
+    catalog     a fact about a source, device, stream, name, ...
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import pyarrow as pa
+
+VERSION = "1.0"
+
+#: The records, in the order of the files of a canonical folder.
+RECORDS = ("events", "summaries", "links", "catalog")
+
+#: The word that stands for a record in the `record` column of one-file forms.
+WORD = {"events": "event", "summaries": "summary", "links": "link", "catalog": "catalog"}
+
+DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
+HOST_KINDS = ("api", "op")
+SLICE_KINDS = (*DEVICE_KINDS, *HOST_KINDS, "range", "sync", "alloc", "overhead")
+POINT_KINDS = ("instant", "log", "sample", "counter")
+
+#: The columns that say which track a row is on.
+TRACK_COLUMNS = ("source", "host", "pid", "tid", "device", "context", "stream", "track")
+
+#: Entities of which `name` is part of the key; of the others it is only what is shown.
+NAMED_ENTITIES = frozenset({"clock", "name", "metric", "stack"})
+
+#: Columns that exist only inside the pipeline. `half`: begin or end of a slice yet to be paired.
+#: `lane`: 0, or the extra row of its track where a slice nests. `run`: the run of a slice laid out from a table.
+INTERNAL = {
+    "half": pa.dictionary(pa.int32(), pa.string()),
+    "lane": pa.int32(),
+    "run": pa.dictionary(pa.int32(), pa.string()),
+}
+
+_ARROW = {
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "dictionary": pa.dictionary(pa.int32(), pa.string()),
+    "list<string>": pa.list_(pa.string()),
+    "json": pa.string(),
+}
+
+
+@cache
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of the model, parsed."""
+    text = resources.files("ktrace.schema").joinpath("ktrace-1.schema.json").read_text("utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+@cache
+def fields(record: str) -> dict[str, dict[str, Any]]:
+    """The JSON Schema of each column of `record`, in order, without `record` itself."""
+    properties = json_schema()["$defs"][WORD[record]]["properties"]
+    return {name: spec for name, spec in properties.items() if name != "record"}
+
+
+@cache
+def arrow_schema(record: str) -> pa.Schema:
+    """The Arrow schema of `record` with every column of the model. Required columns are not nullable."""
+    required = set(json_schema()["$defs"][WORD[record]]["required"])
+    return pa.schema(
+        pa.field(name, _ARROW[spec["x-arrow"]], nullable=name not in required)
+        for name, spec in fields(record).items()
+    )
+
+
+@cache
+def union_schema() -> pa.Schema:
+    """The Arrow schema of one-file forms: `record` first, then the columns of all records."""
+    columns = {"record": _ARROW["dictionary"]}
+    for record in RECORDS:
+        columns |= {field.name: field.type for field in arrow_schema(record)}
+    return pa.schema(columns.items())
+
+
+def is_required(record: str, column: str) -> bool:
+    """Whether `column` of `record` is never null."""
+    return not arrow_schema(record).field(column).nullable
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of one record, as columns.
+
+    `columns` holds a subset of the record's columns; a column that is absent is null throughout.
+    Beside them may stand the internal columns and typed arguments `args.<key>`, which a table
+    writer folds into `args` by `args_text`.
+    """
+
+    record: str
+    columns: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return int(self.columns.num_rows)
+
+    def has(self, name: str) -> bool:
+        """Whether the column is there; one that isn't is null throughout."""
+        return name in self.columns.schema.names
+
+    def column(self, name: str) -> pa.Array:
+        """The column, of its type in the model, full of nulls where the batch hasn't got it."""
+        if self.has(name):
+            return self.columns.column(name)
+        if name in INTERNAL:
+            return pa.nulls(len(self), INTERNAL[name])
+        return pa.nulls(len(self), arrow_schema(self.record).field(name).type)
+
+    def typed_args(self) -> list[str]:
+        """Names of the `args.<key>` columns."""
+        return [name for name in self.columns.schema.names if name.startswith("args.")]
+
+    def args_text(self) -> pa.Array:
+        """`args` as JSON text with the typed `args.<key>` columns folded in."""
+        text = self.column("args")
+        typed = self.typed_args()
+        if not typed:
+            return text
+        keys = [name.removeprefix("args.") for name in typed]
+        values = [self.columns.column(name).to_pylist() for name in typed]
+        folded: list[str | None] = []
+        for row, raw in enumerate(text.to_pylist()):
+            extra = {key: column[row] for key, column in zip(keys, values, strict=True) if column[row] is not None}
+            folded.append(dump_json((json.loads(raw) if raw else {}) | extra) if extra else raw)
+        return pa.array(folded, pa.string())
+
+    def full(self) -> pa.RecordBatch:
+        """All columns of the record in the model's order, arguments folded, internal columns left out."""
+        schema = arrow_schema(self.record)
+        arrays = [
+            self.args_text() if field.name == "args" else self.column(field.name).cast(field.type) for field in schema
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def dump_json(value: Any) -> str:
+    """JSON text as it stands in `args` and `facts`: compact, in the order of the keys, NaN and inf as strings."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(_spelled(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def _spelled(value: Any) -> Any:
+    """The value with NaN and the infinities as the strings 'NaN', 'Infinity', '-Infinity'."""
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _spelled(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_spelled(item) for item in value]
+    return value

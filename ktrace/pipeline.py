@@ -1,0 +1,163 @@
+"""From inputs to an output: the only place that knows both a reader and a writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.detect import by_name, choose
+from ktrace.errors import KtraceError, UsageError
+from ktrace.format import Format, all_formats, builtin_formats
+from ktrace.layout import layout
+from ktrace.model import Batch
+from ktrace.order import order
+from ktrace.report import Report
+from ktrace.rows import to_batch
+from ktrace.sink import Sink, writing
+from ktrace.source import COMPRESSED, Source, stem
+
+Progress = Callable[[int], None]
+
+
+def read_batches(
+    paths: Sequence[str],
+    report: Report,
+    *,
+    format: str | None = None,
+    batch_rows: int = 65_536,
+    progress: Progress | None = None,
+) -> Iterator[Batch]:
+    """The batches of all inputs, one after the other, each with facts on its source first.
+
+    Raises InputError and its kin at the first batch of an input that can't be read.
+    """
+    labels: set[str] = set()
+    for path in paths:
+        conversion = Conversion(report, _label(path, labels), batch_rows, progress=progress)
+        source = Source(path, conversion.label, lambda where, why: report.issue("cut", where, why, 0), progress)
+        fmt = by_name(format) if format else choose(source)
+        report.path = path
+        report.inputs.append({"path": path, "format": fmt.name, "source": conversion.label})
+        if not fmt.writes:  # A canonical input brings its own facts.
+            yield to_batch("catalog", [_source_fact(source, fmt)])
+        for batch in fmt.read(source, conversion):
+            report.rows[batch.record] += len(batch)
+            yield batch
+    report.path = None
+
+
+def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
+    facts = f'{{"format":"{fmt.name}"}}'
+    return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
+
+
+def _label(path: str, taken: set[str]) -> str:
+    """The stem of the path; where two inputs have the same, '#2' and so on is appended."""
+    label, number = stem(path), 1
+    while label in taken:
+        number += 1
+        label = f"{stem(path)}#{number}"
+    taken.add(label)
+    return label
+
+
+def output_format(path: str, to: str | None = None) -> Format:
+    """The format that an output is written in: by `to`, else by the longest file pattern that fits its name.
+
+    Raises UsageError where neither says.
+    """
+    if to:
+        return by_name(to, writes=True)
+    name = Path(path).name
+    for suffix in COMPRESSED:
+        name = name.removesuffix(suffix)
+    for formats in (builtin_formats, all_formats):
+        best = max((fmt for fmt in formats() if fmt.writes), key=lambda fmt: fmt.matches(name))
+        if best.matches(name):
+            return best
+    patterns = " ".join(pattern for fmt in all_formats() if fmt.writes for pattern in fmt.patterns)
+    raise UsageError(
+        f"can't tell the output format from the name '{path}'", expected=f"a name like {patterns}", remedy="say --to"
+    )
+
+
+def write_batches(
+    batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion
+) -> None:
+    """Takes the batches through the stages that the format needs into its writer."""
+    report = conversion.report
+    writer = fmt.open_writer(sink, conversion)
+    if fmt.timeline:
+        timeline = order(layout(batches, report), report)
+        ledger = report.stage(fmt.name)
+        writer.start(timeline)
+        for ordered in timeline.batches():
+            rows = len(ordered) + ordered.link_ends
+            _account(report, ledger, rows, writer.write(ordered))
+    else:
+        ledger = report.stage(fmt.name)
+        for batch in batches:
+            kept = writer.write(batch)
+            if batch.record != "catalog":
+                _account(report, ledger, len(batch), kept)
+    writer.close()
+
+
+def _account(report: Report, ledger: Any, rows: int, kept: int) -> None:
+    ledger.taken += rows
+    ledger.given += kept
+    if rows > kept:
+        report.issue("not-representable", ledger.stage, f"{rows - kept} rows", rows - kept, stage=ledger)
+
+
+def convert(
+    src: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    from_: str | None = None,
+    to: str | None = None,
+    table: str | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """Converts one or several inputs to one output and returns the account of it.
+
+    `src` and `dst` are paths; '-' is standard input and output. `from_` and `to` are format names that
+    override what the input looks like and what the output's name says. `table` is one record (events,
+    summaries, links, catalog) to write with its own columns alone. `strict` fails where anything had to be
+    repaired, skipped or cut off. `progress` is told how many bytes of the input were taken.
+
+    Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
+    """
+    paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+    report = Report(strict=strict)
+    report.output = str(dst)
+    fmt = output_format(str(dst), to)
+    if table and fmt.timeline:
+        raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
+    conversion = Conversion(report, options={"table": table} if table else {})
+    folder = fmt.folder and (str(dst).endswith("/") or Path(dst).is_dir())
+    with writing(Sink(str(dst), overwrite=overwrite, folder=folder)) as sink:
+        write_batches(read_batches(paths, report, format=from_, progress=progress), fmt, sink, conversion)
+        if not report.balanced():
+            raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
+    return report
+
+
+@contextmanager
+def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int = 65_536) -> Iterator[Iterator[Batch]]:
+    """The batches of an input, streamed in bounded memory:
+
+        with ktrace.open_batches("run.log") as batches:
+            for batch in batches:
+                print(batch.record, len(batch))
+    """
+    batches = read_batches([str(path)], Report(), format=format, batch_rows=batch_rows)
+    try:
+        yield batches
+    finally:
+        batches.close()  # type: ignore[attr-defined]

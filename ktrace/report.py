@@ -1,0 +1,220 @@
+"""What a conversion did: records read, rows written, what was repaired or skipped, where and why.
+
+The chain of accounts, each link of which `Report.balanced()` checks:
+
+    reader   records read   = records that gave rows + records that went elsewhere or were skipped
+    stage    rows in + rows added = rows out + rows removed
+    writer   rows in        = rows written + rows that the format can't represent
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ktrace.errors import StrictFailure
+
+
+class Severity(IntEnum):
+    """How much an issue means for the result. `--strict` fails from REPAIR upwards."""
+
+    NOTE = 0
+    REPAIR = 1
+    SKIP = 2
+    CUT = 3
+
+
+class Kind(NamedTuple):
+    """A kind of issue: how bad it is, and what happened and what it means, for people."""
+
+    severity: Severity
+    sentence: str
+
+
+#: Every kind of issue that ktrace itself reports. Kinds of other packages begin with "x_".
+KINDS: dict[str, Kind] = {
+    # Notes: nothing is wrong with the result.
+    "rounded": Kind(Severity.NOTE, "A time below 1 ns was rounded; the source's own number is kept in args."),
+    "folded": Kind(Severity.NOTE, "A table repeats rows of another one; its figures were joined to those rows."),
+    "disagreement": Kind(Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."),
+    "unknown-column": Kind(Severity.NOTE, "A column that the format doesn't name was kept in args."),
+    "unknown-kind": Kind(Severity.NOTE, "A record type that the format doesn't name was passed through whole."),
+    "newer-minor": Kind(Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."),
+    "derived-time": Kind(Severity.NOTE, "The time was worked out from other times of the source."),
+    "no-whole": Kind(Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."),
+    "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
+    "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),
+    "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),
+    "name-too-long": Kind(Severity.NOTE, "A name was shortened, as the output format demands."),
+    # Repairs: the source was damaged, the meaning is plain.
+    "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
+    "duplicate-key": Kind(Severity.REPAIR, "A key stands twice in an object; the last one was taken."),
+    "json-repair": Kind(Severity.REPAIR, "JSON that breaks the rules was read as it was plainly meant."),
+    # Skips: a record of the source is not in the result.
+    "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
+    "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
+    "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
+    "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),
+    "end-without-begin": Kind(Severity.SKIP, "The end of a slice that never began was left out."),
+    "unbound-link": Kind(Severity.SKIP, "An arrow's end that is on no slice was left out."),
+    "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
+    # Cuts: the source itself ends too early.
+    "cut": Kind(Severity.CUT, "The input ends in the middle; everything before was converted."),
+}
+
+#: How many places of one kind are kept as examples.
+EXAMPLES = 20
+
+
+@dataclass
+class Issue:
+    """All happenings of one kind: how many rows, and the first places."""
+
+    kind: str
+    severity: Severity
+    sentence: str
+    rows: int = 0
+    places: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Ledger:
+    """The account of one link of the chain. Counts are records for the reader, rows for the others."""
+
+    stage: str
+    taken: int = 0
+    given: int = 0
+    added: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+
+    def balanced(self) -> bool:
+        """Whether all that came in went out or was reported."""
+        return self.taken + self.added.total() == self.given + self.removed.total()
+
+
+class Report:
+    """The account of a conversion. Readers, stages and writers fill it; users read it.
+
+    `strict` raises StrictFailure at the first issue from REPAIR upwards.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self.strict = strict
+        self.inputs: list[dict[str, str]] = []
+        self.output: str | None = None
+        self.path: str | None = None
+        self.reader = Ledger("reader")
+        self.rows: Counter[str] = Counter()
+        self.issues: dict[str, Issue] = {}
+        self._stages: list[Ledger] = []
+
+    def record(self, count: int = 1) -> None:
+        """Counts records of the source, before they are parsed."""
+        self.reader.taken += count
+
+    def used(self, count: int = 1, *, went: str | None = None) -> None:
+        """Counts records that gave rows or, with `went`, that went elsewhere: structure, catalog, folded."""
+        if went is None:
+            self.reader.given += count
+        else:
+            self.reader.removed[went] += count
+
+    def issue(self, kind: str, where: str, detail: str = "", rows: int = 1, *, stage: Ledger | None = None) -> None:
+        """Reports `rows` records (rows, for a later stage) of one kind of issue.
+
+        From SKIP upwards they are taken off the account of `stage`, which is the reader by default.
+        Raises KeyError for an undeclared kind and StrictFailure where the conversion is strict.
+        """
+        severity, sentence = KINDS[kind] if not kind.startswith("x_") else Kind(Severity.SKIP, detail)
+        if severity >= Severity.SKIP:
+            (stage or self.reader).removed[kind] += rows
+        issue = self.issues.setdefault(kind, Issue(kind, severity, sentence))
+        issue.rows += rows
+        if len(issue.places) < EXAMPLES:
+            issue.places.append((where, detail))
+        if self.strict and severity >= Severity.REPAIR:
+            raise StrictFailure(
+                f"{sentence} ({detail})" if detail else sentence,
+                path=self.path,
+                where=where,
+                remedy="leave out --strict to convert the rest and have this reported",
+            )
+
+    def stage(self, name: str) -> Ledger:
+        """Opens the account of the next link of the chain."""
+        ledger = Ledger(name)
+        self._stages.append(ledger)
+        return ledger
+
+    @property
+    def stages(self) -> list[Ledger]:
+        """The accounts after the reader's, in the order of the chain."""
+        return list(self._stages)
+
+    def balanced(self) -> bool:
+        """Whether every link of the chain adds up and hands on what the next one takes."""
+        rows = sum(self.rows[record] for record in ("events", "summaries", "links"))
+        for ledger in self._stages:
+            if ledger.taken != rows or not ledger.balanced():
+                return False
+            rows = ledger.given
+        return self.reader.balanced()
+
+    @property
+    def read(self) -> int:
+        """Records of the source, structure (headings, rules, blank lines) left aside."""
+        return self.reader.taken - self.reader.removed["structure"]
+
+    @property
+    def written(self) -> int:
+        """Rows in the output; the rows read, where there is no writer."""
+        return self._stages[-1].given if self._stages else sum(self.rows.values())
+
+    def total(self, severity: Severity) -> int:
+        """Rows concerned by issues of one severity."""
+        return sum(issue.rows for issue in self.issues.values() if issue.severity == severity)
+
+    def line(self) -> str:
+        """The line that stands at the end of a conversion."""
+        skipped = self.total(Severity.SKIP)
+        cut = ", input cut off" if self.total(Severity.CUT) else ""
+        return (
+            f"read {self.read:,} records, wrote {self.written:,} rows, "
+            f"repaired {self.total(Severity.REPAIR):,}, skipped {skipped:,}{cut}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole report as plain values, for `--report`."""
+        return {
+            "inputs": self.inputs,
+            "output": self.output,
+            "read": self.read,
+            "written": self.written,
+            "repaired": self.total(Severity.REPAIR),
+            "skipped": self.total(Severity.SKIP),
+            "cut": bool(self.total(Severity.CUT)),
+            "balanced": self.balanced(),
+            "rows": dict(self.rows),
+            "chain": [
+                {
+                    "stage": ledger.stage,
+                    "in": ledger.taken,
+                    "added": dict(ledger.added),
+                    "out": ledger.given,
+                    "removed": dict(ledger.removed),
+                }
+                for ledger in (self.reader, *self._stages)
+            ],
+            "issues": [
+                {
+                    "kind": issue.kind,
+                    "severity": issue.severity.name.lower(),
+                    "sentence": issue.sentence,
+                    "rows": issue.rows,
+                    "places": [{"where": where, "detail": detail} for where, detail in issue.places],
+                }
+                for issue in sorted(self.issues.values(), key=lambda issue: -issue.severity)
+            ],
+        }

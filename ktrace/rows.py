@@ -1,0 +1,96 @@
+"""Rows become columns: what a reader of text uses to make batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ktrace.model import RECORDS, Batch, arrow_schema, dump_json
+
+if TYPE_CHECKING:
+    from ktrace.conversion import Conversion
+
+
+class Rows:
+    """Collects rows of all records and hands them out as batches of bounded size.
+
+    The source label and, unless given, the id of a row are filled in. A reader yields
+    `from rows.ready()` now and then, and `from rows.rest()` at its end:
+
+        rows.event("log", "Loading", ts=12_000_000, track="log")
+        yield from rows.ready()
+    """
+
+    def __init__(self, conversion: Conversion, *, first_id: int = 1) -> None:
+        self._conversion = conversion
+        self._pending: dict[str, list[dict[str, Any]]] = {record: [] for record in RECORDS}
+        self._next = first_id
+
+    def event(self, kind: str, name: str, *, ts: int, timing: str = "measured", **columns: Any) -> int:
+        """Adds an event and returns its id. `ts` and `dur` are int ns; `args` is a dict."""
+        return self.add("events", kind=kind, name=name, ts=ts, timing=timing, **columns)
+
+    def summary(self, kind: str, name: str, *, metric: str = "duration", **columns: Any) -> int:
+        """Adds a summary and returns its id. All figures are in `unit`; `args` is a dict."""
+        return self.add("summaries", kind=kind, name=name, metric=metric, **columns)
+
+    def link(self, link: str, key: str, role: str, **columns: Any) -> int:
+        """Adds one end of an arrow and returns its id."""
+        return self.add("links", link=link, key=key, role=role, **columns)
+
+    def fact(self, entity: str, **columns: Any) -> int:
+        """Adds a fact to the catalog and returns its id. `facts` is a dict."""
+        return self.add("catalog", entity=entity, **columns)
+
+    def add(self, record: str, **columns: Any) -> int:
+        """Adds a row of any record. Columns are those of the model; None is the same as absent."""
+        row = {name: value for name, value in columns.items() if value is not None}
+        for name in ("args", "facts"):
+            if isinstance(row.get(name), dict):
+                row[name] = dump_json(row[name]) if row[name] else None
+        row.setdefault("source", self._conversion.label)
+        identity: int = row.setdefault("id", self._next)
+        self._next = max(self._next, identity + 1)
+        self._pending[record].append(row)
+        return identity
+
+    def reserve(self) -> int:
+        """An id for a row that will be added later, below the ids of the rows added meanwhile."""
+        self._next += 1
+        return self._next - 1
+
+    def ready(self) -> Iterator[Batch]:
+        """The batches that are full."""
+        size = self._conversion.batch_rows
+        for record, rows in self._pending.items():
+            while len(rows) >= size:
+                yield to_batch(record, rows[:size])
+                del rows[:size]
+
+    def rest(self) -> Iterator[Batch]:
+        """What is left."""
+        yield from self.ready()
+        for record, rows in self._pending.items():
+            if rows:
+                yield to_batch(record, rows)
+                rows.clear()
+
+
+def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
+    """A batch of rows given as dicts. Columns that no row has are left out.
+
+    Raises KeyError for a column that the model doesn't have.
+    """
+    schema = arrow_schema(record)
+    used = set().union(*rows)
+    unknown = {name for name in used - set(schema.names) if not name.startswith(("x_", "args."))}
+    if unknown:
+        raise KeyError(f"{record} have no column {', '.join(sorted(unknown))}")
+    fields = [field for field in schema if field.name in used]
+    arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
+    for name in sorted(used - set(schema.names)):
+        arrays.append(pa.array([row.get(name) for row in rows]))
+        fields.append(pa.field(name, arrays[-1].type))
+    return Batch(record, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))

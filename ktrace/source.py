@@ -1,0 +1,262 @@
+"""Where input comes from: a file, a folder, standard input or a URL; gzip and zstd are seen through.
+
+A probe sees a `Sample` (a head, and a tail where that is cheap); a reader opens the whole as a stream.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import sys
+import tempfile
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import IO, BinaryIO
+
+from ktrace.errors import DamagedInput, InputError
+
+HEAD = 1 << 20
+TAIL = 1 << 16
+COMPRESSED = (".gz", ".zst")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a probe may look at.
+
+    `name` is the file's name without a compression suffix, `head` its first bytes (at most 1 MiB,
+    decompressed), `tail` its last ones (empty where the file can't be seeked or `head` is all of it),
+    `whole` whether `head` is all of it. A folder has a `listing` of its file names and no head.
+    """
+
+    name: str
+    head: bytes = b""
+    tail: bytes = b""
+    whole: bool = True
+    listing: tuple[str, ...] | None = None
+
+    @cached_property
+    def text(self) -> str | None:
+        """The head as text, or None where it is binary."""
+        encoding = text_encoding(self.head)
+        if encoding is None:
+            return None
+        return self.head.decode(encoding, "replace").removeprefix("\ufeff")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of `text`, the last one dropped where it may be cut; empty for a binary."""
+        lines = (self.text or "").splitlines()
+        return lines if self.whole else lines[:-1]
+
+
+def text_encoding(head: bytes) -> str | None:
+    """The encoding of a text that begins so, None for a binary. Other than UTF-8 a byte order mark is needed."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    start = head[:4096]
+    if b"\0" in start:
+        return None
+    control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\b" for byte in start)
+    return None if control * 50 > len(start) else "utf-8"
+
+
+@dataclass
+class Source:
+    """One input. `path` is as the user gave it; `label` names its rows.
+
+    Raises InputError for what can't be opened, with the remedy.
+    """
+
+    path: str
+    label: str = ""
+    on_cut: Callable[[str, str], None] | None = None
+    progress: Callable[[int], None] | None = None
+    _spool: IO[bytes] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self.label = self.label or stem(self.path)
+
+    @cached_property
+    def is_folder(self) -> bool:
+        """Whether the input is a folder on this machine."""
+        return self.path != "-" and "://" not in self.path and Path(self.path).is_dir()
+
+    @property
+    def name(self) -> str:
+        """The file's name without a compression suffix."""
+        name = "stdin" if self.path == "-" else PurePosixPath(self.path.replace(os.sep, "/")).name
+        for suffix in COMPRESSED:
+            name = name.removesuffix(suffix)
+        return name
+
+    @cached_property
+    def size(self) -> int | None:
+        """Bytes of the input as it is stored, where that is known."""
+        return None if self.path == "-" or "://" in self.path else os.path.getsize(self.path)
+
+    def sample(self) -> Sample:
+        """The head (and tail) for the probes."""
+        if self.is_folder:
+            return Sample(self.name, listing=tuple(sorted(entry.name for entry in os.scandir(self.path))))
+        with self.open(quiet=True) as stream:
+            head = stream.read(HEAD)
+            whole = len(head) < HEAD
+        return Sample(self.name, head, b"" if whole else self._tail(), whole)
+
+    def _tail(self) -> bytes:
+        """The last bytes of a plain file, nothing where they can't be had without reading it all."""
+        with self._raw() as raw:
+            if not raw.seekable() or _codec(raw.read(4)):
+                return b""
+            raw.seek(-TAIL, os.SEEK_END)
+            return raw.read()
+
+    def open(self, *, quiet: bool = False) -> BinaryIO:
+        """The decompressed bytes as a stream.
+
+        Compressed data that ends too early is an ordinary end of the stream, told to `on_cut` (not where
+        `quiet`). `progress` is told how many stored bytes were taken.
+        """
+        raw: BinaryIO = self._raw()
+        if self.progress and not quiet:
+            raw = io.BufferedReader(_Counted(raw, self.progress))
+        codec = _codec(_peek(raw))
+        if codec is None:
+            return raw
+        stream = gzip.GzipFile(fileobj=raw) if codec == "gzip" else _zstd(raw)
+        return io.BufferedReader(_Whole(stream, self.path, None if quiet else self.on_cut), 1 << 17)
+
+    def _raw(self) -> BinaryIO:
+        """The stored bytes."""
+        if self.path == "-":
+            return self._stdin()
+        if "://" in self.path:
+            return self._remote()
+        try:
+            return open(self.path, "rb")
+        except IsADirectoryError:
+            raise InputError("is a folder", path=self.path, expected="a file", remedy="name the file in it") from None
+        except FileNotFoundError:
+            raise InputError("no such file", path=self.path, remedy="check the spelling and the folder") from None
+        except PermissionError:
+            raise InputError("no permission to read it", path=self.path, remedy="chmod +r, or copy it") from None
+        except OSError as error:
+            raise InputError(f"can't be opened: {error.strerror}", path=self.path) from None
+
+    def _stdin(self) -> BinaryIO:
+        """Standard input, kept in a temporary file so that it can be looked at and then read."""
+        if self._spool is None:
+            self._spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
+            while chunk := sys.stdin.buffer.read(1 << 20):
+                self._spool.write(chunk)
+        again = os.fdopen(os.dup(self._spool.fileno()), "rb")
+        again.seek(0)
+        return again
+
+    def _remote(self) -> BinaryIO:
+        """A URL, by fsspec."""
+        try:
+            import fsspec
+        except ImportError:
+            raise InputError(
+                "reading a URL needs fsspec", path=self.path, remedy="pip install 'ktrace[remote]'"
+            ) from None
+        try:
+            opened: BinaryIO = fsspec.open(self.path, "rb").open()
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(f"can't be opened: {error}", path=self.path) from None
+        return opened
+
+
+def stem(path: str) -> str:
+    """The label of a path: its file name without suffixes that say only how it is stored."""
+    name = "stdin" if path == "-" else PurePosixPath(path.replace(os.sep, "/").rstrip("/")).name
+    for suffix in COMPRESSED:
+        name = name.removesuffix(suffix)
+    return name.rsplit(".", 1)[0] or name
+
+
+def _peek(raw: BinaryIO) -> bytes:
+    head = raw.read(4)
+    raw.seek(0)
+    return head
+
+
+def _codec(head: bytes) -> str | None:
+    """The compression that the first four bytes show; the file's name has no say."""
+    if head.startswith(b"\x1f\x8b"):
+        return "gzip"
+    return "zstd" if head == b"\x28\xb5\x2f\xfd" else None
+
+
+def _zstd(raw: BinaryIO) -> BinaryIO:
+    import pyarrow as pa
+
+    stream: BinaryIO = pa.CompressedInputStream(pa.PythonFile(raw), "zstd")
+    return stream
+
+
+class _Counted(io.RawIOBase):
+    """A stream that tells how many bytes were taken from it."""
+
+    def __init__(self, raw: BinaryIO, progress: Callable[[int], None]) -> None:
+        self._raw = raw
+        self._progress = progress
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._raw.seekable()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return self._raw.seek(offset, whence)
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._raw.read(len(buffer))
+        buffer[: len(data)] = data
+        self._progress(len(data))
+        return len(data)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Whole(io.RawIOBase):
+    """Decompressed data; where it breaks off, its end is told and is an ordinary end."""
+
+    def __init__(self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None) -> None:
+        self._stream = stream
+        self._path = path
+        self._on_cut = on_cut
+        self._taken = 0
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self._ended:
+            return 0
+        try:
+            data = self._stream.read1(min(len(buffer), 1 << 16))  # type: ignore[attr-defined]
+        except (EOFError, zlib.error, OSError) as error:
+            data = b""
+            if not self._taken:
+                raise DamagedInput(f"the compressed data is damaged: {error}", path=self._path) from None
+            if self._on_cut:
+                self._on_cut(f"byte {self._taken} of the decompressed data", str(error))
+        self._ended = not data
+        self._taken += len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()

@@ -1,0 +1,182 @@
+"""A whole trace in memory: the four records as tables, DataFrames on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ktrace.catalog import Catalog
+from ktrace.conversion import Conversion
+from ktrace.model import DEVICE_KINDS, RECORDS, Batch, arrow_schema
+from ktrace.report import Report
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Trace:
+    """What a source said, in the canonical model.
+
+    `events`, `summaries`, `links` and `catalog` are pandas DataFrames with all columns of the record;
+    integers are Int64 (never float), text is `string`, times are ns. `report` is the account of the reading.
+    """
+
+    def __init__(self, batches: Iterable[Batch], report: Report | None = None) -> None:
+        found: dict[str, list[pa.RecordBatch]] = {record: [] for record in RECORDS}
+        catalog = Catalog()
+        for batch in batches:
+            if batch.record == "catalog":
+                catalog.add(batch)
+            else:
+                found[batch.record].append(_whole(batch))
+        if len(catalog):
+            found["catalog"].append(_whole(catalog.to_batch()))
+        self.report = report or Report()
+        self._tables = {record: _table(record, parts) for record, parts in found.items()}
+
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """The four records as Arrow tables: {'events': ..., 'summaries': ..., 'links': ..., 'catalog': ...}."""
+        return dict(self._tables)
+
+    def batches(self) -> Iterator[Batch]:
+        """The trace as batches, the catalog first."""
+        for record in ("catalog", "events", "summaries", "links"):
+            for columns in self._tables[record].to_batches(max_chunksize=65_536):
+                if columns.num_rows:
+                    yield Batch(record, columns)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """One row a thing that happened; `ts` and `dur` in ns."""
+        return _frame(self._tables["events"])
+
+    @cached_property
+    def summaries(self) -> pd.DataFrame:
+        """One row a metric of a thing; its figures in `unit`."""
+        return _frame(self._tables["summaries"])
+
+    @cached_property
+    def links(self) -> pd.DataFrame:
+        """One row an end of an arrow."""
+        return _frame(self._tables["links"])
+
+    @cached_property
+    def catalog(self) -> pd.DataFrame:
+        """One row an entity; `facts` is JSON text."""
+        return _frame(self._tables["catalog"])
+
+    def frame(self, names: bool = True) -> pd.DataFrame:
+        """The events; with `names`, joined with the names of process, thread, device and host, and with the rank."""
+        frame = self.events.copy()
+        if names:
+            from ktrace.names import join_names
+
+            frame = join_names(frame, self._catalog())
+        return frame
+
+    def _catalog(self) -> Catalog:
+        catalog = Catalog()
+        for columns in self._tables["catalog"].to_batches():
+            catalog.add(Batch("catalog", columns))
+        return catalog
+
+    def write(self, path: str | Path, *, to: str | None = None, overwrite: bool = False) -> Report:
+        """Writes the trace in the format that the name (or `to`) says, and returns the account of it."""
+        from ktrace.pipeline import output_format, write_batches
+        from ktrace.sink import Sink, writing
+
+        report = Report()
+        report.output = str(path)
+        fmt = output_format(str(path), to)
+        folder = fmt.folder and (str(path).endswith("/") or Path(path).is_dir())
+        for record in RECORDS:
+            report.rows[record] = self._tables[record].num_rows
+        with writing(Sink(str(path), overwrite=overwrite, folder=folder)) as sink:
+            write_batches(self.batches(), fmt, sink, Conversion(report))
+        return report
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{table.num_rows:,} {record}" for record, table in self._tables.items())
+        sources = ", ".join(self._sources())
+        return f"<Trace {sources}: {counts}>" if sources else f"<Trace: {counts}>"
+
+    def _repr_html_(self) -> str:
+        from ktrace.names import trace_html
+
+        return trace_html(self)
+
+    def _sources(self) -> list[str]:
+        return [entry.key.get("source", "") for entry in self._catalog().of("source")]
+
+    def equals(self, other: Trace) -> bool:
+        """Whether both say the same, field for field."""
+        return all(self._tables[record].equals(other._tables[record]) for record in RECORDS)
+
+    def span(self) -> tuple[int, int] | None:
+        """First begin and last end of the events in ns, None where there are none."""
+        import pyarrow.compute as pc
+
+        events = self._tables["events"]
+        if not events.num_rows:
+            return None
+        ends = pc.add(events["ts"], pc.coalesce(events["dur"], pa.scalar(0, pa.int64())))
+        return pc.min(events["ts"]).as_py(), pc.max(ends).as_py()
+
+    def device_time(self) -> int:
+        """Sum of the durations of device work (kernel, memcpy, memset, graph), in ns."""
+        import pyarrow.compute as pc
+
+        events = self._tables["events"]
+        mine = pc.is_in(events["kind"].cast(pa.string()), pa.array(DEVICE_KINDS))
+        return pc.sum(events["dur"].filter(mine)).as_py() or 0
+
+
+def read(path: str | Path | list[str | Path], format: str | None = None, *, strict: bool = False) -> Trace:
+    """Reads one or several inputs whole.
+
+    Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
+    repaired, skipped or cut off.
+    """
+    from ktrace.pipeline import read_batches
+
+    paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
+    report = Report(strict=strict)
+    return Trace(read_batches(paths, report, format=format), report)
+
+
+def _whole(batch: Batch) -> pa.RecordBatch:
+    """All columns of the model with plain strings for dictionaries, then those of other packages."""
+    full = batch.full()
+    arrays = [array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array for array in full.columns]
+    names = list(full.schema.names)
+    for name in batch.columns.schema.names:
+        if name.startswith("x_"):
+            names.append(name)
+            arrays.append(batch.columns.column(name))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
+    if not parts:
+        return arrow_schema(record).empty_table()
+    table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="default")
+    fields = {field.name: field for field in arrow_schema(record)}
+    schema = pa.schema([fields.get(field.name, field) for field in table.schema])
+    return table.combine_chunks().cast(schema).unify_dictionaries()
+
+
+def _frame(table: pa.Table) -> Any:
+    import pandas as pd
+
+    plain = pa.table(
+        {
+            name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    )
+    types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
+    return plain.to_pandas(types_mapper=types.get)

@@ -1,0 +1,1 @@
+"""The canonical JSON Schema and other data that describes the model, read with importlib.resources."""
