@@ -1,9 +1,9 @@
 """ktrace: any kernel log in, one canonical model, any viewer or table out.
 
-    import ktrace
-    ktrace.convert("run.log", "run.perfetto")   # to open in ui.perfetto.dev
-    trace = ktrace.read("run.log")
-    trace.summaries                             # a pandas DataFrame
+import ktrace
+ktrace.convert("run.log", "run.perfetto")   # to open in ui.perfetto.dev
+trace = ktrace.read("run.log")
+trace.summaries                             # a pandas DataFrame
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ from ktrace.source import Sample, Source
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
     """What the probes say of a sample, best first; near misses (Score.NEAR) at the end."""
-    found = []
-    for fmt in formats:
-        if fmt.reads and (match := fmt.probe(sample)):
-            found.append(Detected(fmt.name, match.score, match.reason, match.remedy))
+    found = [
+        Detected(fmt.name, match.score, match.reason, match.remedy)
+        for fmt in formats
+        if fmt.reads and (match := fmt.probe(sample))
+    ]
     return sorted(found, key=lambda detected: -detected.score)
 
 

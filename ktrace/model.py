@@ -11,6 +11,7 @@ The columns come from `schema/ktrace-1.schema.json`, the one source of truth:
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -76,8 +77,7 @@ def arrow_schema(record: str) -> pa.Schema:
     """The Arrow schema of `record` with every column of the model. Required columns are not nullable."""
     required = set(json_schema()["$defs"][WORD[record]]["required"])
     return pa.schema(
-        pa.field(name, _ARROW[spec["x-arrow"]], nullable=name not in required)
-        for name, spec in fields(record).items()
+        pa.field(name, _ARROW[spec["x-arrow"]], nullable=name not in required) for name, spec in fields(record).items()
     )
 
 
@@ -159,8 +159,8 @@ def dump_json(value: Any) -> str:
 
 def _spelled(value: Any) -> Any:
     """The value with NaN and the infinities as the strings 'NaN', 'Infinity', '-Infinity'."""
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):
         return {key: _spelled(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -84,9 +84,7 @@ def output_format(path: str, to: str | None = None) -> Format:
     )
 
 
-def write_batches(
-    batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion
-) -> None:
+def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
     """Takes the batches through the stages that the format needs into its writer."""
     report = conversion.report
     writer = fmt.open_writer(sink, conversion)
@@ -152,9 +150,9 @@ def convert(
 def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int = 65_536) -> Iterator[Iterator[Batch]]:
     """The batches of an input, streamed in bounded memory:
 
-        with ktrace.open_batches("run.log") as batches:
-            for batch in batches:
-                print(batch.record, len(batch))
+    with ktrace.open_batches("run.log") as batches:
+        for batch in batches:
+            print(batch.record, len(batch))
     """
     batches = read_batches([str(path)], Report(), format=format, batch_rows=batch_rows)
     try:

@@ -38,12 +38,18 @@ KINDS: dict[str, Kind] = {
     # Notes: nothing is wrong with the result.
     "rounded": Kind(Severity.NOTE, "A time below 1 ns was rounded; the source's own number is kept in args."),
     "folded": Kind(Severity.NOTE, "A table repeats rows of another one; its figures were joined to those rows."),
-    "disagreement": Kind(Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."),
+    "disagreement": Kind(
+        Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."
+    ),
     "unknown-column": Kind(Severity.NOTE, "A column that the format doesn't name was kept in args."),
     "unknown-kind": Kind(Severity.NOTE, "A record type that the format doesn't name was passed through whole."),
-    "newer-minor": Kind(Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."),
+    "newer-minor": Kind(
+        Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
+    ),
     "derived-time": Kind(Severity.NOTE, "The time was worked out from other times of the source."),
-    "no-whole": Kind(Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."),
+    "no-whole": Kind(
+        Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."
+    ),
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),
     "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ktrace.model import RECORDS, Batch, arrow_schema, dump_json
+from ktrace.model import INTERNAL, RECORDS, Batch, arrow_schema, dump_json
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
@@ -85,12 +85,12 @@ def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
     """
     schema = arrow_schema(record)
     used = set().union(*rows)
-    unknown = {name for name in used - set(schema.names) if not name.startswith(("x_", "args."))}
+    unknown = {name for name in used - set(schema.names) - set(INTERNAL) if not name.startswith(("x_", "args."))}
     if unknown:
         raise KeyError(f"{record} have no column {', '.join(sorted(unknown))}")
     fields = [field for field in schema if field.name in used]
     arrays = [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]
     for name in sorted(used - set(schema.names)):
-        arrays.append(pa.array([row.get(name) for row in rows]))
+        arrays.append(pa.array([row.get(name) for row in rows], INTERNAL.get(name)))
         fields.append(pa.field(name, arrays[-1].type))
     return Batch(record, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))

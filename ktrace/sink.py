@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ktrace.errors import OutputError
-from ktrace.source import COMPRESSED
 
 
 class Sink:

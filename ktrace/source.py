@@ -97,7 +97,7 @@ class Source:
     @cached_property
     def size(self) -> int | None:
         """Bytes of the input as it is stored, where that is known."""
-        return None if self.path == "-" or "://" in self.path else os.path.getsize(self.path)
+        return None if self.path == "-" or "://" in self.path else Path(self.path).stat().st_size
 
     def sample(self) -> Sample:
         """The head (and tail) for the probes."""
@@ -128,7 +128,7 @@ class Source:
         codec = _codec(_peek(raw))
         if codec is None:
             return raw
-        stream = gzip.GzipFile(fileobj=raw) if codec == "gzip" else _zstd(raw)
+        stream: BinaryIO = gzip.GzipFile(fileobj=raw) if codec == "gzip" else _zstd(raw)  # type: ignore[assignment]
         return io.BufferedReader(_Whole(stream, self.path, None if quiet else self.on_cut), 1 << 17)
 
     def _raw(self) -> BinaryIO:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -169,7 +169,7 @@ def _table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
     return table.combine_chunks().cast(schema).unify_dictionaries()
 
 
-def _frame(table: pa.Table) -> Any:
+def _frame(table: pa.Table) -> pd.DataFrame:
     import pandas as pd
 
     plain = pa.table(
@@ -179,4 +179,5 @@ def _frame(table: pa.Table) -> Any:
         }
     )
     types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
-    return plain.to_pandas(types_mapper=types.get)
+    frame: pd.DataFrame = plain.to_pandas(types_mapper=types.get)
+    return frame

@@ -1,0 +1,102 @@
+"""The command `ktrace`: a thin shell over the library, a file per command, each imported when it is called.
+
+Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from ktrace import __version__
+from ktrace.errors import KtraceError, UsageError
+
+#: Command -> what it does, for the list of commands, so that listing them imports none of them.
+COMMANDS = {
+    "convert": "Convert logs, tables and traces into a timeline or a table.",
+    "info": "Say what an input is and what is in it.",
+    "formats": "List what ktrace reads and writes.",
+    "validate": "Check canonical files against the schema.",
+    "schema": "Print the JSON Schema of the canonical model.",
+    "completion": "Print the completion script of a shell.",
+}
+
+
+class Commands(click.Group):
+    """The group of commands; a command's module is imported when the command is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"ktrace.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="ktrace %(version)s")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def cli(debug: bool) -> None:
+    """Any kernel log in, one canonical model, any viewer or table out.
+
+    ktrace convert run.log -o run.perfetto    then open it in ui.perfetto.dev
+    """
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits: errors are messages, never tracebacks, unless `--debug` is given."""
+    debug = "--debug" in sys.argv[1:]
+    # `--debug` may stand anywhere on the line.
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        code = cli.main(arguments, prog_name="ktrace", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        code = exit_.exit_code
+    except BrokenPipeError:
+        # The reader of our output has gone: nothing is wrong with us, and nothing may be written any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except BaseException as error:
+        if debug:
+            raise
+        code = _explain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: BaseException) -> int:
+    """Prints what went wrong and returns the exit code."""
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, click.UsageError):
+        error.show()
+        return 2
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        message = "interrupted; no output was written"
+    elif isinstance(error, KtraceError):
+        message = str(error)
+    elif isinstance(error, click.ClickException):
+        message = error.format_message()
+    elif isinstance(error, MemoryError):
+        message = "out of memory"
+    else:
+        kind = type(error).__name__
+        message = f"{kind}: {error}\n  this is a fault of ktrace: please report it with the output of --debug"
+    click.echo(f"ktrace: {message}", err=True)
+    return 2 if isinstance(error, UsageError) else 1
+
+
+def _interrupt(*_: Any) -> NoReturn:
+    raise KeyboardInterrupt

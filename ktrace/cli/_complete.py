@@ -1,0 +1,23 @@
+"""Completion of format names in shells."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+
+def complete_input_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of formats that are read."""
+    return _complete(incomplete, reads=True)
+
+
+def complete_output_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of formats that are written."""
+    return _complete(incomplete, reads=False)
+
+
+def _complete(incomplete: str, *, reads: bool) -> list[CompletionItem]:
+    from ktrace.format import all_formats
+
+    able = [fmt for fmt in all_formats() if (fmt.reads if reads else fmt.writes) and not fmt.closed]
+    return [CompletionItem(fmt.name, help=fmt.title) for fmt in able if fmt.name.startswith(incomplete)]

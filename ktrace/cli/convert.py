@@ -1,0 +1,73 @@
+"""`ktrace convert`: logs in, a timeline or a table out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from ktrace.cli._complete import complete_input_format, complete_output_format
+from ktrace.cli._console import Progress
+
+
+@click.command("convert")
+@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.option("-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output.")
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
+@click.option(
+    "--to", metavar="FORMAT", shell_complete=complete_output_format, help="What to write, whatever OUT is called."
+)
+@click.option(
+    "--table",
+    type=click.Choice(["events", "summaries", "links", "catalog"]),
+    help="Write one record with its own columns alone (csv, parquet, jsonl, json).",
+)
+@click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
+@click.option(
+    "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    from_: str | None,
+    to: str | None,
+    table: str | None,
+    strict: bool,
+    report: str | None,
+    overwrite: bool,
+) -> None:
+    """Convert logs, tables and traces into a timeline or a table.
+
+    The format of IN is found by looking at it, that of OUT by its name. Several inputs become one output,
+    each with its own source label.
+
+    \b
+    ktrace convert run.log -o run.perfetto        a timeline for ui.perfetto.dev
+    ktrace convert run.log -o run.trace.json.gz   a timeline for chrome://tracing
+    ktrace convert run.log -o run.parquet         tables for DuckDB, pandas, Polars
+    ktrace convert run.log -o - --to csv | head   through pipes
+    """
+    from ktrace.pipeline import convert
+
+    with Progress(inputs) as progress:
+        account = convert(
+            list(inputs),
+            output,
+            from_=from_,
+            to=to,
+            table=table,
+            strict=strict,
+            overwrite=overwrite,
+            progress=progress.callback,
+        )
+    if report:
+        Path(report).write_text(json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
+        places = ", ".join(dict.fromkeys(where for where, _ in issue.places[:3]))
+        more = ", ..." if len(issue.places) > 3 else ""
+        click.echo(
+            f"{issue.severity.name.lower()}: {issue.rows:,} x {issue.kind} ({places}{more}): {issue.sentence}", err=True
+        )
+    click.echo(f"{output}: {account.line()}", err=True)

@@ -1,0 +1,20 @@
+"""`ktrace formats`: what ktrace reads and writes."""
+
+from __future__ import annotations
+
+import click
+
+from ktrace.cli._console import print_table
+
+
+@click.command("formats")
+def command() -> None:
+    """List what ktrace reads and writes, with the file names that it goes by."""
+    from ktrace.format import all_formats
+
+    rows = [
+        (fmt.name, "read" if fmt.reads else "", "write" if fmt.writes else "", fmt.title, " ".join(fmt.patterns))
+        for fmt in all_formats()
+        if not fmt.closed
+    ]
+    print_table(("format", "reads", "writes", "what it is", "file names"), rows)

@@ -1,0 +1,50 @@
+"""`ktrace info`: what an input is and what is in it."""
+
+from __future__ import annotations
+
+import click
+
+from ktrace.cli._complete import complete_input_format
+from ktrace.cli._console import duration, heading, print_table
+
+
+@click.command("info")
+@click.argument("path", metavar="IN", type=click.Path(allow_dash=True))
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
+def command(path: str, from_: str | None) -> None:
+    """Say what IN is and why, what is in it, its devices and time span, its heaviest kernels."""
+    from ktrace.info import inspect
+
+    info = inspect(path, format=from_)
+    chosen = info.report.inputs[0]["format"]
+    reasons = {match.format: match.reason for match in info.matches}
+    heading(f"{path}: {chosen}")
+    click.echo(f"  because it {reasons[chosen]}" if chosen in reasons else "  because --from says so")
+    others = [match for match in info.matches if match.format != chosen and match.score > 0]
+    for match in others:
+        click.echo(f"  could also be {match.format}: it {match.reason}")
+    for entry in info.catalog.of("source"):
+        for fact in ("tool", "version", "model", "run", "rank"):
+            if fact in entry.facts:
+                click.echo(f"  {fact}: {entry.facts[fact]}")
+    for device in info.devices:
+        facts = ", ".join(f"{name} {value}" for name, value in device.facts.items())
+        click.echo(
+            f"  device {device.key.get('device', '')}: {device.name or 'unnamed'}" + (f" ({facts})" if facts else "")
+        )
+    if info.span:
+        click.echo(f"  span: {duration(info.span[1] - info.span[0])}")
+    if info.tables:
+        click.echo(f"  tables: {info.tables:,}")
+    click.echo(f"  {info.report.line()}")
+    heading("contents")
+    rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
+    print_table(("record", "kind", "rows"), rows, right=[2])
+    if top := info.top():
+        heading("heaviest device work")
+        work = [(duration(total), f"{times:,}", _short(name)) for name, times, total in top]
+        print_table(("time", "count", "name"), work, right=[0, 1])
+
+
+def _short(name: str, width: int = 100) -> str:
+    return name if len(name) <= width else name[: width - 1] + "…"

@@ -1,0 +1,92 @@
+"""What an input is: its format and why, what is in it, its devices, its time span, its heaviest kernels."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.catalog import Catalog, Entry
+from ktrace.detect import detect
+from ktrace.format import Detected
+from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.pipeline import read_batches
+from ktrace.report import Report
+
+
+@dataclass
+class Info:
+    """What one look at an input found.
+
+    `kinds` counts rows by (record, kind). `span` is first begin and last end of its events in ns.
+    `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of kind kernel.
+    """
+
+    path: str
+    matches: list[Detected]
+    report: Report
+    catalog: Catalog
+    kinds: Counter[tuple[str, str]] = field(default_factory=Counter)
+    tables: int = 0
+    span: tuple[int, int] | None = None
+    device_work: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    @property
+    def devices(self) -> list[Entry]:
+        """The devices that the source names."""
+        return self.catalog.of("device")
+
+    def top(self, count: int = 10) -> list[tuple[str, int, float]]:
+        """The heaviest device work: (name, how often, ns)."""
+        heaviest = sorted(self.device_work.items(), key=lambda item: -item[1][1])[:count]
+        return [(name, times, total) for name, (times, total) in heaviest]
+
+
+def inspect(path: str | Path, *, format: str | None = None) -> Info:
+    """Reads an input once, in bounded memory, and says what it is.
+
+    Raises InputError and its kin for what can't be read.
+    """
+    report = Report()
+    info = Info(str(path), [] if path == "-" else detect(str(path)), report, Catalog())
+    work: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0])
+    tables: set[Any] = set()
+    for batch in read_batches([str(path)], report, format=format):
+        if batch.record == "catalog":
+            info.catalog.add(batch)
+            continue
+        if batch.record != "links":
+            info.kinds.update((batch.record, kind) for kind in batch.column("kind").to_pylist())
+        if batch.record == "events":
+            info.span = _widen(info.span, batch)
+            _add_work(work, batch, "dur")
+        if batch.record == "summaries":
+            tables.update(batch.column("table").drop_null().to_pylist())
+            _add_work(work, batch, "total")
+    info.tables = len(tables)
+    info.device_work = {name: (int(times), total) for name, (times, total) in work.items()}
+    return info
+
+
+def _widen(span: tuple[int, int] | None, batch: Batch) -> tuple[int, int]:
+    ts = batch.column("ts")
+    ends = pc.add(ts, pc.coalesce(batch.column("dur"), pa.scalar(0, pa.int64())))
+    first, last = pc.min(ts).as_py(), pc.max(ends).as_py()
+    return (min(span[0], first), max(span[1], last)) if span else (first, last)
+
+
+def _add_work(work: defaultdict[str, list[float]], batch: Batch, column: str) -> None:
+    """Adds the device work of a batch by name: its count and its ns."""
+    mine = pc.is_in(batch.column("kind").cast(pa.string()), pa.array(DEVICE_KINDS))
+    if column == "total":
+        mine = pc.and_(mine, pc.equal(batch.column("metric").cast(pa.string()), "duration"))
+    counts = batch.column("count") if column == "total" else pa.nulls(len(batch), pa.int64())
+    columns = [batch.column("name"), counts, batch.column(column)]
+    for name, count, total in zip(*(values.filter(mine).to_pylist() for values in columns), strict=True):
+        entry = work[name]
+        entry[0] += 1 if count is None else count
+        entry[1] += total or 0

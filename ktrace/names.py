@@ -1,0 +1,61 @@
+"""Names of the catalog beside the numbers of a trace, and how a trace shows itself."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from ktrace.catalog import Catalog
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ktrace.trace import Trace
+
+#: Added column -> the entity that names it and the columns of an event that identify it.
+_JOINED = {
+    "process_name": ("process", ("source", "host", "pid")),
+    "thread_name": ("thread", ("source", "host", "pid", "tid")),
+    "device_name": ("device", ("source", "host", "device")),
+    "stream_name": ("stream", ("source", "host", "pid", "device", "context", "stream")),
+    "host_name": ("host", ("source", "host")),
+}
+
+
+def join_names(frame: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
+    """The events with `process_name`, `thread_name`, `device_name`, `stream_name`, `host_name` and `rank` added."""
+    import pandas as pd
+
+    for column, (entity, key) in _JOINED.items():
+        names = {tuple(entry.key.get(part) for part in key): entry.name for entry in catalog.of(entity)}
+        frame[column] = pd.array(_look_up(frame, key, names), dtype="string")
+    ranks = {(entry.key.get("source"),): entry.facts.get("rank") for entry in catalog.of("source")}
+    frame["rank"] = pd.array(_look_up(frame, ("source",), ranks), dtype="Int64")
+    return frame
+
+
+def _look_up(frame: pd.DataFrame, key: tuple[str, ...], names: dict[tuple[Any, ...], Any]) -> list[Any]:
+    if not names:
+        return [None] * len(frame)
+    columns = [[None if value is missing else value for value in frame[part]] for part in key for missing in [_na()]]
+    return [names.get(values) for values in zip(*columns, strict=True)]
+
+
+def _na() -> Any:
+    import pandas as pd
+
+    return pd.NA
+
+
+def trace_html(trace: Trace) -> str:
+    """A small table for notebooks: the records, the span, the longest device work."""
+    tables = trace.to_arrow()
+    cells = "".join(
+        f"<tr><td>{record}</td><td style='text-align:right'>{table.num_rows:,}</td></tr>"
+        for record, table in tables.items()
+    )
+    span = trace.span()
+    facts = [f"{(span[1] - span[0]) / 1e6:,.3f} ms"] if span else []
+    if trace.device_time():
+        facts.append(f"device time {trace.device_time() / 1e6:,.3f} ms")
+    return f"<b>{escape(repr(trace))}</b><br>{', '.join(facts)}<table>{cells}</table>"

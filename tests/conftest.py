@@ -1,0 +1,29 @@
+"""Paths to what the tests read: our samples, and the real files beside the project where they are there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "samples"
+SHARED = ROOT.parent / "shared"
+
+
+def seed_path(number: int) -> Path | None:
+    """The real seed log of that number, None where it isn't at hand."""
+    return next(iter(sorted((SHARED / "seeds").glob(f"{number:03}_*.txt"))), None)
+
+
+@pytest.fixture
+def seed() -> object:
+    """`seed(0)` is the path of the real seed 000; the test is skipped where the seeds are not at hand."""
+
+    def find(number: int) -> Path:
+        path = seed_path(number)
+        if path is None:
+            pytest.skip("the real seed logs are not at hand (../shared/seeds)")
+        return path
+
+    return find
