@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -35,21 +36,32 @@ class Lines:
     """
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
-        self._source = source
         self._report = conversion.report
         self._number = 0
         self._decided = True
         self._held = 0
         self._skipping: tuple[str, int, int, str] | None = None  # kind, first, last, detail
+        self._coming = _split(source, self._bad_bytes)
+        self._ahead: deque[tuple[int, str]] = deque()
 
     def __iter__(self) -> Iterator[Line]:
-        for number, text in _split(self._source, self._bad_bytes):
+        while self.peek() is not None:
             self._settle()
+            number, text = self._ahead.popleft()
             self._number, self._decided = number, False
             self._report.record()
             yield Line(number, text)
         self._settle()
         self._end_skip()
+
+    def peek(self, ahead: int = 1) -> str | None:
+        """The text of the line that comes `ahead` lines after this one, None past the end; it isn't counted yet."""
+        while len(self._ahead) < ahead:
+            coming = next(self._coming, None)
+            if coming is None:
+                return None
+            self._ahead.append(coming)
+        return self._ahead[ahead - 1][1]
 
     def used(self, lines: int = 1) -> None:
         """The line gave a row. `lines` above 1 counts lines that were held before it, too."""
