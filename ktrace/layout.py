@@ -115,13 +115,13 @@ class _Plan:
         self.ledger.taken += len(rows)
         events: list[Row] = []
         facts: list[Row] = []
-        blocks: dict[tuple[Any, ...], list[Row]] = {}
+        rows.sort(key=lambda row: row["id"])
         for row in rows:
-            blocks.setdefault(_block_key(row), []).append(row)
             self._note_whole(row)
         devices = {row.get("device") for row in rows if "parent" not in row and row["kind"] not in REMARKS}
-        for block in blocks.values():
-            events += self._block(block, facts, apart=len(devices) > 1)
+        apart = len(devices) > 1
+        for block in _blocks(rows, apart=apart):
+            events += self._block(block, facts, apart=apart)
         self.ledger.given += len(events)
         if len(rows) > len(events):
             self.ledger.removed["argument of a slice"] += len(rows) - len(events)
@@ -191,13 +191,20 @@ class _Plan:
         return 0
 
 
-def _block_key(row: Row) -> tuple[Any, ...]:
-    """Rows with the same key stand side by side; children go where their parent is."""
-    return tuple(row.get(name) for name in ("host", "pid", "run", "ts", "clock")) + tuple(row.get("scope") or ())
+def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
+    """The rows that stand side by side: those of one place and time, children with their parent."""
+    columns = ("host", "pid", "run", "ts", "clock", "device") if apart else ("host", "pid", "run", "ts", "clock")
+    keys: dict[int, tuple[Any, ...]] = {}
+    blocks: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        own = (*(row.get(name) for name in columns), *(row.get("scope") or ()))
+        key = keys[row["id"]] = keys.get(row.get("parent", -1), own)
+        blocks.setdefault(key, []).append(row)
+    return list(blocks.values())
 
 
 def _trees(rows: list[Row]) -> list[_Slice]:
-    """The slices of a table, those with a parent in it below their parent.
+    """The slices of a table, rising by id, those with a parent in it below their parent.
 
     Several measures of one thing are one slice: a row that repeats name and device of the one before
     with another metric, and a child whose metric isn't a duration.
@@ -205,7 +212,7 @@ def _trees(rows: list[Row]) -> list[_Slice]:
     roots: list[_Slice] = []
     by_id: dict[int, _Slice] = {}
     by_thing: dict[tuple[Any, ...], _Slice] = {}
-    for row in sorted(rows, key=lambda row: row["id"]):
+    for row in rows:
         parent = by_id.get(row.get("parent", -1))
         if parent and row["metric"] != "duration":
             parent.measures.append(row)

@@ -1,0 +1,97 @@
+"""Which format an input is, and what is said where that is unclear."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import ktrace.detect
+from ktrace.detect import by_name, choose, detect, detect_sample
+from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
+from ktrace.format import Match, Score
+from ktrace.source import Sample, Source
+
+
+def fake(name: str, match: Match | None) -> Any:
+    return SimpleNamespace(name=name, reads=True, probe=lambda sample: match)
+
+
+def test_the_best_match_stands_first_and_near_misses_last() -> None:
+    formats = (
+        fake("near", Match(Score.NEAR, "no header")),
+        fake("shape", Match(Score.SHAPE, "columns")),
+        fake("none", None),
+        fake("dialect", Match(Score.DIALECT, "its words")),
+    )
+    assert [match.format for match in detect_sample(Sample("x"), formats)] == ["dialect", "shape", "near"]
+
+
+def test_two_formats_that_are_equally_sure_are_an_error_that_names_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x"
+    path.write_text("x")
+    rivals = (fake("one", Match(Score.DIALECT, "has a")), fake("two", Match(Score.DIALECT, "has b")))
+    monkeypatch.setattr(ktrace.detect, "builtin_formats", lambda: rivals)
+    monkeypatch.setattr(ktrace.detect, "all_formats", lambda: rivals)
+    with pytest.raises(AmbiguousFormat, match=r"one \(has a\), two \(has b\)") as caught:
+        choose(Source(str(path)))
+    assert "--from" in str(caught.value.remedy)
+
+
+def test_an_empty_file_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "empty.log").touch()
+    with pytest.raises(InputError, match="is empty"):
+        choose(Source(str(tmp_path / "empty.log")))
+
+
+def test_an_unknown_input_is_explained(tmp_path: Path) -> None:
+    for data in (b"what is this\n", bytes(range(256)) * 4):
+        (tmp_path / "x").write_bytes(data)
+        with pytest.raises(UnknownFormat, match="no format knows this input"):
+            choose(Source(str(tmp_path / "x")))
+
+
+def test_a_near_miss_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"record":"event","source":"a","id":1}\n')
+    with pytest.raises(UnknownFormat, match="jsonl: "):
+        choose(Source(str(tmp_path / "x.jsonl")))
+
+
+def test_a_folder_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="folder"):
+        choose(Source(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("run.nsys-rep", "nsys export"), ("run.qdrep", "nsys export"), ("run.ncu-rep", "ncu --import")],
+)
+def test_a_closed_file_names_the_vendors_export_command(tmp_path: Path, name: str, command: str) -> None:
+    (tmp_path / name).write_bytes(b"\x01\x00binary\x00" * 20)
+    with pytest.raises(ClosedFormat) as caught:
+        choose(Source(str(tmp_path / name)))
+    assert command in str(caught.value.remedy)
+
+
+@pytest.mark.parametrize("name", ["run.trace", "run.gputrace"])
+def test_a_closed_folder_names_the_vendors_export_command(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "data.bin").write_bytes(b"\0")
+    with pytest.raises(ClosedFormat) as caught:
+        choose(Source(str(tmp_path / name)))
+    assert "xcrun" in str(caught.value.remedy) or "Xcode" in str(caught.value.remedy)
+
+
+def test_an_unknown_format_name_lists_those_there_are() -> None:
+    with pytest.raises(UsageError, match="no format 'nonsense'") as caught:
+        by_name("nonsense")
+    assert "doppler" in str(caught.value.expected)
+
+
+def test_detect_opens_the_path(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        detect(str(tmp_path / "missing"))

@@ -1,0 +1,84 @@
+"""Output: nothing stands at the target before all is well, and nothing stays behind when it isn't."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+from pathlib import Path
+
+import pytest
+
+from ktrace.errors import OutputError
+from ktrace.sink import Sink, writing
+
+
+def test_the_output_appears_when_all_is_well(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    with writing(Sink(str(target))) as sink:
+        sink.open().write(b"done")
+        assert not target.exists()
+    assert target.read_bytes() == b"done"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")]
+)
+def test_nothing_stays_behind_when_it_fails(tmp_path: Path, error: BaseException) -> None:
+    wanted = OutputError if isinstance(error, OSError) else type(error)
+    for folder in (False, True):
+        with pytest.raises(wanted), writing(Sink(str(tmp_path / "out"), folder=folder)) as sink:
+            sink.open("a.parquet" if folder else None).write(b"half")
+            raise error
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_explained() -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full here")
+    with pytest.raises(OutputError, match="No space left") as caught, writing(Sink("-")) as sink:
+        sink._temporary.unlink()
+        sink._temporary.symlink_to(full)
+        sink.open().write(b"x" * (1 << 20))
+    assert caught.value.remedy
+
+
+def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
+    target = tmp_path / "out.txt"
+    target.write_text("mine")
+    with pytest.raises(OutputError, match="exists already"):
+        Sink(str(target))
+    with writing(Sink(str(target), overwrite=True)) as sink:
+        sink.open().write(b"new")
+    assert target.read_text() == "new"
+
+
+def test_somebodys_folder_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.png").write_text("cat")
+    with pytest.raises(OutputError, match="other files"):
+        Sink(str(tmp_path / "photos"), overwrite=True, folder=True)
+
+
+def test_a_folder_of_ours_is_replaced_when_asked(tmp_path: Path) -> None:
+    target = tmp_path / "run.parquet"
+    for overwrite, text in ((False, b"1"), (True, b"2")):
+        with writing(Sink(str(target), overwrite=overwrite, folder=True)) as sink:
+            sink.open("events.parquet").write(text)
+    assert (target / "events.parquet").read_bytes() == b"2"
+    with pytest.raises(OutputError, match="exists already"):
+        Sink(str(target), folder=True)
+
+
+def test_a_name_that_ends_in_gz_is_compressed_and_equal_every_time(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz"):
+        with writing(Sink(str(tmp_path / name))) as sink:
+            sink.open().write(b"text" * 1000)
+    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"text" * 1000
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+def test_a_folder_that_is_not_there_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="can't write there"):
+        Sink(str(tmp_path / "missing" / "out.txt"))

@@ -1,0 +1,133 @@
+"""Input: compression is seen through by what is in the file, damage is told, what can't be opened is explained."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ktrace.errors import DamagedInput, InputError
+from ktrace.source import HEAD, TAIL, Source, stem, text_encoding
+
+TEXT = b"".join(b"line %d\n" % number for number in range(5000))
+
+
+def zstd(data: bytes) -> bytes:
+    compressed: bytes = pa.compress(data, "zstd", asbytes=True)
+    # pyarrow's one-shot frame is read back as a stream.
+    return compressed
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("a.log", TEXT),
+        ("a.log.gz", gzip.compress(TEXT)),
+        ("a.log", gzip.compress(TEXT)),
+        ("a.gz", TEXT),
+        ("a.zst", zstd(TEXT)),
+    ],
+    ids=["plain", "gzip", "gzip without the suffix", "suffix without gzip", "zstd"],
+)
+def test_the_bytes_are_those_that_were_stored(tmp_path: Path, name: str, stored: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(stored)
+    source = Source(str(path))
+    with source.open() as stream:
+        assert stream.read() == TEXT
+    assert source.sample().head == TEXT
+    assert source.sample().whole
+
+
+def test_a_sample_of_a_long_file_has_a_head_and_a_tail(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    path.write_bytes(b"h" * HEAD + b"m" * 100 + b"t" * TAIL)
+    sample = Source(str(path)).sample()
+    assert (sample.head, sample.tail, sample.whole) == (b"h" * HEAD, b"t" * TAIL, False)
+
+
+def test_the_last_line_of_a_cut_sample_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "long.log"
+    path.write_bytes(b"first\n" + b"x" * HEAD)
+    assert Source(str(path)).sample().lines == ["first"]
+
+
+@pytest.mark.parametrize("keep", [20, 2000, 8000])
+def test_compressed_data_that_breaks_off_ends_there_and_is_told(tmp_path: Path, keep: int) -> None:
+    stored = gzip.compress(os.urandom(50_000))
+    path = tmp_path / "cut.gz"
+    path.write_bytes(stored[:keep])
+    told: list[str] = []
+    source = Source(str(path), on_cut=lambda where, why: told.append(where))
+    with source.open() as stream:
+        data = stream.read()
+    assert gzip.decompress(stored).startswith(data)
+    assert told == [f"byte {len(data)} of the decompressed data"]
+
+
+def test_compressed_data_that_is_damaged_from_the_start_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "bad.gz"
+    path.write_bytes(b"\x1f\x8b" + b"\xff" * 100)
+    with pytest.raises(DamagedInput, match="compressed data is damaged"), Source(str(path)).open() as stream:
+        stream.read()
+
+
+def test_progress_counts_the_stored_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(TEXT))
+    taken: list[int] = []
+    with Source(str(path), progress=taken.append).open() as stream:
+        stream.read()
+    # The head is looked at before it is read.
+    assert path.stat().st_size <= sum(taken) <= 2 * path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: None, "no such file"),
+        (lambda path: path.mkdir(), "is a folder"),
+    ],
+    ids=["missing", "folder"],
+)
+def test_what_cannot_be_opened_is_explained(tmp_path: Path, make: object, message: str) -> None:
+    path = tmp_path / "in"
+    make(path)  # type: ignore[operator]
+    with pytest.raises(InputError, match=message) as caught:
+        Source(str(path)).open()
+    assert caught.value.path == str(path)
+    assert caught.value.remedy
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_text("x")
+    path.chmod(0)
+    with pytest.raises(InputError, match="no permission"):
+        Source(str(path)).open()
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [("a/run.log", "run"), ("run.trace.json.gz", "run.trace"), ("-", "stdin"), ("dir/", "dir"), (".hidden", ".hidden")],
+)
+def test_a_label_is_the_stem(path: str, label: str) -> None:
+    assert stem(path) == label
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ("grüße\n".encode(), "utf-8"),
+        ("grüße\n".encode("utf-16"), "utf-16"),
+        (b"\xef\xbb\xbfwith a mark", "utf-8"),
+        (b"SQLite format 3\0", None),
+        (bytes(range(1, 32)) * 9, None),
+    ],
+)
+def test_text_is_told_from_binary(head: bytes, encoding: str | None) -> None:
+    assert text_encoding(head) == encoding
