@@ -1,0 +1,59 @@
+"""`ktrace validate`: canonical files against the schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ktrace.validate import Fault, Validation
+
+
+@click.command("validate")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.option("--format", "style", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Faults shown of each file.")
+@click.pass_context
+def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) -> None:
+    """Check canonical files (.jsonl, .json, .parquet, .csv) against the schema.
+
+    Shows the first faults of each file with record number, JSON path and reason. Exit code 0 when there are
+    none, 1 when there are. `--format github` makes them annotations of a GitHub workflow.
+    """
+    from ktrace.validate import validate
+
+    results = []
+    for path in paths:
+        result = validate(path, limit=limit)
+        results.append((path, result))
+        if style == "text":
+            _print_text(path, result)
+        elif style == "github":
+            for fault in result.faults:
+                click.echo(_annotation(path, fault))
+    if style == "json":
+        report = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
+        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+    if any(result.faults for _, result in results):
+        ctx.exit(1)
+
+
+def _print_text(path: str, result: Validation) -> None:
+    for fault in result.faults:
+        click.echo(f"{path}: record {fault.record}: {fault.path}: {fault.reason}")
+    if result.faults:
+        click.echo(f"{path}: not valid ({result.checked:,} records checked)")
+    else:
+        click.echo(f"{path}: valid, {result.checked:,} records, model {result.version}")
+
+
+def _annotation(path: str, fault: Fault) -> str:
+    """A GitHub workflow command; '%' and line ends are escaped as it wants them."""
+    message = f"record {fault.record}: {fault.path}: {fault.reason}"
+    for character, escaped in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
+        message = message.replace(character, escaped)
+    line = f",line={fault.line}" if fault.line else ""
+    return f"::error file={path}{line}::{message}"
