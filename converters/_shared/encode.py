@@ -1,0 +1,125 @@
+"""Rows of a batch as JSON text, a column at a time: the records of the canonical JSON forms.
+
+    {"record":"event","source":"run","id":1,"ts":1000,"args":{"queued":0},"kind":"kernel","name":"gemm","dur":40,"timing":"measured"}
+
+Null columns are left out; `args` and `facts` are embedded as the JSON text that they are; NaN and the
+infinities are strings. Arrow joins the texts of the columns, so that no Python code runs for a cell
+but where a string needs escapes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import WORD, Batch, arrow_schema, dump_json, fields
+
+#: Rows that are joined at once; bounds the memory that the texts take.
+CHUNK = 8192
+
+_NEEDS_ESCAPE = r'["\\\x00-\x1f]'
+
+
+def encode(batch: Batch, start: str = "", end: str = "\n") -> Iterator[memoryview]:
+    """The rows as bytes of JSON, each between `start` and `end`."""
+    for offset in range(0, len(batch), CHUNK):
+        yield _bytes(json_rows(Batch(batch.record, batch.columns.slice(offset, CHUNK)), start, end))
+
+
+def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.StringArray:
+    """One JSON text a row."""
+    parts = [pa.scalar(f'{start}{{"record":"{WORD[batch.record]}"')]
+    for name in column_names(batch):
+        column = batch.args_text() if name == "args" else batch.column(name)
+        if column.null_count < len(column):
+            parts += _member(name, column, is_json(batch.record, name))
+    parts.append(pa.scalar("}" + end))
+    rows = pa.array([""] * len(batch), pa.string())
+    return pc.binary_join_element_wise(rows, *parts, "", null_handling="replace", null_replacement="")
+
+
+def column_names(batch: Batch) -> list[str]:
+    """The columns that the batch has: the model's in their order, then those of other packages."""
+    own = [
+        name for name in arrow_schema(batch.record).names if batch.has(name) or (name == "args" and batch.typed_args())
+    ]
+    return own + extra_columns(batch)
+
+
+def extra_columns(batch: Batch) -> list[str]:
+    """The columns of other packages, `x_...`."""
+    return [name for name in batch.columns.schema.names if name.startswith("x_")]
+
+
+def is_json(record: str, column: str) -> bool:
+    """Whether the text of the column is JSON itself."""
+    return fields(record).get(column, {}).get("x-arrow") == "json"
+
+
+def json_cells(column: pa.Array) -> pa.StringArray:
+    """The values of a column as JSON texts, null where they are null."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        if len(column.dictionary) > len(column):
+            return json_cells(column.dictionary_decode())
+        return json_cells(column.dictionary).take(column.indices)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _quoted(column.cast(pa.string()))
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return column.cast(pa.string())
+    if pa.types.is_floating(kind):
+        return _floats(column)
+    return pa.array([None if value is None else dump_json(value) for value in column.to_pylist()], pa.string())
+
+
+def _member(name: str, column: pa.Array, embedded: bool) -> list[pa.Array | pa.Scalar]:
+    """The parts of `,"name":value`; nothing where the value is null."""
+    key = pa.scalar(f",{json.dumps(name, ensure_ascii=False)}:")
+    cells = _one_line(column) if embedded else json_cells(column)
+    if cells.null_count:
+        return [pc.binary_join_element_wise(key, cells, "")]
+    return [key, cells]
+
+
+def _quoted(text: pa.StringArray) -> pa.StringArray:
+    quote = pa.scalar('"')
+    if not pc.any(pc.match_substring_regex(text, _NEEDS_ESCAPE)).as_py():
+        return pc.binary_join_element_wise(quote, text, quote, "")
+    distinct = text.dictionary_encode()
+    values = [
+        None if value is None else msgspec.json.encode(value).decode() for value in distinct.dictionary.to_pylist()
+    ]
+    return pa.array(values, pa.string()).take(distinct.indices)
+
+
+def _floats(column: pa.Array) -> pa.StringArray:
+    """The shortest text that reads back as the same number; whole numbers end in `.0`."""
+    text = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
+    if pc.all(pc.is_finite(column)).as_py() is not False:
+        return text
+    nan, infinite = pc.is_nan(column), pc.is_inf(column)
+    positive = pc.and_(infinite, pc.greater(column, 0.0))
+    spelled = pc.case_when(
+        pc.make_struct(pc.fill_null(nan, False), pc.fill_null(positive, False), pc.fill_null(infinite, False)),
+        *(pa.scalar(f'"{word}"') for word in ("NaN", "Infinity", "-Infinity")),
+        text,
+    )
+    return spelled
+
+
+def _one_line(text: pa.StringArray) -> pa.StringArray:
+    """JSON text without line ends, which can only stand between its tokens."""
+    if pc.any(pc.match_substring_regex(text, r"[\r\n]")).as_py():
+        return pc.replace_substring_regex(text, r"[\r\n]", " ")
+    return text
+
+
+def _bytes(rows: pa.StringArray) -> memoryview:
+    """The texts of an array, one after the other, without a copy."""
+    offsets = memoryview(rows.buffers()[1]).cast("i")
+    first, last = offsets[rows.offset], offsets[rows.offset + len(rows)]
+    return memoryview(rows.buffers()[2])[first:last]

@@ -1,0 +1,280 @@
+"""Rows of JSON become batches: what the canonical JSON forms share.
+
+    {"ktrace":"1.0"}                                                          header, structure
+    {"record":"event","source":"run","id":1,"ts":1000,"kind":"kernel",...}    a row of `events`
+
+Records are decoded strictly by the model first. What that refuses is looked at again: a column or kind
+that this version doesn't know is kept in `args` and noted; else the record is skipped as "bad-record".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from typing import Annotated, Any, Literal, Union
+
+import msgspec
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput, VersionError
+from ktrace.model import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
+
+Row = Any
+
+RECORD = {word: record for record, word in WORD.items()}
+
+_SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+_ABSENT = msgspec.Raw(b"")
+_WHOLE_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+class BadRecord(Exception):
+    """A record that can't be read; the message says why."""
+
+
+def check_version(version: object, conversion: Conversion, path: str, where: str) -> None:
+    """Accepts versions 1.y; one newer than ours is noted. Raises VersionError for another major version."""
+    found = re.fullmatch(r"([0-9]+)\.([0-9]+)", version) if isinstance(version, str) else None
+    if not found:
+        raise DamagedInput(
+            f"{version!r} is no version of the model",
+            path=path,
+            where=where,
+            expected=f'"{VERSION}"',
+            remedy="export the file anew with ktrace",
+        )
+    ours = VERSION.split(".")
+    if found.group(1) != ours[0]:
+        raise VersionError(
+            f"was written to version {version} of the model, this ktrace reads {ours[0]}.x",
+            path=path,
+            where=where,
+            expected=f"version {ours[0]}.x",
+            remedy=f"use a ktrace that reads {version}, or export the file anew",
+        )
+    if int(found.group(2)) > int(ours[1]):
+        conversion.report.issue("newer-minor", where, f"version {version}, this ktrace knows {VERSION}", 0)
+
+
+class Records:
+    """Takes records as JSON text and hands out batches, the rows of each record together."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._report = conversion.report
+        self._size = conversion.batch_rows
+        self._decode = _decoder(strict=True).decode
+        self._rows: dict[str, list[Row]] = {record: [] for record in RECORDS}
+        self._extra: dict[str, dict[int, dict[str, Any]]] = {record: {} for record in RECORDS}
+        self._extra_types: dict[tuple[str, str], type] = {}
+
+    def take(self, text: bytes, where: str) -> str:
+        """Adds a record and returns which of the four it is. Raises BadRecord."""
+        if not text.isascii():
+            text = self._valid_utf8(text, where)
+        try:
+            row, extra = self._decode(text), None
+        except msgspec.DecodeError:
+            row, extra = self._take_anew(text, where)
+        record = RECORD[row.__struct_config__.tag]
+        embedded = row.facts if record == "catalog" else row.args
+        if embedded is not _ABSENT and bytes(embedded)[:1] not in (b"{", b"n"):
+            raise BadRecord(f"$.{'facts' if record == 'catalog' else 'args'}: is no object")
+        if extra:
+            self._extra[record][len(self._rows[record])] = extra
+        self._rows[record].append(row)
+        return record
+
+    def ready(self) -> Iterator[Batch]:
+        """The batches that are full."""
+        for record, rows in self._rows.items():
+            while len(rows) >= self._size:
+                yield self._batch(record, self._size)
+
+    def rest(self) -> Iterator[Batch]:
+        """What is left."""
+        yield from self.ready()
+        for record, rows in self._rows.items():
+            if rows:
+                yield self._batch(record, len(rows))
+
+    def _batch(self, record: str, count: int) -> Batch:
+        rows, extra = self._rows[record][:count], self._extra[record]
+        del self._rows[record][:count]
+        self._extra[record] = {index - count: more for index, more in extra.items() if index >= count}
+        arrays, names = [], []
+        columns = zip(*map(msgspec.structs.astuple, rows), strict=True)
+        for field, values in zip(arrow_schema(record), columns, strict=True):
+            array = _array(values, field.type, fields(record)[field.name]["x-arrow"] == "json")
+            if array is not None:
+                arrays.append(array)
+                names.append(field.name)
+        mine = {index: more for index, more in extra.items() if index < count}
+        for name in dict.fromkeys(name for more in mine.values() for name in more):
+            arrays.append(pa.array([mine.get(index, {}).get(name) for index in range(count)]))
+            names.append(name)
+        return Batch(record, pa.RecordBatch.from_arrays(arrays, names=names))
+
+    def _take_anew(self, text: bytes, where: str) -> tuple[Row, dict[str, Any]]:
+        """A record that the strict decoder refused: unknown columns and kinds are kept, the rest is refused again."""
+        try:
+            members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError as error:
+            raise BadRecord(_reason(error)) from None
+        cells = {name: bytes(raw) for name, raw in members.items() if bytes(raw) != b"null"}
+        record = _record_of(cells)
+        known, unknown, extra = fields(record), {}, {}
+        for name in [name for name in cells if name not in known and name != "record"]:
+            value = self._extra_value(record, name, cells[name]) if name.startswith("x_") else None
+            if value is None:
+                unknown[f"${name}"] = cells[name]
+                self._report.issue("unknown-column", where, f"{name} is no column of {record}")
+            else:
+                extra[name] = value
+            del cells[name]
+        if replaced := _unknown_kind(record, cells):
+            unknown["$kind"] = cells["kind"]
+            cells["kind"] = replaced
+            self._report.issue("unknown-kind", where, f"kind {unknown['$kind'].decode()}, read as {replaced.decode()}")
+        if unknown:
+            home = "facts" if record == "catalog" else "args"
+            cells[home] = _with_members(cells.get(home), unknown)
+        try:
+            row = _decoder(strict=False).decode(_object(_whole_numbers(record, cells)))
+        except msgspec.DecodeError as error:
+            raise BadRecord(_reason(error)) from None
+        return row, extra
+
+    def _valid_utf8(self, text: bytes, where: str) -> bytes:
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            self._report.issue("encoding", where)
+            return text.decode(errors="replace").encode()
+        return text
+
+    def _extra_value(self, record: str, name: str, raw: bytes) -> Any:
+        """The value of another package's column; None where it isn't of the type that the column had before."""
+        value = json.loads(raw)
+        if isinstance(value, (list, dict)):
+            value = raw.decode()
+        if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+            return None
+        before = self._extra_types.setdefault((record, name), type(value))
+        if before is float and (isinstance(value, int) or value in _SPECIAL):
+            return _SPECIAL.get(value, value) if isinstance(value, str) else float(value)
+        return value if isinstance(value, before) else None
+
+
+def _array(values: tuple[Any, ...], type_: pa.DataType, embedded: bool) -> pa.Array | None:
+    """The column of the values, None where all are null."""
+    if embedded:
+        values = tuple(None if raw is _ABSENT or bytes(raw) == b"null" else str(raw, "utf-8") for raw in values)
+    if values.count(None) == len(values):
+        return None
+    if pa.types.is_floating(type_):
+        values = tuple(_SPECIAL[value] if isinstance(value, str) else value for value in values)
+    return pa.array(values, type_)
+
+
+def _record_of(cells: dict[str, bytes]) -> str:
+    """Which record it is. Raises BadRecord."""
+    word = json.loads(cells.get("record", b"null"))
+    if word not in WORD.values():
+        raise BadRecord(f"$.record: {json.dumps(word)} is none of {', '.join(WORD.values())}")
+    return RECORD[word]
+
+
+def _unknown_kind(record: str, cells: dict[str, bytes]) -> bytes | None:
+    """The kind to read instead, where the model doesn't know it: a slice is a range, a point an instant."""
+    if "kind" not in cells or not isinstance(kind := json.loads(cells["kind"]), str):
+        return None
+    if record not in ("events", "summaries") or kind.startswith("x_") or kind in kinds(record):
+        return None
+    return b'"range"' if record == "summaries" or "dur" in cells else b'"instant"'
+
+
+@cache
+def kinds(record: str) -> frozenset[str]:
+    """The kinds that the model names for events or summaries."""
+    return frozenset(fields(record)["kind"]["anyOf"][0]["enum"])
+
+
+def _with_members(text: bytes | None, members: dict[str, bytes]) -> bytes:
+    """The text of an object with members appended, their values unchanged."""
+    text = (text or b"{}").strip()
+    if not text.startswith(b"{"):
+        raise BadRecord("$.args: is no object")
+    inside = text[1:-1].strip()
+    added = _object(members)[1:-1]
+    return b"{" + (inside + b"," if inside else b"") + added + b"}"
+
+
+def _object(members: dict[str, bytes]) -> bytes:
+    return b"{" + b",".join(msgspec.json.encode(name) + b":" + raw for name, raw in members.items()) + b"}"
+
+
+def _whole_numbers(record: str, cells: dict[str, bytes]) -> dict[str, bytes]:
+    """Integers that were written as 12.0 or 1e3, as integers."""
+    for name, raw in cells.items():
+        spec = fields(record).get(name, {})
+        if spec.get("type") == "integer" and _WHOLE_NUMBER.fullmatch(raw) and not raw.lstrip(b"-").isdigit():
+            try:
+                number = Decimal(raw.decode())
+                if abs(number) < 2**64 and number == number.to_integral_value():
+                    cells[name] = b"%d" % int(number)
+            except InvalidOperation:
+                continue
+    return cells
+
+
+def _reason(error: msgspec.DecodeError) -> str:
+    """msgspec's message with the path first: '$.dur: Expected `int | null`, got `str`'."""
+    message, _, path = str(error).partition(" - at ")
+    return f"{path.strip('`')}: {message}" if path else message
+
+
+@cache
+def _decoder(*, strict: bool) -> msgspec.json.Decoder[Row]:
+    """Decodes any record; when strict, other packages' kinds are refused as well."""
+    structs = tuple(_struct(record, strict) for record in RECORDS)
+    return msgspec.json.Decoder(Union[structs])
+
+
+def _struct(record: str, strict: bool) -> type[msgspec.Struct]:
+    """A record as a struct; its members are in the order of the model."""
+    members: list[Any] = []
+    for name, spec in fields(record).items():
+        kind = _type(spec, strict)
+        if spec["x-arrow"] == "json":
+            members.append((name, kind, _ABSENT))
+        else:
+            members.append((name, kind) if is_required(record, name) else (name, kind | None, None))
+    return msgspec.defstruct(
+        f"{WORD[record]}",
+        members,
+        tag_field="record",
+        tag=WORD[record],
+        forbid_unknown_fields=True,
+        kw_only=True,
+        gc=False,
+    )
+
+
+def _type(spec: dict[str, Any], strict: bool) -> Any:
+    if spec["x-arrow"] == "json":
+        return msgspec.Raw
+    if "enum" in spec:
+        return Literal[tuple(spec["enum"])]
+    if spec["x-arrow"] == "float64":
+        return Union[float, Literal[tuple(_SPECIAL)]]
+    if "anyOf" in spec:  # a kind: one of a list, or another package's
+        return Literal[tuple(spec["anyOf"][0]["enum"])] if strict else str
+    if spec["type"] == "integer":
+        return Annotated[int, msgspec.Meta(ge=spec["minimum"], le=spec["maximum"])]
+    if spec["type"] == "array":
+        return list[str]
+    return Annotated[str, msgspec.Meta(min_length=spec["minLength"])] if "minLength" in spec else str

@@ -1,0 +1,17 @@
+"""Reads canonical JSON Lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.source import Source
+
+from .._shared.record_lines import read_lines, utf8
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The batches of the file, as they were written. Raises DamagedInput without a header, VersionError."""
+    with source.open() as stream:
+        yield from read_lines(utf8(stream), conversion, source.path)
