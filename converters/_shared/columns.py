@@ -1,0 +1,218 @@
+"""Columns of tables in text: headings and their units, the fields they stand for, the figures in their cells.
+
+    Total Time (ns)   Total_Time_ms   TotalDurationNs   Duration [µs]   % of Total   Time (%)   β_run(%)
+
+A room declares its columns as spellings of fields; case, blanks, underscores and units don't matter:
+
+    COLUMNS = Columns({"name": ("kernel name", "name"), "total": ("total time",)}, required=("name", "total"))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity
+
+#: Fields that are figures in the unit of the row, as the columns of a summary are called.
+FIGURES = ("total", "value", "avg", "median", "min", "max", "stddev", "p95", "p99")
+
+#: Spellings of the columns of statistics, as nsys, nvprof, rocprof, msprof and people's own scripts write them.
+#: `%` at the end stands for a unit of percent. Of several columns that fit, the spelling that comes first wins.
+STATISTICS: dict[str, tuple[str, ...]] = {
+    "percent": (
+        "time %",
+        "percent",
+        "percentage",
+        "percent %",
+        "percentage %",
+        "of total %",
+        "%",
+        "ratio %",
+        "share %",
+    ),
+    "total": ("total time", "total duration", "time total", "total"),
+    "count": ("instances", "calls", "num calls", "number of calls", "# of calls", "count", "iterations", "invocations"),
+    "avg": ("avg", "average", "mean", "avg time", "average time", "mean time", "avg duration", "time avg"),
+    "median": ("med", "median", "med time", "median time", "p50"),
+    "min": ("min", "minimum", "min time", "minimum time", "min duration"),
+    "max": ("max", "maximum", "max time", "maximum time", "max duration", "peak time", "peak"),
+    "stddev": ("stddev", "std dev", "std", "standard deviation", "stddev time"),
+    "p95": ("p95", "p95 time", "95th percentile"),
+    "p99": ("p99", "p99 time", "99th percentile"),
+}
+
+#: Fields whose cells `read_figures` reads; those of other fields are the room's.
+_READ = frozenset((*FIGURES, "count", "percent"))
+
+_SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
+#: Words that are units in a heading, or in a row of units below the headings.
+UNIT = re.compile(rf"%|[nuµμm]?s|[num]secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
+_BRACKETED = re.compile(r"(.*?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
+_SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
+_CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
+_CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading of a column: as it is written, and taken apart into what it names and its unit ('' for none)."""
+
+    text: str
+    name: str
+    unit: str
+
+    @property
+    def key(self) -> str:
+        """The name as spellings are compared: `Total_Time_ms` is "total time", `Time(%)` is "time %"."""
+        return spelling(self.name) if self.unit != "%" else f"{spelling(self.name)} %".strip()
+
+
+@lru_cache(maxsize=4096)
+def heading(text: str) -> Heading:
+    """A heading taken apart."""
+    text = text.strip().strip('"').strip()
+    if found := _BRACKETED.fullmatch(text):
+        name, unit = found.groups()
+        if UNIT.fullmatch(unit):
+            return Heading(text, name, unit)
+    if "%" in text:
+        return Heading(text, text.replace("%", " ").strip(), "%")
+    for pattern in (_SUFFIXED, _CAMEL):
+        if found := pattern.fullmatch(text):
+            return Heading(text, found.group(1), found.group(2).lower())
+    return Heading(text, text, "")
+
+
+@lru_cache(maxsize=4096)
+def spelling(name: str) -> str:
+    """A name with case, blanks, underscores and hyphens made equal: `Total_Time`, `TotalTime` are "total time".
+
+    The micro sign is the letter μ, the increment sign the letter Δ.
+    """
+    name = name.replace("\u00b5", "\u03bc").replace("\u2206", "\u0394")
+    name = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", name)
+    return " ".join(re.split(r"[\s_\-]+", name)).strip().casefold()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which headings stand for which fields.
+
+    `required` names what a table must have to be the room's; of alternatives ("count|percent") one is enough.
+    """
+
+    spellings: Mapping[str, Sequence[str]]
+    required: Sequence[str]
+
+    def bind(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
+        """Field -> index of its column; None where a required field has no column. `first`, a row, has no say."""
+        free = {}
+        for index, head in reversed(list(enumerate(headings))):
+            free[head.key] = index
+        found: dict[str, int] = {}
+        for field, names in self.spellings.items():
+            key = next((name for name in map(str.casefold, names) if name in free), None)
+            if key is not None:
+                found[field] = free.pop(key)
+        lacking = [need for need in self.required if not any(field in found for field in need.split("|"))]
+        return None if lacking else found
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a row says: columns of a summary, and what has no column, under the source's own headings."""
+
+    columns: dict[str, Any]
+    args: dict[str, Any]
+
+    def __bool__(self) -> bool:
+        return any(field in self.columns for field in (*FIGURES, "count", "percent"))
+
+
+def read_figures(
+    headings: Sequence[Heading], cells: Sequence[str], fields: Mapping[str, int], *, unit: str = ""
+) -> Figures:
+    """The figures of a row in base units: ns for times, B where the size of the unit is sure, else as they stand.
+
+    A unit stands in the cell, else in the heading, else it is that of the table's other figures, else `unit`.
+    Cells under a heading that no field takes, and those that are no number of the row's unit, go to `args`;
+    those of fields that are no figures (a name, a device) are left to the room.
+    """
+    in_headings = (headings[fields[field]].unit for field in FIGURES if field in fields)
+    common = next(filter(None, in_headings), unit)
+    field_of = {index: field for field, index in fields.items()}
+    columns: dict[str, Any] = {}
+    args: dict[str, Any] = {}
+    measured: dict[str, Quantity] = {}
+    for index, (head, cell) in enumerate(zip(headings, cells, strict=False)):
+        field = field_of.get(index, "")
+        if is_missing(cell) or (field and field not in _READ):
+            continue
+        figure = cell_quantity(cell) if field else None
+        if figure and field == "percent" and figure.unit in ("", "%"):
+            columns["percent"] = float(figure.number)
+        elif figure and field == "count" and not figure.unit and figure.number == figure.number.to_integral_value():
+            columns["count"] = int(figure.number)
+        elif figure and field in FIGURES:
+            measured[field] = Quantity(figure.number, figure.unit or head.unit or common)
+        else:
+            args[own_key(args, head)] = plain(cell, head)
+    base, figures = _in_one_unit(measured)
+    columns |= figures | ({"unit": base} if base else {})
+    for field in measured.keys() - figures.keys():
+        args[own_key(args, headings[fields[field]])] = cells[fields[field]].strip()
+    return Figures(columns, args)
+
+
+def _in_one_unit(measured: Mapping[str, Quantity]) -> tuple[str, dict[str, float]]:
+    """The base unit of the first figure that isn't zero, and all figures that can be said in it."""
+    scaled = {field: to_base(*figure) for field, figure in measured.items()}
+    units = [unit for unit, value in scaled.values() if value] or [unit for unit, _ in scaled.values()]
+    base = units[0] if units else ""
+    return base, {field: float(value) for field, (unit, value) in scaled.items() if unit == base or not value}
+
+
+def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
+    """The base unit and the value in it: ns for times, B for sizes that are sure, else as it was."""
+    time = nanoseconds(value, unit)
+    if time is not None:
+        return "ns", time
+    return ("B", value * BYTES[unit]) if unit in BYTES else (unit, value)
+
+
+def cell_quantity(cell: str) -> Quantity | None:
+    """The number in a cell with its unit, None where the cell is text that merely begins with a number."""
+    found = quantity(cell)
+    return found if found and (not found.unit or _CELL_UNIT.fullmatch(found.unit)) else None
+
+
+def is_time(unit: str) -> bool:
+    """Whether it is a unit of time."""
+    return unit in TIME_NS or unit.lower() in TIME_NS
+
+
+def plain(cell: str, head: Heading | None = None) -> Any:
+    """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text."""
+    found = quantity(cell)
+    if not found or (found.unit and not (found.unit == "%" and head and head.unit == "%")):
+        return cell.strip()
+    value = found.number
+    if not value.is_finite():
+        return "NaN" if value.is_nan() else "Infinity" if value > 0 else "-Infinity"
+    if value == value.to_integral_value() and "e" not in cell.lower() and "." not in cell:
+        return int(value)
+    return float(value) if Decimal(repr(float(value))) == value else cell.strip()
+
+
+def own_key(args: Mapping[str, Any], head: Heading) -> str:
+    """The heading as a key; where a table has it twice, '#2' and so on is appended."""
+    key, number = head.text, 1
+    while key in args:
+        number += 1
+        key = f"{head.text}#{number}"
+    return key

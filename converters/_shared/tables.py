@@ -1,0 +1,316 @@
+"""Tables in text, wherever they stand in it: several in a file, in several dialects, with anything around them.
+
+    ### Kernel Statistics                      a heading: the scope of what follows
+    | Kernel Name | Total Time (ms) | Calls |  headings of columns, recognised by the room
+    |-------------|----------------:|------:|  a rule, a row of units: structure
+    | gemm        |           1,024 |     3 |  a row
+    some prose                                 text, handed out; what the room says nothing of is skipped
+
+A room gives a function that recognises its headings, usually `Columns.bind`, and takes rows and text:
+
+    for item in read_tables(lines, COLUMNS.bind):
+        if isinstance(item, Row):
+            ...
+            lines.used()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ktrace.source import Sample
+
+from .columns import UNIT, Figures, Heading, cell_quantity, heading, read_figures
+from .dialects import Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
+from .lines import Line
+
+#: What a room recognises its tables by: field -> index of the column, None where the table isn't the room's.
+#: It is told the headings and the cells of the first row (none where the table is empty).
+Fits = Callable[[Sequence[Heading], Sequence[str]], "dict[str, int] | None"]
+
+REFUSED = "a table without the columns that are needed"
+
+#: How many lines a cell in quotes may go on for.
+_LONGEST_CELL = 64
+
+_STRUCTURE = re.compile(r"\s*|\s*[-=*_~#+|:─━═┄\s]{3,}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
+_JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
+_MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*")
+_BANNER = re.compile(r"\s*(={2,3})\s*([^=].*?)\s*={2,3}\s*")
+_STARS = re.compile(r"\s*\*\*\s*([^*]+?)\s*(?:\*\*:?|:)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    """A heading of the text: how deep it stands (1 is outermost), its words, its line."""
+
+    level: int
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: the how-manieth of the source from 0, the titles above it, its headings, the room's fields."""
+
+    ordinal: int
+    line: int
+    path: tuple[Title, ...]
+    dialect: Dialect
+    headings: tuple[Heading, ...]
+    fields: dict[str, int] | None
+
+    @property
+    def scope(self) -> list[str]:
+        """The titles above it, outermost first; "table 1" and so on where there are none."""
+        return [title.text for title in self.path] or [f"table {self.ordinal + 1}"]
+
+    @property
+    def name_column(self) -> int:
+        """The column to which surplus pieces of a row belong."""
+        return (self.fields or {}).get("name", 0)
+
+    def cells(self, pieces: Sequence[str]) -> list[str]:
+        """The pieces of a row as one cell a column."""
+        return join_surplus(pieces, len(self.headings), self.name_column, self.dialect.joint)
+
+    def has_number(self, pieces: Sequence[str]) -> bool:
+        """Whether there is a number in a row that isn't in its name."""
+        name = self.name_column
+        return any(cell_quantity(cell) for index, cell in enumerate(self.cells(pieces)) if index != name)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row: its line, and its cells in the order of the headings, '' where there is none."""
+
+    table: Table
+    line: int
+    cells: list[str]
+
+    def text(self, field: str) -> str:
+        """The cell of a field, '' where the table hasn't got it."""
+        index = (self.table.fields or {}).get(field)
+        return "" if index is None else self.cells[index]
+
+    def figures(self, *, unit: str = "") -> Figures:
+        """The figures of the row; see `read_figures`."""
+        return read_figures(self.table.headings, self.cells, self.table.fields or {}, unit=unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A line outside of tables, with the titles above it."""
+
+    line: int
+    text: str
+    path: tuple[Title, ...]
+
+
+class Glance:
+    """Lines of a sample, for probes: as `Lines`, without an account."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._next = 0
+
+    def __iter__(self) -> Iterator[Line]:
+        while self._next < len(self._texts):
+            self._next += 1
+            yield Line(self._next, self._texts[self._next - 1])
+
+    def peek(self, ahead: int = 1) -> str | None:
+        """The text of the line that comes `ahead` lines after this one."""
+        index = self._next + ahead - 1
+        return self._texts[index] if index < len(self._texts) else None
+
+    def structure(self, lines: int = 1) -> None:
+        """Nothing: a sample has no account."""
+
+    def skip(self, kind: str, detail: str = "") -> None:
+        """Nothing: a sample has no account."""
+
+
+class _Lines(Protocol):
+    """What is needed of `Lines`."""
+
+    def __iter__(self) -> Iterator[Line]: ...
+    def peek(self, ahead: int = 1) -> str | None: ...
+    def structure(self, lines: int = 1) -> None: ...
+    def skip(self, kind: str, detail: str = "") -> None: ...
+
+
+def read_tables(lines: _Lines, fits: Fits) -> Iterator[Table | Row | Text]:
+    """The tables that fit, their rows, and the lines outside of tables, in the order of the text.
+
+    The caller says of each row and text what became of its line. Headings, rules and blank lines are
+    structure; tables that don't fit are skipped, and so is a last row that breaks off. A table between
+    pipes, tabs or commas goes on behind lines that are none of its rows, up to the next title or table.
+    """
+    return _Scan(lines, fits).items()
+
+
+def find_tables(sample: Sample, fits: Fits) -> Iterator[Table]:
+    """The tables that fit, in the text of a sample; none in JSON."""
+    if sample.text and not _JSON.match(sample.text):
+        yield from (item for item in read_tables(Glance(sample.lines), fits) if isinstance(item, Table))
+
+
+class _Scan:
+    """The state of a reading: the titles above the line, and the table that is open."""
+
+    def __init__(self, lines: _Lines, fits: Fits) -> None:
+        self._lines = lines
+        self._fits = fits
+        self._coming = iter(lines)
+        self._path: tuple[Title, ...] = ()
+        self._table: Table | None = None
+        self._tables = 0
+        self._interrupted = False
+
+    def items(self) -> Iterator[Table | Row | Text]:
+        for line in self._coming:
+            if _STRUCTURE.fullmatch(line.text):
+                self._interrupt(blank=not line.text.strip())
+                self._lines.structure()
+            elif title := _title(line):
+                self._path = (*(above for above in self._path if above.level < title.level), title)
+                self._table = None
+                self._lines.structure()
+            elif (pieces := self._pieces(line.text)) and self._table:
+                yield from self._row(self._table, line, pieces)
+            elif table := self._open(line):
+                self._pass_header(table)
+                if table.fields is not None:
+                    yield table
+            else:
+                self._interrupt(blank=False)
+                yield Text(line.number, line.text, self._path)
+
+    def _interrupt(self, *, blank: bool) -> None:
+        """A line that is no row: the table ends, unless its separators can't be mistaken."""
+        if self._table and isinstance(self._table.dialect, (Pipes, Delimited)):
+            self._interrupted = True
+        else:
+            self._table = None
+
+    def _pieces(self, text: str) -> list[str] | None:
+        """The pieces of a row of the open table, None where the line is none."""
+        table = self._table
+        if table is None:
+            return None
+        pieces = table.dialect.split(self._with_rest(text)[0])
+        if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
+            return None
+        if table.has_number(pieces):
+            return pieces
+        explicit = isinstance(table.dialect, Pipes) and not self._interrupted
+        return pieces if explicit and not is_rule(self._lines.peek() or "") else None
+
+    def _with_rest(self, text: str) -> tuple[str, int]:
+        """The line with the ones after it that its last cell, in quotes, goes on for; and how many these are."""
+        dialect = self._table.dialect if self._table else None
+        if not isinstance(dialect, Delimited) or not dialect.quoted or text.count('"') % 2 == 0:
+            return text, 0
+        whole = text
+        for ahead in range(1, _LONGEST_CELL):
+            more = self._lines.peek(ahead)
+            if more is None:
+                break
+            whole += "\n" + more
+            if more.count('"') % 2:
+                return whole, ahead
+        return text, 0
+
+    def _row(self, table: Table, line: Line, pieces: list[str]) -> Iterator[Row]:
+        for _ in range(self._with_rest(line.text)[1]):
+            self._lines.structure()
+            next(self._coming)
+        if table.fields is None:
+            self._lines.skip("unrecognised", REFUSED)
+        elif self._lines.peek() is None and _broke_off(table, line.text, pieces):
+            self._lines.skip("cut", "the last row breaks off")
+        else:
+            yield Row(table, line.number, table.cells(pieces))
+
+    def _open(self, line: Line) -> Table | None:
+        """The table of which the line is the headings."""
+        refused = None
+        for candidate in candidates(line.text, self._lines.peek):
+            units, first = self._below(candidate.dialect, candidate.ruled, len(candidate.texts))
+            headings = _with_units([heading(text) for text in candidate.texts], units)
+            fields = self._fits(headings, first)
+            table = Table(self._tables, line.number, self._path, candidate.dialect, headings, fields)
+            if fields is not None:
+                break
+            if candidate.ruled and isinstance(candidate.dialect, (Pipes, Dashes)):
+                refused = refused or table
+        else:
+            if refused is None:
+                return None
+            table = refused
+        self._table, self._interrupted = table, False
+        self._tables += 1
+        return table
+
+    def _below(self, dialect: Dialect, ruled: bool, columns: int) -> tuple[list[str], list[str]]:
+        """The row of units below the headings, and the first row; empty where there is none."""
+        rows: list[list[str]] = []
+        for ahead in (1 + ruled, 2 + ruled):
+            pieces = dialect.split(self._lines.peek(ahead) or "") or []
+            rows.append([piece.strip() for piece in pieces])
+        if isinstance(dialect, Delimited) and _are_units(rows[0]):
+            return rows[0], rows[1]
+        return [], rows[0]
+
+    def _pass_header(self, table: Table) -> None:
+        """The headings, the rule and the units below them carry no figures."""
+        below = self._lines.peek() or ""
+        extra = is_rule(below) or (
+            isinstance(table.dialect, Delimited) and _are_units(table.dialect.split(below) or [])
+        )
+        for _ in range(int(extra)):
+            self._leave(table)
+            next(self._coming)
+        self._leave(table)
+
+    def _leave(self, table: Table) -> None:
+        if table.fields is None:
+            self._lines.skip("unrecognised", REFUSED)
+        else:
+            self._lines.structure()
+
+
+def _title(line: Line) -> Title | None:
+    """The title that a line is."""
+    if found := _MARKDOWN.fullmatch(line.text):
+        return Title(len(found.group(1)), found.group(2), line.number)
+    if found := _BANNER.fullmatch(line.text):
+        return Title(4 - len(found.group(1)), found.group(2), line.number)
+    if found := _STARS.fullmatch(line.text):
+        return Title(7, found.group(1), line.number)
+    return None
+
+
+def _are_units(cells: Iterable[str]) -> bool:
+    """Whether a row says the units of the columns: words of units, at least one, and blanks."""
+    words = [cell.strip() for cell in cells if cell.strip()]
+    return bool(words) and all(UNIT.fullmatch(word) for word in words)
+
+
+def _with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Heading, ...]:
+    """The headings with the units of the row below them, written as other tables have them: "Duration (ms)"."""
+    said = [*units, *[""] * len(headings)]
+    return tuple(
+        replace(head, text=f"{head.text} ({unit})", unit=unit) if unit and not head.unit else head
+        for head, unit in zip(headings, said, strict=False)
+    )
+
+
+def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
+    """Whether a row lacks cells, or the pipe at its end."""
+    closed = isinstance(table.dialect, Pipes) and table.dialect.closed
+    return len(pieces) < len(table.headings) or (closed and not text.rstrip().endswith("|"))

@@ -1,0 +1,105 @@
+"""The summary tables of Nsight Systems as summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.lines import Lines
+from .._shared.tables import Row, Table, Text, read_tables
+from .columns import COLUMNS, REPORTS, UNTITLED, Report
+
+#: What nsys says while it works: the name of the report that follows, or nothing of interest.
+_WORKING = re.compile(
+    r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|\[\d+/\d+\] Executing '(?P<stats>[\w:,-]+)' stats report.*"
+    r"|(?:Generating|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*|\[[=\s\d%]+\].*"
+)
+_OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
+_COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?P<way>[\w-]+)\]", re.IGNORECASE)
+_WAYS = {"host-to-device": "HtoD", "device-to-host": "DtoH", "device-to-device": "DtoD", "host-to-host": "HtoH"}
+_XYZ = re.compile(r"\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)\s*")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """A summary a row. A report without data gives a note, other text is skipped and reported."""
+    lines, rows = Lines(source, conversion), Rows(conversion)
+    report = ""
+    for item in read_tables(lines, COLUMNS.bind):
+        if isinstance(item, Row):
+            _summary(item, report, lines, rows)
+        elif isinstance(item, Text):
+            report = _text(item, report, lines, rows)
+        yield from rows.ready()
+    yield from rows.rest()
+
+
+def _text(text: Text, report: str, lines: Lines, rows: Rows) -> str:
+    """Takes a line between the tables and returns the report that the next table belongs to."""
+    words = text.text.strip()
+    if words.startswith("SKIPPED:"):
+        rows.summary("note", words, metric="note", scope=[report] if report else None)
+        lines.used()
+        return ""
+    if found := _OLD_TITLE.fullmatch(words):
+        lines.structure()
+        return found.group(1)
+    if found := _WORKING.fullmatch(words):
+        lines.structure()
+        return found.group("script") or found.group("stats") or report
+    return report
+
+
+def _summary(row: Row, report: str, lines: Lines, rows: Rows) -> None:
+    table = row.table
+    about = _about(table, report)
+    name = row.text("name")
+    figures = row.figures(unit="ns" if about.metric == "duration" else "")
+    if not name or not figures:
+        lines.skip("bad-record", "no figure" if name else "no name")
+        return
+    scope = table.scope if table.path or not report else [report]
+    kind = about.kind or _kind_of(name, row.text("category"))
+    columns = figures.columns | _launch(row, figures.args) | _direction(kind, name)
+    rows.summary(kind, name, metric=about.metric, table=table.ordinal, scope=scope, args=figures.args, **columns)
+    lines.used()
+
+
+def _about(table: Table, report: str) -> Report:
+    """What the table is about: by its title, by the report that nsys said it was working on, by its headings."""
+    titles = " ".join(title.text for title in table.path[-1:])
+    for words in (titles.casefold(), report.casefold()):
+        for spellings, about in REPORTS:
+            if any(spelling in words for spelling in spellings):
+                return about
+    keys = {head.key for head in table.headings}
+    return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
+
+
+def _kind_of(name: str, category: str) -> str:
+    """The kind of a row in a report of several: `[CUDA memset]` is a memset, other brackets are copies."""
+    if "memset" in name.casefold():
+        return "memset"
+    return "kernel" if "KERNEL" in category.upper() or not name.startswith("[") else "memcpy"
+
+
+def _direction(kind: str, name: str) -> dict[str, Any]:
+    found = _COPY.fullmatch(name) if kind == "memcpy" else None
+    return {"copy_kind": _WAYS.get(found.group("way").lower(), found.group("way"))} if found else {}
+
+
+def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:
+    """Grid and block of `cuda_gpu_kern_gb_sum`; what isn't three numbers stays in args."""
+    columns: dict[str, Any] = {"cat": row.text("category") or None}
+    for field in ("grid", "block"):
+        found = _XYZ.fullmatch(row.text(field))
+        if found:
+            columns |= {f"{field}_{axis}": int(text) for axis, text in zip("xyz", found.groups(), strict=True)}
+        elif row.text(field):
+            args["GridXYZ" if field == "grid" else "BlockXYZ"] = row.text(field)
+    return columns
