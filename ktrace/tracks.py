@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any, NamedTuple
 
 from ktrace.catalog import Catalog, Entry
+from ktrace.model import TRACK_COLUMNS
 
 
 class Process(NamedTuple):
@@ -45,6 +48,94 @@ class Shown:
     description: str | None = None
 
 
+@dataclass
+class Node:
+    """A process, thread, device, stream or text track as a timeline draws it: with what stands below it.
+
+    `kind` is process, thread, device, stream or track. `number` is the index in `Timeline.tracks` of the
+    track whose rows stand here, None where there is none. `key` has the track columns down to here.
+    """
+
+    kind: str
+    key: Process | Track
+    shown: Shown
+    number: int | None = None
+    children: list[Node] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Node]:
+        """The node and all below it, in the order in which they are drawn."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
+    """The processes with their tracks nested below them, in the order in which a timeline draws them.
+
+    That is the catalog's `order` where it has one, then the order of first appearance:
+
+        python3
+          thread 4242
+          GPU 0 NVIDIA H100
+            stream 7
+    """
+    processes: dict[Process, Node] = {}
+    nodes: dict[tuple[Process, Track], Node] = {}
+    for number, track in enumerate(tracks):
+        process = track.process
+        if process not in processes:
+            processes[process] = Node("process", process, show_process(process, catalog))
+        parent = processes[process]
+        for kind, key in _steps(track):
+            node = nodes.get((process, key))
+            if node is None:
+                node = nodes[process, key] = Node(kind, key, _show(kind, key, catalog))
+                parent.children.append(node)
+            parent = node
+        parent.number = number
+    for node in (*processes.values(), *nodes.values()):
+        node.children.sort(key=_place)
+    return _told_apart(sorted(processes.values(), key=_place))
+
+
+def _place(node: Node) -> tuple[bool, int]:
+    """Sort key: what the catalog gives an order comes first; the sort keeps the others as they came."""
+    order = node.shown.order
+    return order is None, order or 0
+
+
+def _told_apart(processes: list[Node]) -> list[Node]:
+    """Processes of one name get behind it what differs: source, host, process id."""
+    alike: dict[str, list[Node]] = {}
+    for node in processes:
+        alike.setdefault(node.shown.name, []).append(node)
+    for name, nodes in alike.items():
+        for part in ("source", "host", "pid"):
+            words = [getattr(node.key, part) for node in nodes]
+            if len(set(words)) > 1:
+                for node, word in zip(nodes, words, strict=True):
+                    if word not in (None, name):
+                        node.shown = replace(node.shown, name=f"{node.shown.name} ({part} {word})")
+    return processes
+
+
+def _steps(track: Track) -> Iterator[tuple[str, Track]]:
+    """The nodes that lead to a track, each with its track columns, outermost first."""
+    key = Track(track.source, track.host, track.pid, run=track.run)
+    steps = 0
+    if track.tid is not None:
+        steps, key = steps + 1, key._replace(tid=track.tid)
+        yield "thread", key
+    if track.device is not None:
+        steps, key = steps + 1, key._replace(device=track.device)
+        yield "device", key
+    if track.stream is not None or track.context is not None:
+        steps, key = steps + 1, key._replace(context=track.context, stream=track.stream)
+        yield "stream", key
+    if track.track is not None or not steps:
+        yield "track", track
+
+
 def show_process(process: Process, catalog: Catalog) -> Shown:
     """The name of a process: the catalog's, else its run, else that of the source."""
     entry = catalog.get("process", source=process.source, host=process.host, pid=process.pid)
@@ -59,38 +150,50 @@ def show_process(process: Process, catalog: Catalog) -> Shown:
     return Shown(name, entry.order if entry else None, facts.get("description"))
 
 
-def show_track(track: Track, catalog: Catalog) -> Shown:
-    """The name of a track: the catalog's, else put together from its numbers ("GPU 0 stream 7")."""
-    for entity in ("track", "thread", "stream"):
-        if entry := _entry(entity, track, catalog):
-            return Shown(entry.name or _compose(track, catalog), entry.order, entry.facts.get("description"))
-    return Shown(_compose(track, catalog))
+def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
+    """The name of a track below its parent: the catalog's, else put together from its number."""
+    entry = _entry("track", track, catalog) or (_entry(kind, track, catalog) if kind != "track" else None)
+    name = entry.name if entry else None
+    if kind == "device":
+        name = f"GPU {track.device}" + (f" {name}" if name else "")
+    shown = name or _number(kind, track)
+    return Shown(shown, entry.order, entry.facts.get("description")) if entry else Shown(shown)
+
+
+def _number(kind: str, track: Track) -> str:
+    if kind == "thread":
+        return f"thread {track.tid}"
+    if kind == "stream":
+        numbers = {"stream": track.stream, "context": track.context}
+        return " ".join(f"{word} {number}" for word, number in numbers.items() if number is not None)
+    return track.track or "events"
+
+
+#: Entity of the catalog -> the track columns that are its key, and those that its facts may leave out.
+_ENTITY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "track": (TRACK_COLUMNS, ()),
+    "thread": (("source", "host", "pid", "tid"), ("host",)),
+    "device": (("source", "host", "pid", "device"), ("pid", "host")),
+    "stream": (("source", "host", "pid", "device", "context", "stream"), ("pid", "context", "host")),
+}
 
 
 def _entry(entity: str, track: Track, catalog: Catalog) -> Entry | None:
-    key = {name: value for name, value in track._asdict().items() if name != "run"}
-    if entity == "thread":
-        if track.tid is None or track.device is not None or track.track is not None:
-            return None
-        key = {name: key[name] for name in ("source", "host", "pid", "tid")}
-    if entity == "stream":
-        if track.stream is None or track.track is not None:
-            return None
-        key.pop("track")
-    return catalog.get(entity, **key)
+    columns, optional = _ENTITY_KEYS[entity]
+    key = {column: getattr(track, column) for column in columns}
+    for left_out in ("", *optional):
+        key.pop(left_out, None)
+        if entry := catalog.get(entity, **key):
+            return entry
+    return None
 
 
-def _compose(track: Track, catalog: Catalog) -> str:
-    if track.track is not None:
-        return track.track
-    parts = []
-    if track.device is not None:
-        device = catalog.get("device", source=track.source, host=track.host, device=track.device)
-        parts.append(f"GPU {track.device}" + (f" {device.name}" if device and device.name else ""))
-    if track.context is not None:
-        parts.append(f"context {track.context}")
-    if track.stream is not None:
-        parts.append(f"stream {track.stream}")
-    if track.tid is not None:
-        parts.append(f"thread {track.tid}")
-    return " ".join(parts) or "events"
+def give_ids(wanted: Sequence[int | None], highest: int) -> list[int]:
+    """A number from 1 to `highest` for each: the wanted one where it is legal and free, else a low one that nobody wants."""
+    claimed = set(wanted)
+    free = (number for number in count(1) if number not in claimed)
+    given: dict[int, None] = {}
+    for number in wanted:
+        legal = number is not None and 1 <= number <= highest and number not in given
+        given[number if legal and number is not None else next(free)] = None
+    return list(given)

@@ -1,0 +1,10 @@
+"""Perfetto traces: the protobuf of ui.perfetto.dev, version 52 and later.
+
+A file is a row of packets, each on a sequence whose first packet clears the state and whose later ones need it:
+
+    packet { sequence 1, first, cleared    track_descriptor { uuid 2, process { pid 4242 "python3" } } }
+    packet { sequence 1, needs state       interned_data { event_names { iid 1 "ampere_sgemm_128x64_tn" } } }
+    packet { timestamp 1000  track_event { SLICE_BEGIN, track 3, name 1, debug_annotations { "grid" ... } } }
+
+`wire` knows the encoding, `descriptors` the tracks, `events` what is on them, `writer` puts them in order.
+"""

@@ -1,0 +1,181 @@
+"""The descriptors of processes, threads, devices, streams, text tracks and counters, each given before its first use.
+
+root                      uuid 0: says that processes and threads come in our order
+  python3                 ProcessDescriptor
+    thread 4242           ThreadDescriptor
+    GPU 0 NVIDIA H100     a track without events, only to nest
+      stream 7            a track; slices that overlap without nesting lie on a second one of the same name,
+      stream 7            which the viewer shows as further rows of the first
+      power               CounterDescriptor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from ktrace.catalog import Catalog
+from ktrace.tracks import Node, Process, Track, arrange, give_ids
+
+from . import numbers as n
+from .wire import bytes_field, int_field, text_field
+
+#: The field of a process id holds 31 bits and a sign.
+HIGHEST_PID = 2**31 - 1
+
+#: Ranks between two siblings, for the counters of a track behind it.
+_RANKS = 1024
+
+_UNITS = {"ns": n.UNIT_TIME_NS, "B": n.UNIT_SIZE_BYTES, "count": n.UNIT_COUNT}
+
+
+class Descriptors:
+    """Gives tracks their uuids. The packets of new ones gather in `fresh`, parents first."""
+
+    def __init__(self, tracks: Sequence[Track], catalog: Catalog, note: str) -> None:
+        """`note` is the description of a process that has none of its own, and the last line of one that has."""
+        self.fresh: list[bytes] = [_root()]
+        self._uuids = count(1)
+        self._note = note
+        self._parents: dict[int, Node] = {}  # id of a node -> its parent
+        self._known: dict[int, int] = {}  # id of a node -> uuid
+        self._ranks: dict[int, int] = {}
+        self._lanes: dict[tuple[int, int], int] = {}
+        self._counters: dict[tuple[int, str], int] = {}
+        self._processes = arrange(tracks, catalog)
+        self._pids = _pids(self._processes)
+        self._nodes: dict[int, Node] = {}
+        for process in self._processes:
+            for node in process.walk():
+                if node.number is not None:
+                    self._nodes[node.number] = node
+                self._parents.update((id(child), node) for child in node.children)
+        for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
+            self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
+
+    def track(self, number: int, lane: int) -> int:
+        """The uuid of a lane of the track with that index in the timeline."""
+        uuid = self._lanes.get((number, lane))
+        if uuid is None:
+            node = self._nodes[number]
+            uuid = self._node(node) if lane == 0 else self._lane(node)
+            self._lanes[number, lane] = uuid
+        return uuid
+
+    def counter(self, number: int, name: str, unit: str | None) -> int:
+        """The uuid of a counter of that name on the track with that index in the timeline."""
+        uuid = self._counters.get((number, name))
+        if uuid is None:
+            uuid = self._counters[number, name] = self._counter(self._nodes[number], name, unit)
+        return uuid
+
+    def _node(self, node: Node) -> int:
+        uuid = self._known.get(id(node))
+        if uuid is None:
+            parent = None if node.kind == "process" else self._node(self._parents[id(node)])
+            uuid = self._known[id(node)] = next(self._uuids)
+            self._emit(uuid, parent, node)
+        return uuid
+
+    def _lane(self, node: Node) -> int:
+        """A further row: a sibling of the same merge key or, as threads don't merge, a child of the thread."""
+        first = self._node(node)
+        parent = first if node.kind == "thread" else self._node(self._parents[id(node)])
+        uuid = next(self._uuids)
+        self._fresh(
+            int_field(n.TRACK_DESCRIPTOR_UUID, uuid),
+            int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent),
+            text_field(n.TRACK_DESCRIPTOR_NAME, node.shown.name),
+            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, self._ranks[id(node)]),
+            _merge_key(first),
+        )
+        return uuid
+
+    def _emit(self, uuid: int, parent: int | None, node: Node) -> None:
+        fields = [int_field(n.TRACK_DESCRIPTOR_UUID, uuid)]
+        rank = self._ranks[id(node)]
+        description = node.shown.description
+        if node.kind == "process":
+            pid = self._pids[id(node)]
+            fields.append(bytes_field(n.TRACK_DESCRIPTOR_PROCESS, _process(pid, node.shown.name, rank)))
+            description = "\n".join(line for line in (description, self._note) if line)
+        elif parent is not None:
+            fields.append(int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent))
+        if node.kind == "thread" and self._is_thread(node):
+            fields.append(bytes_field(n.TRACK_DESCRIPTOR_THREAD, self._thread(node)))
+        elif node.kind != "process":
+            fields += [text_field(n.TRACK_DESCRIPTOR_NAME, node.shown.name), _merge_key(uuid)]
+        if description:
+            fields.append(text_field(n.TRACK_DESCRIPTOR_DESCRIPTION, description))
+        fields += [
+            int_field(n.TRACK_DESCRIPTOR_CHILD_ORDERING, n.EXPLICIT),
+            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, rank),
+        ]
+        self._fresh(*fields)
+
+    def _is_thread(self, node: Node) -> bool:
+        return isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID
+
+    def _thread(self, node: Node) -> bytes:
+        assert isinstance(node.key, Track) and node.key.tid is not None
+        return (
+            int_field(n.THREAD_DESCRIPTOR_PID, self._pids[id(self._parents[id(node)])])
+            + int_field(n.THREAD_DESCRIPTOR_TID, node.key.tid)
+            + text_field(n.THREAD_DESCRIPTOR_THREAD_NAME, node.shown.name)
+        )
+
+    def _counter(self, node: Node, name: str, unit: str | None) -> int:
+        """A counter stands beside its text track, and below a device, a process."""
+        rank = self._ranks[id(node)] + 1 + min(len(self._counters), _RANKS - 2)
+        place = node
+        while place.kind not in ("process", "device"):
+            place = self._parents[id(place)]
+        shown = name if node.kind != "track" or node.shown.name in (name, "events") else f"{node.shown.name} {name}"
+        uuid = next(self._uuids)
+        self._fresh(
+            int_field(n.TRACK_DESCRIPTOR_UUID, uuid),
+            int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, self._node(place)),
+            text_field(n.TRACK_DESCRIPTOR_NAME, shown),
+            bytes_field(n.TRACK_DESCRIPTOR_COUNTER, _unit(unit)),
+            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, rank),
+            _merge_key(uuid),
+        )
+        return uuid
+
+    def _fresh(self, *fields: bytes) -> None:
+        self.fresh.append(bytes_field(n.TRACE_PACKET_TRACK_DESCRIPTOR, b"".join(fields)))
+
+
+def _pids(processes: Sequence[Node]) -> dict[int, int]:
+    wanted = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
+    return {id(node): pid for node, pid in zip(processes, give_ids(wanted, HIGHEST_PID), strict=True)}
+
+
+def _root() -> bytes:
+    fields = (
+        int_field(n.TRACK_DESCRIPTOR_UUID, 0),
+        int_field(n.TRACK_DESCRIPTOR_PROCESS_ORDERING, n.PROCESS_ORDERING_EXPLICIT),
+        int_field(n.TRACK_DESCRIPTOR_THREAD_ORDERING, n.THREAD_ORDERING_EXPLICIT),
+    )
+    return bytes_field(n.TRACE_PACKET_TRACK_DESCRIPTOR, b"".join(fields))
+
+
+def _process(pid: int, name: str, rank: int) -> bytes:
+    return (
+        int_field(n.PROCESS_DESCRIPTOR_PID, pid)
+        + text_field(n.PROCESS_DESCRIPTOR_PROCESS_NAME, name)
+        + int_field(n.PROCESS_DESCRIPTOR_LEGACY_SORT_INDEX, rank)
+    )
+
+
+def _unit(unit: str | None) -> bytes:
+    if unit in _UNITS:
+        return int_field(n.COUNTER_DESCRIPTOR_UNIT, _UNITS[unit])
+    return text_field(n.COUNTER_DESCRIPTOR_UNIT_NAME, unit) if unit else b""
+
+
+def _merge_key(key: int) -> bytes:
+    """Only tracks of one key are drawn as one: neighbours that merely have the same name stay apart."""
+    return int_field(
+        n.TRACK_DESCRIPTOR_SIBLING_MERGE_BEHAVIOR, n.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
+    ) + int_field(n.TRACK_DESCRIPTOR_SIBLING_MERGE_KEY_INT, key)

@@ -1,0 +1,68 @@
+"""The protobuf wire format: a field is a tag (number and wire type), then a varint, 8 bytes, or a length and bytes."""
+
+from __future__ import annotations
+
+import struct
+
+_VARINT, _FIXED64, _BYTES = 0, 1, 2
+_SMALL = [bytes((n,)) for n in range(128)] + [bytes((n & 127 | 128, n >> 7)) for n in range(128, 4096)]
+_DOUBLE = struct.Struct("<d").pack
+_UINT64 = struct.Struct("<Q").pack
+
+
+def varint(value: int) -> bytes:
+    """An integer of -2^63 to 2^64 - 1; a negative one is ten bytes long."""
+    if 0 <= value < 4096:
+        return _SMALL[value]
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def int_tag(number: int) -> bytes:
+    """The tag that stands before a varint: of an integer, a bool, an enum."""
+    return varint(number << 3 | _VARINT)
+
+
+def bytes_tag(number: int) -> bytes:
+    """The tag that stands before a length and bytes: of a text or a message."""
+    return varint(number << 3 | _BYTES)
+
+
+def double_tag(number: int) -> bytes:
+    """The tag that stands before a double."""
+    return varint(number << 3 | _FIXED64)
+
+
+def int_field(number: int, value: int) -> bytes:
+    """An integer, bool or enum field."""
+    return int_tag(number) + varint(value)
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """A message field."""
+    return bytes_tag(number) + varint(len(value)) + value
+
+
+def text_field(number: int, value: str) -> bytes:
+    """A text field. A lone surrogate, which UTF-8 can't hold, becomes '?'."""
+    return bytes_field(number, value.encode("utf-8", "replace"))
+
+
+def double_field(number: int, value: float) -> bytes:
+    """A double field."""
+    return double_tag(number) + _DOUBLE(value)
+
+
+def fixed64_field(number: int, value: int) -> bytes:
+    """A fixed64 field."""
+    return double_tag(number) + _UINT64(value)
+
+
+def double(value: float) -> bytes:
+    """The eight bytes of a double, for a caller that has the tag."""
+    return _DOUBLE(value)
