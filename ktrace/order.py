@@ -9,23 +9,36 @@ its lane, arrows are bound to rows and launches joined with their work. Writers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from ktrace.arrows import new_ends, on_rows
 from ktrace.catalog import Catalog
+from ktrace.eventstore import EventStore
+from ktrace.finish import finished
+from ktrace.launches import join_launches
+from ktrace.links import LinkStore, PlaceBinder, bind_by_event, source_of
 from ktrace.model import Batch
+from ktrace.nesting import edge_order
+from ktrace.pairing import pair
 from ktrace.report import Report
+from ktrace.spill import Rows, Runs, Spill
+from ktrace.sweep import Ordered, sweep
+from ktrace.trackindex import TrackIndex
 from ktrace.tracks import Track
+from ktrace.words import Words
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
 #: Bytes of batches that are kept in memory before they are spilled to disk.
 SPILL_BYTES = 64 << 20
+
+#: Rows that a batch of a timeline has, about.
+RANGE_ROWS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,7 @@ class Arrows:
 class TimelineBatch:
     """Events of a range of time.
 
-    `batch` holds events of all kinds with `lane` filled, `track` the index of each row's track in
+    `batch` holds events of all kinds, sorted by (ts, -dur, track, id), with `lane` filled, `track` the index of each row's track in
     `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1).
     A slice kind whose `dur` is null has no known end: its edge ends with the trace.
     `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
@@ -91,16 +104,147 @@ class Timeline:
     tracks: list[Track]
     start: int
     end: int
+    _batches: Callable[[], Iterator[TimelineBatch]] = field(default=lambda: iter(()), repr=False)
 
     def batches(self) -> Iterator[TimelineBatch]:
         """The events, in ranges of time that rise. To be taken once."""
-        raise NotImplementedError
+        return self._batches()
 
 
-def order(batches: Iterable[Batch], report: Report, *, spill_bytes: int = SPILL_BYTES) -> Timeline:
+def order(
+    batches: Iterable[Batch], report: Report, *, spill_bytes: int = SPILL_BYTES, range_rows: int = RANGE_ROWS
+) -> Timeline:
     """Takes all batches and gives them back as a timeline.
 
     Summaries must have gone through `layout` before. Above `spill_bytes` of Arrow data, batches go to a
     temporary folder that is removed when the last batch was taken or the timeline is garbage collected.
+    `range_rows` is about how many rows a batch of the timeline has.
     """
-    raise NotImplementedError
+    spill = Spill(spill_bytes)
+    try:
+        return _order(batches, report, spill, range_rows)
+    except BaseException:
+        spill.close()
+        raise
+
+
+def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -> Timeline:
+    words = Words()
+    index = TrackIndex(words)
+    catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words, index)
+    for batch in batches:
+        if batch.record == "catalog":
+            catalog.add(batch)
+        elif batch.record == "events":
+            store.add(batch.columns)
+        elif batch.record == "links":
+            links.add(batch)
+        else:
+            raise ValueError(f"order takes no {batch.record}: they go through layout before")
+    store.flush()
+    links.flush()
+    ledger = report.stage("order")  # only now, behind the stages that the batches came through
+    ledger.taken = len(store.keys) + len(links)
+
+    pairs, lone_ends = pair(store, spill, size)
+    start, end = store.span(size)
+    ends = new_ends(spill)
+    tracks = index.tracks()
+    arrows = join_launches(store, tracks, ends, size)
+    links.number_arrows(arrows + 1, size)
+    bind_by_event(links, store, pairs, ends, spill, source_of(tracks), size)
+    ordered = sweep(store, PlaceBinder(links, ends), spill, end, size)
+
+    for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):
+        tally.report(report, kind, ledger)
+    if len(pairs):
+        ledger.removed["paired"] = len(pairs)
+    ledger.given = len(ordered.rows) + len(links) - links.unbound.rows
+    for kind, rows in (("lane", ordered.moved), ("unfinished", ordered.unfinished)):
+        if rows:
+            report.issue(kind, "timeline", rows=rows)
+
+    shown, numbers = _shown(tracks, ordered)
+    given = _Given(store, pairs, ordered, ends, numbers, spill)
+    return Timeline(catalog, shown, start, end, given.batches)
+
+
+def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
+    """The tracks that events are on, and for each track its number among them."""
+    used = np.zeros(len(tracks), np.bool_)
+    for number in range(ordered.rows.runs):
+        used[ordered.rows.run(number)["track"]] = True
+    numbers = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
+    return [track for track, shown in zip(tracks, used, strict=True) if shown], numbers
+
+
+@dataclass
+class _Given:
+    """What a timeline gives out, range after range."""
+
+    store: EventStore
+    pairs: Runs
+    ordered: Ordered
+    ends: Runs
+    tracks: Int32
+    spill: Spill
+
+    def batches(self) -> Iterator[TimelineBatch]:
+        opened = _OpenEnds()
+        serial = 1
+        count = self.ordered.rows.runs
+        try:
+            for number, (low, high) in enumerate(self.ordered.bounds):
+                rows = self.ordered.rows.run(number)
+                until = high if number + 1 < count else None
+                yield self._batch(rows, low, high, opened, until, serial)
+                serial += len(rows)
+        finally:
+            self.spill.close()
+
+    def _batch(
+        self, rows: Rows, low: int | None, high: int | None, opened: _OpenEnds, until: int | None, serial: int
+    ) -> TimelineBatch:
+        track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
+        row, ends = on_rows(self.ends, low, high, place)
+        return TimelineBatch(
+            Batch("events", finished(self.store, self.pairs, rows, low, high)),
+            track,
+            np.arange(serial, serial + len(rows)),
+            opened.edges(rows, track, serial, until),
+            Arrows(row, ends["arrow"].copy(), ends["out"].copy()),
+            int(np.count_nonzero(ends["link"])),
+        )
+
+
+class _OpenEnds:
+    """Ends of slices that are open at the end of a range."""
+
+    def __init__(self) -> None:
+        none = np.empty(0, np.int64)
+        self._waiting = (none, none, none.astype(np.int32), none.astype(np.int32))
+
+    def edges(self, rows: Rows, track: Int32, serial: int, until: int | None) -> Edges:
+        """The edges of a range: begins and points at its rows, and ends below `until` (all, where it is None)."""
+        is_slice = rows["slice"]
+        new = (
+            rows["end"][is_slice],
+            serial + np.flatnonzero(is_slice),
+            track[is_slice],
+            rows["lane"][is_slice],
+        )
+        ends = [np.concatenate(pair) for pair in zip(self._waiting, new, strict=True)]
+        if until is not None:
+            later = ends[0] >= until
+            self._waiting = tuple(column[later] for column in ends)
+            ends = [column[~later] for column in ends]
+        end, closing, end_track, end_lane = ends
+        begin = np.ascontiguousarray(rows["ts"])
+        order = edge_order(begin, end, closing - serial)
+        row = np.concatenate([np.arange(len(rows), dtype=np.int32), np.full(len(end), -1, np.int32)])
+        return Edges(
+            np.concatenate([begin, end])[order],
+            row[order],
+            np.concatenate([track, end_track])[order],
+            np.concatenate([rows["lane"], end_lane])[order],
+        )
