@@ -8,10 +8,12 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -130,6 +132,25 @@ class Source:
             return raw
         stream: BinaryIO = gzip.GzipFile(fileobj=raw) if codec == "gzip" else _zstd(raw)  # type: ignore[assignment]
         return io.BufferedReader(_Whole(stream, self.path, None if quiet else self.on_cut), 1 << 17)
+
+    @contextmanager
+    def local_path(self) -> Iterator[Path]:
+        """A plain file on this machine that can be seeked: the input itself, or a temporary copy of it.
+
+        Standard input, a URL and compressed input are copied; the copy lives as long as the block.
+        """
+        plain = self.path != "-" and "://" not in self.path
+        if plain:
+            with self._raw() as raw:
+                plain = _codec(raw.read(4)) is None
+        if plain:
+            yield Path(self.path)
+            return
+        with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
+            copy = Path(folder) / (self.name or "input")
+            with self.open() as stream, copy.open("wb") as target:
+                shutil.copyfileobj(stream, target, 1 << 20)
+            yield copy
 
     def _raw(self) -> BinaryIO:
         """The stored bytes."""

@@ -113,8 +113,8 @@ class Trace:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]
 
     def equals(self, other: Trace) -> bool:
-        """Whether both say the same, field for field."""
-        return all(self._tables[record].equals(other._tables[record]) for record in RECORDS)
+        """Whether both say the same, field for field; NaN is equal to NaN, -0.0 isn't 0.0."""
+        return all(_values(self._tables[record]) == _values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:
         """First begin and last end of the events in ns, None where there are none."""
@@ -163,10 +163,30 @@ def _whole(batch: Batch) -> pa.RecordBatch:
 def _table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
     if not parts:
         return arrow_schema(record).empty_table()
-    table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="default")
+    table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="permissive")
     fields = {field.name: field for field in arrow_schema(record)}
     schema = pa.schema([fields.get(field.name, field) for field in table.schema])
     return table.combine_chunks().cast(schema).unify_dictionaries()
+
+
+def _values(table: pa.Table) -> dict[str, Any]:
+    """The columns that aren't null throughout, in a form in which equal values are equal."""
+    return {
+        name: _comparable(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if column.null_count < len(column)
+    }
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if pa.types.is_float64(column.type):
+        bits = [pc.if_else(pc.is_nan(chunk), float("nan"), chunk).view(pa.int64()) for chunk in column.chunks]
+        return pa.chunked_array(bits, pa.int64())
+    return column
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
@@ -39,7 +39,14 @@ def utf8(stream: BinaryIO) -> BinaryIO:
     return stream
 
 
-def read_lines(lines: BinaryIO, conversion: Conversion, path: str, *, document: bool = False) -> Iterator[Batch]:
+class LineStream(Protocol):
+    """What gives lines, some at a time."""
+
+    def readlines(self, hint: int = -1, /) -> list[bytes]:
+        """Lines of about `hint` bytes in all; none at the end."""
+
+
+def read_lines(lines: LineStream, conversion: Conversion, path: str, *, document: bool = False) -> Iterator[Batch]:
     """The batches of records on lines, the header first.
 
     Each line is counted before it is parsed. One that can't be read is skipped as "bad-record"; a last one
@@ -47,11 +54,11 @@ def read_lines(lines: BinaryIO, conversion: Conversion, path: str, *, document: 
     Raises DamagedInput where the header is missing and VersionError where its major version isn't ours.
     """
     report, records = conversion.report, Records(conversion)
-    number, headed, closed, whole = 0, False, not document, True
+    last, headed, closed, whole = 0, False, not document, True
     while chunk := lines.readlines(CHUNK):
         report.record(len(chunk))
         used = 0
-        for number, line in enumerate(chunk, number + 1):
+        for number, line in enumerate(chunk, last + 1):
             text = line.strip(b" \t\r\n,")
             where = f"line {number}"
             if not text:
@@ -73,12 +80,13 @@ def read_lines(lines: BinaryIO, conversion: Conversion, path: str, *, document: 
                     whole = line.endswith(b"\n")
                     report.issue("bad-record" if whole else "cut", where, str(bad))
         report.used(used)
+        last += len(chunk)
         yield from records.ready()
     if not headed:
         _check_header(b"", conversion, path, "line 1")
     yield from records.rest()
     if not closed and whole:
-        report.issue("cut", f"line {number}", "the closing ]} is missing", 0)
+        report.issue("cut", f"line {last}", "the closing ]} is missing", 0)
 
 
 def _check_header(text: bytes, conversion: Conversion, path: str, where: str) -> None:

@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
-from functools import cache
-from typing import Annotated, Any, Literal, Union
+from functools import cache, reduce
+from operator import attrgetter, or_
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +23,8 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
 from ktrace.model import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
+
+from .encode import is_json
 
 Row = Any
 
@@ -106,9 +109,9 @@ class Records:
         del self._rows[record][:count]
         self._extra[record] = {index - count: more for index, more in extra.items() if index >= count}
         arrays, names = [], []
-        columns = zip(*map(msgspec.structs.astuple, rows), strict=True)
-        for field, values in zip(arrow_schema(record), columns, strict=True):
-            array = _array(values, field.type, fields(record)[field.name]["x-arrow"] == "json")
+        for field in arrow_schema(record):
+            values = list(map(attrgetter(field.name), rows))
+            array = _array(values, field.type, is_json(record, field.name))
             if array is not None:
                 arrays.append(array)
                 names.append(field.name)
@@ -169,14 +172,14 @@ class Records:
         return value if isinstance(value, before) else None
 
 
-def _array(values: tuple[Any, ...], type_: pa.DataType, embedded: bool) -> pa.Array | None:
+def _array(values: list[Any], type_: pa.DataType, embedded: bool) -> pa.Array | None:
     """The column of the values, None where all are null."""
     if embedded:
-        values = tuple(None if raw is _ABSENT or bytes(raw) == b"null" else str(raw, "utf-8") for raw in values)
+        values = [None if raw is _ABSENT or bytes(raw) == b"null" else str(raw, "utf-8") for raw in values]
     if values.count(None) == len(values):
         return None
     if pa.types.is_floating(type_):
-        values = tuple(_SPECIAL[value] if isinstance(value, str) else value for value in values)
+        values = [_SPECIAL[value] if isinstance(value, str) else value for value in values]
     return pa.array(values, type_)
 
 
@@ -241,7 +244,7 @@ def _reason(error: msgspec.DecodeError) -> str:
 def _decoder(*, strict: bool) -> msgspec.json.Decoder[Row]:
     """Decodes any record; when strict, other packages' kinds are refused as well."""
     structs = tuple(_struct(record, strict) for record in RECORDS)
-    return msgspec.json.Decoder(Union[structs])
+    return msgspec.json.Decoder(reduce(or_, structs))
 
 
 def _struct(record: str, strict: bool) -> type[msgspec.Struct]:
@@ -249,7 +252,7 @@ def _struct(record: str, strict: bool) -> type[msgspec.Struct]:
     members: list[Any] = []
     for name, spec in fields(record).items():
         kind = _type(spec, strict)
-        if spec["x-arrow"] == "json":
+        if is_json(record, name):
             members.append((name, kind, _ABSENT))
         else:
             members.append((name, kind) if is_required(record, name) else (name, kind | None, None))
@@ -270,7 +273,7 @@ def _type(spec: dict[str, Any], strict: bool) -> Any:
     if "enum" in spec:
         return Literal[tuple(spec["enum"])]
     if spec["x-arrow"] == "float64":
-        return Union[float, Literal[tuple(_SPECIAL)]]
+        return float | Literal[tuple(_SPECIAL)]
     if "anyOf" in spec:  # a kind: one of a list, or another package's
         return Literal[tuple(spec["anyOf"][0]["enum"])] if strict else str
     if spec["type"] == "integer":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
@@ -36,14 +35,14 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             yield from _read_whole(first + stream.read(), conversion, source.path)
 
 
-class _Again(io.RawIOBase):
+class _Again:
     """A stream whose first line was read already."""
 
     def __init__(self, first: bytes, rest: BinaryIO) -> None:
         self._first = first
         self._rest = rest
 
-    def readlines(self, hint: int = -1, /) -> list[bytes]:  # type: ignore[override]
+    def readlines(self, hint: int = -1, /) -> list[bytes]:
         first, self._first = self._first, b""
         return [first] if first else self._rest.readlines(hint)
 

@@ -1,0 +1,245 @@
+"""Flat tables of canonical rows become batches: what Parquet and CSV share.
+
+    record   source  id  ts    kind    name  dur   metric    avg
+    event    run     1   1000  kernel  gemm  40
+    summary  run     2         kernel  gemm        duration  41.5
+
+Rows are taken apart by record; what a row's record doesn't have as a column, or this version doesn't know,
+is kept in `args` and noted. A row without a value that it must have, or with one that isn't of the
+column's type, is skipped as "bad-record" with its number.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.model import RECORDS, Batch, arrow_schema, dump_json, fields, is_required
+
+from .encode import is_json
+from .records import RECORD, kinds
+
+Faults = dict[int, str]
+
+
+def record_of_columns(names: list[str]) -> str | None:
+    """The record that a table without the column `record` holds, by the columns that it must have."""
+    for record in RECORDS:
+        required = {field.name for field in arrow_schema(record) if not field.nullable}
+        if required <= set(names) and set(names) & set(arrow_schema(record).names) > required:
+            return record
+    return None
+
+
+class FlatRows:
+    """Turns slices of a flat table into batches. `record` is None for a union of all records."""
+
+    def __init__(self, conversion: Conversion, record: str | None) -> None:
+        self._report = conversion.report
+        self._record = record
+        self._next = 1
+
+    def batches(self, rows: pa.RecordBatch) -> Iterator[Batch]:
+        """The batches of the next rows, which are counted first."""
+        self._report.record(rows.num_rows)
+        numbers = pa.array(range(self._next, self._next + rows.num_rows), pa.int64())
+        self._next += rows.num_rows
+        if self._record:
+            yield from self._of_record(self._record, rows, numbers)
+            return
+        words = plain(rows.column("record"))
+        for word, record in RECORD.items():
+            mine = pc.fill_null(pc.equal(words, word), False)
+            if pc.any(mine).as_py():
+                yield from self._of_record(record, rows.filter(mine), numbers.filter(mine))
+        if pc.any(strange := pc.invert(pc.fill_null(pc.is_in(words, pa.array(list(RECORD))), False))).as_py():
+            for number, word in zip(
+                numbers.filter(strange).to_pylist(), words.filter(strange).to_pylist(), strict=True
+            ):
+                self._bad(number, f"record: {json.dumps(word)} is none of {', '.join(RECORD)}")
+
+    def _of_record(self, record: str, rows: pa.RecordBatch, numbers: pa.Int64Array) -> Iterator[Batch]:
+        columns, faults = self._typed(record, rows)
+        for row, reason in sorted(faults.items()):
+            self._bad(numbers[row].as_py(), reason)
+        if faults:
+            whole = pa.array([row not in faults for row in range(len(numbers))], pa.bool_())
+            columns = {name: column.filter(whole) for name, column in columns.items()}
+            numbers, rows = numbers.filter(whole), rows.filter(whole)
+        if not len(numbers):
+            return
+        self._keep_unknown(record, rows, columns, numbers)
+        self._report.used(len(numbers), went="catalog" if record == "catalog" else None)
+        yield Batch(record, pa.RecordBatch.from_pydict(columns))
+
+    def _bad(self, number: int, reason: str) -> None:
+        self._report.issue("bad-record", f"row {number}", reason)
+
+    def _typed(self, record: str, rows: pa.RecordBatch) -> tuple[dict[str, pa.Array], Faults]:
+        """The record's own columns of the model's types, and what is wrong with which rows."""
+        faults: Faults = {}
+        columns: dict[str, pa.Array] = {}
+        for field in arrow_schema(record):
+            given = rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows)
+            if given.null_count == len(given) and field.nullable:
+                continue
+            column = _cast(given, field.type, field.name, faults)
+            _check(record, field.name, column, faults)
+            columns[field.name] = column
+        for name in rows.schema.names:
+            if name.startswith("x_") and rows.column(name).null_count < rows.num_rows:
+                columns[name] = rows.column(name)
+        return columns, faults
+
+    def _keep_unknown(
+        self, record: str, rows: pa.RecordBatch, columns: dict[str, pa.Array], numbers: pa.Int64Array
+    ) -> None:
+        """Puts the values of unknown columns and kinds into `args` (`facts` of the catalog)."""
+        unknown: dict[str, pa.Array] = {}
+        for name in rows.schema.names:
+            if name not in arrow_schema(record).names and name != "record" and not name.startswith("x_"):
+                values = rows.column(name)
+                if values.null_count < len(values):
+                    unknown[f"${name}"] = values
+                    first = numbers[pc.index(pc.is_valid(values), True).as_py()].as_py()
+                    self._report.issue(
+                        "unknown-column",
+                        f"row {first}",
+                        f"{name} is no column of {record}",
+                        len(values) - values.null_count,
+                    )
+        if record in ("events", "summaries"):
+            self._known_kinds(record, columns, numbers, unknown)
+        if unknown and record == "catalog":
+            columns["facts"] = folded(columns.get("facts"), unknown)
+        else:
+            columns.update({f"args.{name}": values for name, values in unknown.items()})
+
+    def _known_kinds(
+        self, record: str, columns: dict[str, pa.Array], numbers: pa.Int64Array, unknown: dict[str, pa.Array]
+    ) -> None:
+        """Reads unknown kinds as a range, or an instant where there is no duration."""
+        given = columns["kind"].to_pylist()
+        strange = {kind for kind in set(given) if kind not in kinds(record) and not kind.startswith("x_")}
+        if not strange:
+            return
+        durations = columns["dur"].is_valid().to_pylist() if "dur" in columns else [record == "summaries"] * len(given)
+        read = [
+            kind if kind not in strange else "range" if lasting or record == "summaries" else "instant"
+            for kind, lasting in zip(given, durations, strict=True)
+        ]
+        columns["kind"] = pa.array(read, arrow_schema(record).field("kind").type)
+        unknown["$kind"] = pa.array([kind if kind in strange else None for kind in given], pa.string())
+        for number, kind, now in zip(numbers.to_pylist(), given, read, strict=True):
+            if kind in strange:
+                self._report.issue("unknown-kind", f"row {number}", f"kind {json.dumps(kind)}, read as {now}")
+
+
+def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.Array:
+    """The column as `kind`; a value that can't be becomes null and a fault of its row."""
+    if column.type == kind:
+        return column
+    given = plain(column)
+    if pa.types.is_list(kind) and pa.types.is_string(given.type):
+        return _each(given, kind, name, faults, _text_list)
+    try:
+        return given.cast(kind) if not pa.types.is_dictionary(kind) else _encoded(given.cast(pa.string()), kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if pa.types.is_dictionary(kind) or not pa.types.is_primitive(kind):
+            return _each(given, kind, name, faults, str)
+        return _each(given, kind, name, faults, lambda value: _number(value, kind))
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """The column without a dictionary."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _encoded(text: pa.StringArray, kind: pa.DictionaryType) -> pa.DictionaryArray:
+    return text.dictionary_encode().cast(kind)
+
+
+def _each(column: pa.Array, kind: pa.DataType, name: str, faults: Faults, convert: Callable[[Any], Any]) -> pa.Array:
+    """The column converted a value at a time."""
+    values: list[Any] = []
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            values.append(None if value is None else convert(value))
+        except (ValueError, pa.ArrowInvalid):
+            values.append(None)
+            faults.setdefault(row, f"{name}: {json.dumps(value, default=str)} is no {_meaning(kind)}")
+    return pa.array(values, kind)
+
+
+def _number(value: Any, kind: pa.DataType) -> Any:
+    """A number out of text or of another number. Raises ValueError and ArrowInvalid."""
+    text = value.strip() if isinstance(value, str) else value
+    if not text and isinstance(text, str):
+        return None
+    if pa.types.is_integer(kind):
+        try:
+            return pa.scalar(text).cast(kind).as_py()
+        except pa.ArrowInvalid:
+            return (
+                pa.scalar(int(pa.scalar(text).cast(pa.decimal128(38, 6)).cast(pa.decimal128(38, 0)).as_py()))
+                .cast(kind)
+                .as_py()
+            )
+    return float(text)
+
+
+def _text_list(text: str) -> list[str]:
+    value = json.loads(text)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise ValueError(text)
+    return value
+
+
+def _meaning(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind):
+        return f"integer of {kind.bit_width} bits"
+    return "number" if pa.types.is_floating(kind) else "JSON list of texts" if pa.types.is_list(kind) else "text"
+
+
+def _check(record: str, name: str, column: pa.Array, faults: Faults) -> None:
+    """Notes the rows whose value the schema forbids."""
+    spec = fields(record)[name]
+    if is_required(record, name) and column.null_count:
+        _note(pc.is_null(column), column, f"{name}: is missing", faults)
+    if "minimum" in spec and spec["minimum"] > -(2**31):
+        _note(pc.less(column, spec["minimum"]), column, f"{name}: {{}} is less than {spec['minimum']}", faults)
+    if "enum" in spec:
+        allowed = pc.is_in(plain(column), pa.array(spec["enum"]))
+        strange = pc.and_(pc.invert(allowed), pc.is_valid(column))
+        _note(strange, column, f"{name}: {{}} is none of {', '.join(spec['enum'])}", faults)
+    if "minLength" in spec:
+        _note(pc.equal(plain(column), ""), column, f"{name}: is empty", faults)
+    if is_json(record, name):
+        _note(
+            pc.invert(pc.starts_with(pc.utf8_ltrim_whitespace(column), "{")),
+            column,
+            f"{name}: is no JSON object",
+            faults,
+        )
+
+
+def _note(strange: pa.BooleanArray, column: pa.Array, reason: str, faults: Faults) -> None:
+    if pc.any(strange).as_py():
+        for row in pc.indices_nonzero(pc.fill_null(strange, False)).to_pylist():
+            faults.setdefault(row, reason.format(json.dumps(column[row].as_py())))
+
+
+def folded(facts: pa.Array | None, unknown: dict[str, pa.Array]) -> pa.StringArray:
+    """Facts with further ones added to them."""
+    count = len(next(iter(unknown.values())))
+    folded = []
+    for row in range(count):
+        known = facts[row].as_py() if facts is not None else None
+        more = {name: values[row].as_py() for name, values in unknown.items() if values[row].is_valid}
+        folded.append(dump_json((json.loads(known) if known else {}) | more) if more else known)
+    return pa.array(folded, pa.string())

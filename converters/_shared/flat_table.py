@@ -1,0 +1,86 @@
+"""Batches become one flat table of stable columns: what the writers of Parquet and CSV share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ktrace.model import WORD, Batch, arrow_schema, union_schema
+from ktrace.report import Report
+
+from .encode import extra_columns
+from .flat_rows import folded, plain
+
+#: Rows that are held before the columns of the table are settled, and again before each further part of it.
+PART = 131_072
+
+
+class FlatTable:
+    """Collects batches and gives them as Arrow tables of one schema, `PART` rows or more at a time.
+
+    The columns are those of `record`, or `record` and the union of all; then the columns of other packages
+    that come within the first part. Later ones are kept in `args`, with a note.
+    """
+
+    def __init__(self, record: str | None, report: Report) -> None:
+        self._record = record
+        self._report = report
+        self._held: list[Batch] = []
+        self._schema: pa.Schema | None = None
+
+    def add(self, batch: Batch) -> Iterator[pa.Table]:
+        """Takes a batch; gives the next part of the table when it is full."""
+        if len(batch):
+            self._held.append(batch)
+        if sum(map(len, self._held)) >= PART:
+            yield self._part()
+
+    def rest(self) -> pa.Table:
+        """What is left; its schema is there even where no row is."""
+        return self._part()
+
+    def _part(self) -> pa.Table:
+        if self._schema is None:
+            self._schema = self._settle()
+        parts = [
+            pa.RecordBatch.from_arrays(self._columns(batch, self._schema), schema=self._schema) for batch in self._held
+        ]
+        self._held = []
+        return pa.Table.from_batches(parts, self._schema)
+
+    def _settle(self) -> pa.Schema:
+        columns = {field.name: field.type for field in (arrow_schema(self._record) if self._record else union_schema())}
+        for batch in self._held:
+            for name in extra_columns(batch):
+                kind = batch.columns.schema.field(name).type
+                columns.setdefault(name, kind.value_type if pa.types.is_dictionary(kind) else kind)
+        return pa.schema(columns.items())
+
+    def _columns(self, batch: Batch, schema: pa.Schema) -> list[pa.Array]:
+        own = set(arrow_schema(batch.record).names)
+        late = {name: batch.columns.column(name) for name in extra_columns(batch) if name not in schema.names}
+        home = "facts" if batch.record == "catalog" else "args"
+        for name in late:
+            self._report.issue("unknown-column", name, "came after the columns of the table were settled", len(batch))
+        arrays = []
+        for field in schema:
+            if field.name == "record" and not self._record:
+                words = pa.array([0] * len(batch), pa.int32())
+                array = pa.DictionaryArray.from_arrays(words, [WORD[batch.record]])
+            elif field.name == home:
+                text = batch.args_text() if home == "args" else batch.column(home)
+                array = folded(text, late) if late else text
+            elif field.name in own or (field.name.startswith("x_") and batch.has(field.name)):
+                array = batch.column(field.name)
+            else:
+                array = pa.nulls(len(batch), field.type)
+            arrays.append(_as(array, field.type))
+        return arrays
+
+
+def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    array = plain(array)
+    return array.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else array.cast(kind)

@@ -1,0 +1,9 @@
+"""Canonical records as one flat CSV table, written by ktrace itself (model version 1), after RFC 4180.
+
+    "record","source","id","parent",...,"ts","cat","args","kind","name",...
+    "event","run",1,,...,1000,"","{""queued"":0}","kernel","gemm",...
+    "summary","run",2,,...,,,,"kernel","gemm",...
+
+Texts are quoted, numbers are not; an empty cell is null and `""` the empty text. `args` and `facts` are JSON
+objects, `scope` is a JSON list. With `--table` the columns are those of one record, without `record`.
+"""

@@ -1,0 +1,164 @@
+"""Reads a canonical CSV table: any order of its columns, any of them absent that may be null."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.csv
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.model import Batch
+from ktrace.source import Source
+
+from .._shared.flat_rows import FlatRows, record_of_columns
+from .._shared.record_lines import utf8
+
+#: Bytes that are parsed at once; a row must fit in.
+BLOCK = 16 << 20
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The batches of the table. A row with too many or too few cells is skipped, at the end of the file it is a cut.
+
+    Raises DamagedInput where the heads aren't those of the model.
+    """
+    with source.open() as raw:
+        cells = Cells(utf8(raw), source.path)
+        rows = FlatRows(conversion, table_record(cells.heads, source.path))
+        for part in cells.parts():
+            columns = _typed_extras(_valid_utf8(part, conversion))
+            for offset in range(0, columns.num_rows, conversion.batch_rows):
+                yield from rows.batches(columns.slice(offset, conversion.batch_rows))
+        _account_broken(cells, conversion)
+
+
+def table_record(heads: list[str], path: str) -> str | None:
+    """The record that a table with these heads holds, None for a union. Raises DamagedInput."""
+    double = sorted({head for head in heads if heads.count(head) > 1})
+    record = record_of_columns(heads)
+    if double or (record is None and not {"record", "source", "id"} <= set(heads)):
+        raise DamagedInput(
+            f"the column {double[0]} stands there twice" if double else "is no canonical table",
+            path=path,
+            where="line 1",
+            expected="the heads record, source, id, ... or those of one record",
+            remedy="see docs/model.md",
+        )
+    return None if "record" in heads else record
+
+
+class Cells:
+    """The table as bytes: its heads, then parts of it in which null and the empty text are told apart.
+
+    `broken` has the rows with a wrong number of cells: (row from 1, number of cells).
+    """
+
+    def __init__(self, stream: BinaryIO, path: str) -> None:
+        self._stream = _Ending(stream)
+        self._path = path
+        self.broken: list[tuple[int, int]] = []
+        self.rows = 0
+        line = self._stream.readline().decode(errors="replace").rstrip("\r\n")
+        names = next(csv.reader([line]), [])
+        self.heads = [name.strip() for name in names]
+
+    @property
+    def ends_whole(self) -> bool:
+        """Whether the last line had a line end."""
+        return self._stream.last in b"\r\n"
+
+    def parts(self) -> Iterator[pa.RecordBatch]:
+        """The rows, as columns of bytes."""
+        if not self.heads:
+            return
+        try:
+            with self._open() as reader:
+                for part in reader:
+                    self.rows += part.num_rows
+                    yield part
+        except pa.ArrowInvalid as error:
+            if "Empty CSV file" not in str(error):
+                raise DamagedInput(
+                    f"is no CSV: {error}", path=self._path, where=f"after row {self.rows}", remedy="export it again"
+                ) from None
+
+    def _open(self) -> Any:
+        return pa.csv.open_csv(
+            pa.PythonFile(self._stream, mode="r"),
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=self.heads),
+            parse_options=pa.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=self._skip),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(self.heads, pa.binary()),
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+                null_values=[""],
+            ),
+        )
+
+    def _skip(self, row: Any) -> str:
+        self.broken.append((row.number or 0, row.actual_columns))
+        return "skip"
+
+
+class _Ending:
+    """A stream that remembers its last byte."""
+
+    closed = False
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.last = b"\n"
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self.last = data[-1:] or self.last
+        return data
+
+    def readline(self) -> bytes:
+        line = self._stream.readline()
+        self.last = line[-1:] or self.last
+        return line
+
+    def close(self) -> None:
+        """The stream is closed by whoever opened it."""
+
+
+def _valid_utf8(part: pa.RecordBatch, conversion: Conversion) -> pa.RecordBatch:
+    """The part as text; bytes that are none are replaced and reported."""
+    columns = {}
+    for name, column in zip(part.schema.names, part.columns, strict=True):
+        try:
+            columns[name] = column.cast(pa.string())
+        except pa.ArrowInvalid:
+            texts = [None if cell is None else cell.decode(errors="replace") for cell in column.to_pylist()]
+            columns[name] = pa.array(texts, pa.string())
+            conversion.report.issue("encoding", f"column {name}")
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _typed_extras(part: pa.RecordBatch) -> pa.RecordBatch:
+    """Other packages' columns as numbers, where all their cells are some."""
+    columns = dict(zip(part.schema.names, part.columns, strict=True))
+    for name in [name for name in columns if name.startswith("x_")]:
+        for kind in (pa.int64(), pa.float64(), pa.bool_()):
+            try:
+                columns[name] = columns[name].cast(kind)
+                break
+            except pa.ArrowInvalid:
+                continue
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _account_broken(cells: Cells, conversion: Conversion) -> None:
+    """Reports the rows that have too many or too few cells."""
+    report = conversion.report
+    last = cells.rows + len(cells.broken)
+    report.record(len(cells.broken))
+    for row, count in cells.broken:
+        cut = row in (0, last) and not cells.ends_whole
+        report.issue("cut" if cut else "bad-record", f"row {row}", f"has {count} cells of {len(cells.heads)}")
+

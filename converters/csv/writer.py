@@ -1,0 +1,52 @@
+"""Writes one flat CSV table."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.csv
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.sink import Sink
+
+from .._shared.encode import json_cells
+from .._shared.flat_table import FlatTable
+
+
+class Writer:
+    """Writes all records with the union of their columns, or with the option `table` one with its own."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None:
+        self._table = conversion.options.get("table")
+        self._stream = sink.open()
+        self._rows = FlatTable(self._table, conversion.report)
+        self._writer: pa.csv.CSVWriter | None = None
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept."""
+        if self._table not in (None, batch.record):
+            return 0
+        for part in self._rows.add(batch):
+            self._write(part)
+        return len(batch)
+
+    def close(self) -> None:
+        """Writes what is left."""
+        self._write(self._rows.rest())
+        assert self._writer is not None
+        self._writer.close()
+
+    def _write(self, part: pa.Table) -> None:
+        cells = pa.table({name: _cells(column) for name, column in zip(part.column_names, part.columns, strict=True)})
+        if self._writer is None:
+            self._writer = pa.csv.CSVWriter(self._stream, cells.schema)
+        self._writer.write_table(cells)
+
+
+def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column in a type that Arrow writes: texts come in quotes, numbers without."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if pa.types.is_nested(column.type):
+        return pa.chunked_array([json_cells(chunk) for chunk in column.chunks], pa.string())
+    return column

@@ -1,0 +1,99 @@
+"""Reads canonical Parquet, a file or a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.model import RECORDS, Batch, union_schema
+from ktrace.source import Source
+
+from .._shared.flat_rows import FlatRows, record_of_columns
+from .._shared.records import BadRecord, Records, check_version
+
+_DICTIONARIES = [field.name for field in union_schema() if pa.types.is_dictionary(field.type)]
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The batches of the file, or of a folder's files; the catalog first.
+
+    Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
+    """
+    if source.is_folder:
+        for record in ("catalog", *RECORDS[:-1]):
+            path = Path(source.path) / f"{record}.parquet"
+            if path.exists():
+                yield from _read_file(path, str(path), conversion)
+        return
+    with source.local_path() as path:
+        yield from _read_file(path, source.path, conversion)
+
+
+def _read_file(path: Path, shown: str, conversion: Conversion) -> Iterator[Batch]:
+    with _open(path, shown) as file:
+        footer = file.metadata.metadata or {}
+        if version := footer.get(b"ktrace.version"):
+            check_version(version.decode(), conversion, shown, "the footer")
+        rows = FlatRows(conversion, _record(file.schema_arrow.names, footer, shown))
+        yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
+        try:
+            for columns in file.iter_batches(conversion.batch_rows):
+                yield from rows.batches(columns)
+        except (OSError, pa.ArrowException) as error:
+            raise _damaged(shown, error) from None
+
+
+def _open(path: Path, shown: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, read_dictionary=_DICTIONARIES)
+    except (OSError, pa.ArrowException) as error:
+        raise _damaged(shown, error) from None
+
+
+def _damaged(path: str, error: Exception) -> DamagedInput:
+    return DamagedInput(
+        f"the Parquet file is damaged: {error}",
+        path=path,
+        expected="a whole file: its directory stands at its end",
+        remedy="copy or export it again; nothing of a file that was cut off can be read",
+    )
+
+
+def _record(names: list[str], footer: dict[bytes, bytes], path: str) -> str | None:
+    """The record that the rows are of, None for a union. A file that lost its footer goes by its columns."""
+    if b"ktrace.record" in footer:
+        return footer[b"ktrace.record"].decode()
+    if {"record", "source", "id"} <= set(names):
+        return None
+    record = record_of_columns(names)
+    if record is None:
+        raise DamagedInput(
+            "is no canonical Parquet file",
+            path=path,
+            where=f"columns {', '.join(names[:8])}",
+            expected="the columns of a record of ktrace's model, or their union with `record`",
+            remedy="see docs/model.md",
+        )
+    return record
+
+
+def _catalog(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
+    records = Records(conversion)
+    try:
+        facts = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except msgspec.DecodeError as error:
+        raise DamagedInput(f"the catalog in the footer is no JSON: {error}", path=path) from None
+    for number, fact in enumerate(facts, 1):
+        conversion.report.record()
+        try:
+            records.take(bytes(fact), f"fact {number} in the footer")
+            conversion.report.used(went="catalog")
+        except BadRecord as bad:
+            conversion.report.issue("bad-record", f"fact {number} in the footer", str(bad))
+    yield from records.rest()

@@ -1,0 +1,112 @@
+"""Writes canonical Parquet: one file with the union of all records, or a folder with a file for each."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ktrace.catalog import Catalog
+from ktrace.conversion import Conversion
+from ktrace.model import RECORDS, VERSION, Batch
+from ktrace.report import Report
+from ktrace.sink import Sink
+
+from .._shared.encode import json_rows
+from .._shared.flat_table import FlatTable
+
+#: Arrow types -> (pandas_type, numpy_type) of pandas' own metadata, so that pandas reads integers with nulls as Int64.
+_PANDAS = {
+    pa.int64(): ("int64", "Int64"),
+    pa.int32(): ("int32", "Int32"),
+    pa.float64(): ("float64", "float64"),
+    pa.bool_(): ("bool", "boolean"),
+    pa.string(): ("unicode", "string"),
+}
+
+
+class Writer:
+    """Writes batches as they come, in row groups; the catalog, merged, at the end.
+
+    In a folder the catalog is a file, in one file it stands in the footer. With the option `table` the
+    rows of that record alone are written, with its own columns.
+    """
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None:
+        self._catalog = Catalog()
+        table = conversion.options.get("table")
+        report = conversion.report
+        records: tuple[str | None, ...] = (table,) if table or not sink.is_folder else RECORDS
+        self._files = {record: _File(sink, record, report) for record in records}
+        self._folder = sink.is_folder and not table
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept."""
+        if batch.record == "catalog":
+            self._catalog.add(batch)
+            return len(batch)
+        file = self._files.get(batch.record) or self._files.get(None)
+        if file is None:
+            return 0
+        file.write(batch)
+        return len(batch)
+
+    def close(self) -> None:
+        """Writes what is left, the catalog and the footers."""
+        catalog = self._catalog.to_batch()
+        if "catalog" in self._files:
+            self._files["catalog"].write(catalog)
+        for file in self._files.values():
+            file.close(None if self._folder else catalog)
+
+
+class _File:
+    """One Parquet file."""
+
+    def __init__(self, sink: Sink, record: str | None, report: Report) -> None:
+        self._stream = sink.open(f"{record}.parquet" if sink.is_folder else None)
+        self._record = record
+        self._rows = FlatTable(record, report)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: Batch) -> None:
+        for part in self._rows.add(batch):
+            self._write(part)
+
+    def close(self, catalog: Batch | None) -> None:
+        schema = self._write(self._rows.rest())
+        footer = {"pandas": _pandas_metadata(schema)}
+        if self._record:
+            footer["ktrace.record"] = self._record
+        if catalog is not None:
+            footer["ktrace.catalog"] = "[" + ",".join(json_rows(catalog).to_pylist()) + "]"
+        # The version is last: the end of the file is what a probe sees.
+        assert self._writer is not None
+        self._writer.add_key_value_metadata(footer | {"ktrace.version": VERSION})
+        self._writer.close()
+
+    def _write(self, part: pa.Table) -> pa.Schema:
+        if self._writer is None:
+            # Without Arrow's own schema beside Parquet's, dictionaries are a matter of storage: readers get plain text.
+            self._writer = pq.ParquetWriter(self._stream, part.schema, compression="zstd", store_schema=False)
+        if part.num_rows:
+            self._writer.write_table(part.unify_dictionaries().combine_chunks())
+        return part.schema
+
+
+def _pandas_metadata(schema: pa.Schema) -> str:
+    columns = []
+    for field in schema:
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        pandas_type, numpy_type = _PANDAS.get(kind, ("object", "object"))
+        columns.append(
+            {
+                "name": field.name,
+                "field_name": field.name,
+                "pandas_type": pandas_type,
+                "numpy_type": numpy_type,
+                "metadata": None,
+            }
+        )
+    return json.dumps({"index_columns": [], "column_indexes": [], "columns": columns, "creator": {"library": "ktrace"}})
