@@ -1,0 +1,24 @@
+"""Recognises LatencyPrism's comparison by its title or by the headings of its tables."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .._shared.tables import find_tables
+from .columns import fits
+
+_TITLE = "Cross Performance Comparison"
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the title with a table, or a table of functions or cycles without it."""
+    text = sample.text
+    if not text or "|" not in text:
+        return None
+    for table in find_tables(sample, fits):
+        if any(_TITLE in title.text for title in table.path):
+            return Match(Score.DIALECT, f"has the title '{_TITLE}'")
+        if table.fields and table.fields.keys() & {"name", "rank"}:
+            return Match(Score.DIALECT, f"has a comparison of runs as LatencyPrism writes it (line {table.line})")
+    return None

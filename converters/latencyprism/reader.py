@@ -1,0 +1,219 @@
+"""A comparison of two runs as summaries: a row a run, the comparison in args of the second."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.columns import heading, own_key, plain, to_base
+from .._shared.lines import Lines
+from .._shared.numbers import is_missing, quantity
+from .._shared.tables import Row, Text, Title, read_tables
+from .columns import Run, fits, runs_of
+
+_GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(\d+)", re.IGNORECASE)
+_COPY = re.compile(r"Memcpy ([HDP]to[HDP])\b.*")
+_SHARES = ("_usage", "_util", "_occupancy")
+_BULLET = re.compile(r"[-*+] +")
+_CYCLES = "total cycles"
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Metrics, cycles, functions of both runs; what is said in words becomes notes."""
+    lines, rows = Lines(source, conversion), Rows(conversion)
+    reading = _Reading(lines, rows)
+    for item in read_tables(lines, fits):
+        if isinstance(item, Text):
+            reading.text(item)
+        elif isinstance(item, Row):
+            reading.row(item)
+        yield from rows.ready()
+    reading.end_note()
+    yield from rows.rest()
+
+
+@dataclass
+class _Reading:
+    """What was read so far that later rows need: the cycles of each run, the note being read."""
+
+    lines: Lines
+    rows: Rows
+    cycles: dict[str, int] = field(default_factory=dict)
+    note: list[Text] = field(default_factory=list)
+    title: Title | None = None
+
+    def row(self, row: Row) -> None:
+        """Takes a row of any of the three tables."""
+        fields = row.table.fields or {}
+        self._document(row.table.path)
+        take = self._function if "name" in fields else self._cycle if "rank" in fields else self._overall
+        if take(row):
+            self.lines.used()
+        else:
+            self.lines.skip("bad-record", "no figure of any run")
+        self.end_note()
+
+    def text(self, text: Text) -> None:
+        """Takes a line of a note; one that stands above all titles is no part of the document."""
+        if not text.path:
+            return
+        self._document(text.path)
+        self.lines.hold()
+        if self.note and not self._goes_on(text):
+            self.end_note()
+        self.note.append(text)
+
+    def _goes_on(self, text: Text) -> bool:
+        """Whether a line goes on with the note above it: the next line, and for a bullet indented."""
+        if text.line != self.note[-1].line + 1 or _BULLET.match(text.text):
+            return False
+        return text.text.startswith((" ", "\t")) or not _BULLET.match(self.note[0].text)
+
+    def end_note(self) -> None:
+        """Adds the note that was being read. The line at hand must be decided."""
+        if self.note:
+            words = "\n".join(text.text for text in self.note).strip()
+            scope = _scope(self.note[0].path) or None
+            self.rows.summary("note", _BULLET.sub("", words, count=1), metric="note", scope=scope)
+            self.lines.used(len(self.note))
+            self.note.clear()
+
+    def _document(self, path: tuple[Title, ...]) -> None:
+        """Notes the title of the document as a fact on the source, once."""
+        if path and path[0].level == 1 and path[0] != self.title:
+            self.title = path[0]
+            self.rows.fact("source", facts={"run": self.title.text})
+
+    def _overall(self, row: Row) -> bool:
+        """A metric of the whole run: the mean time of a cycle is what shares are shares of."""
+        head = heading(row.text("metric"))
+        runs = runs_of(row.table)
+        given = False
+        for number, run in enumerate(runs):
+            found = quantity(row.text(f"run {number}"))
+            if not found:
+                continue
+            unit, value = to_base(found.number, found.unit or head.unit)
+            is_cycles = head.name.casefold() == _CYCLES
+            if is_cycles and value.is_finite():
+                self.cycles[run.name] = int(value)
+            figures: dict[str, Any] = {"unit": "count" if is_cycles else unit or None, "value": float(value)}
+            if unit == "ns":
+                kind, metric = "total", "duration"
+                figures["count"] = self.cycles.get(run.name)
+            else:
+                kind, metric = "metric", head.name
+            self._add(kind, head.text, row, runs, number, metric=metric, **figures)
+            given = True
+        return given
+
+    def _cycle(self, row: Row) -> bool:
+        """The cycle of a rank in each run, the longest being the first."""
+        runs, given = runs_of(row.table), False
+        rank = (row.table.fields or {})["rank"]
+        key = row.table.headings[rank].text
+        for number, run in enumerate(runs):
+            column = (row.table.fields or {})[f"run {number}"]
+            found = quantity(row.cells[column])
+            if found:
+                unit, value = to_base(found.number, found.unit or row.table.headings[column].unit)
+                args = {key: plain(row.cells[rank])}
+                self._add("range", "cycle", row, runs, number, args, metric="duration", unit=unit, value=float(value))
+                given = True
+        return given
+
+    def _function(self, row: Row) -> bool:
+        """A (function, metric, device): β as percent, μ as value of the metric, in each run."""
+        runs, given = runs_of(row.table), False
+        name, metric = row.text("name"), row.text("metric")
+        where, args = _place(row.text("device"))
+        kind, copy = _kind(name, "device" in where)
+        unit = "%" if metric.endswith(_SHARES) else None
+        for number in range(len(runs)):
+            share, mean = _figure(row.text(f"share {number}")), _figure(row.text(f"mean {number}"))
+            if name and (share is not None or mean is not None):
+                figures: dict[str, Any] = {"unit": unit, "value": mean, "percent": share, "copy_kind": copy}
+                self._add(kind, name, row, runs, number, dict(args), metric=metric, **where, **figures)
+                given = True
+        return given
+
+    def _add(
+        self,
+        kind: str,
+        name: str,
+        row: Row,
+        runs: list[Run],
+        number: int,
+        args: dict[str, Any] | None = None,
+        **columns: Any,
+    ) -> None:
+        """Adds the row of one run; the last one that has figures carries the comparison."""
+        args = args or {}
+        table = row.table
+        if number == _last_given(row, len(runs)) and (compare := _comparison(row)):
+            args["compare"] = compare
+        baseline = runs[0].name if number and _is_given(row, 0) else None
+        self.rows.summary(
+            kind,
+            name,
+            run=runs[number].name,
+            baseline=baseline,
+            pid=runs[number].pid,
+            table=table.ordinal,
+            scope=_scope(table.path) or table.scope,
+            args=args,
+            **columns,
+        )
+
+
+def _scope(path: tuple[Title, ...]) -> list[str]:
+    """The sections; the title of the document above them is a fact on the source."""
+    return [title.text for title in path if title.level > 1]
+
+
+def _is_given(row: Row, number: int) -> bool:
+    cells = (row.text(f"{field} {number}") for field in ("run", "share", "mean"))
+    return any(quantity(cell) for cell in cells)
+
+
+def _last_given(row: Row, runs: int) -> int:
+    return max((number for number in range(runs) if _is_given(row, number)), default=0)
+
+
+def _comparison(row: Row) -> dict[str, Any]:
+    """The cells that are of no single run, under their own headings."""
+    taken = set((row.table.fields or {}).values())
+    compare: dict[str, Any] = {}
+    for column, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=True)):
+        if column not in taken and not is_missing(cell):
+            compare[own_key(compare, head)] = plain(cell, head)
+    return compare
+
+
+def _figure(cell: str) -> float | None:
+    found = quantity(cell)
+    return float(found.number) if found else None
+
+
+def _place(device: str) -> tuple[dict[str, int], dict[str, Any]]:
+    """The device column of a GPU; what is no GPU ("Host") stays in args."""
+    found = _GPU.fullmatch(device)
+    if found:
+        return {"device": int(found.group(1))}, {}
+    return {}, {} if is_missing(device) else {"Device": device}
+
+
+def _kind(name: str, on_gpu: bool) -> tuple[str, str | None]:
+    """The kind of a function, and the way of a copy: Kineto's names of copies are known, the rest are kernels."""
+    if not on_gpu:
+        return "range", None
+    if found := _COPY.fullmatch(name):
+        return "memcpy", found.group(1)
+    return ("memset", None) if name.startswith("Memset") else ("kernel", None)

@@ -1,0 +1,20 @@
+"""Recognises LatencyPrism's CSV by its headings."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .._shared.tables import find_tables
+from .columns import fits
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the headings of either file."""
+    text = sample.text
+    if not text or ("counter_name" not in text and "function_name" not in text):
+        return None
+    for table in find_tables(sample, fits):
+        words = "beta_pct" if "metric" in (table.fields or {}) else "counter_name, timestamp"
+        return Match(Score.DIALECT, f"has the columns {words} of LatencyPrism (line {table.line})")
+    return None

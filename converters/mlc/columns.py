@@ -1,0 +1,18 @@
+"""Columns of the two tables of a capture, in both of their dialects."""
+
+from __future__ import annotations
+
+from .._shared.columns import STATISTICS as COMMON
+from .._shared.columns import Columns
+
+_SPELLINGS = {
+    "name": ("kernel name", "kernel", "name"),
+    **COMMON,
+    "percent": ("of total %", "percent", "percentage", "time %", "%"),
+}
+
+#: The statistics of each kernel.
+STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"))
+
+#: The peaks of some kernels, which the statistics hold as well.
+PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required=("name", "max"))

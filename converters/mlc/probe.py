@@ -1,0 +1,31 @@
+"""Recognises kernel statistics of MLC-LLM by the words of their titles or headings."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .._shared.tables import Table, find_tables
+from .columns import PEAKS
+from .reader import fits
+
+_TITLES = ("profiling analysis:", "kernel execution statistics")
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT where a table stands below a title that is MLC's, or has its three telling columns."""
+    text = sample.text
+    if not text or "|" not in text:
+        return None
+    for table in find_tables(sample, fits):
+        for title in table.path:
+            if any(words in title.text.casefold() for words in _TITLES):
+                return Match(Score.DIALECT, f"has a table of kernels below the title '{title.text}'")
+        if _has_telling_columns(table):
+            return Match(Score.DIALECT, f"has the columns Iterations, Peak Time and Cumulative % (line {table.line})")
+    return None
+
+
+def _has_telling_columns(table: Table) -> bool:
+    keys = {head.key for head in table.headings}
+    return {"iterations", "cumulative %"} <= keys and PEAKS.bind(table.headings) is not None

@@ -1,0 +1,134 @@
+"""The kernels of each capture as summaries, the peaks folded into them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.columns import Figures, Heading
+from .._shared.lines import Lines
+from .._shared.tables import Row, Table, Title, read_tables
+from .columns import PEAKS, STATISTICS
+
+_PRECISION = re.compile(r"\bq\d+(?:b?f\d+|fp8)\w*")
+_DEVICE = re.compile(r"\bon (?P<name>\S.*)$")
+
+
+def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """The columns of a table of statistics, else those of a table of peaks."""
+    return STATISTICS.bind(headings) or (PEAKS.bind(headings) if len(headings) < 4 else None)
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """A kernel a row, a run a capture. Holds the rows of one capture, until the next one begins."""
+    lines, rows = Lines(source, conversion), Rows(conversion)
+    devices: dict[str, int] = {}
+    capture: _Capture | None = None
+    for item in read_tables(lines, fits):
+        if isinstance(item, Row):
+            done = capture if capture and not capture.goes_on_with(item.table) else None
+            if capture is None or done:
+                capture = _Capture(_title(item.table))
+            capture.take(item, lines)
+            if done:
+                done.write(rows, lines, devices, conversion.report)
+        yield from rows.ready()
+    if capture:
+        capture.write(rows, lines, devices, conversion.report)
+    yield from rows.rest()
+
+
+def _title(table: Table) -> Title | None:
+    """The title of the capture: the one that speaks of profiling, else the outermost of several."""
+    spoken = (title for title in table.path if "profiling" in title.text.casefold())
+    return next(spoken, table.path[0] if len(table.path) > 1 else None)
+
+
+def _has_statistics(table: Table) -> bool:
+    return "total" in (table.fields or {})
+
+
+@dataclass
+class _Capture:
+    """One capture: its title, its tables, its kernels in the order of the source, and the peaks by kernel."""
+
+    title: Title | None
+    statistics: Table | None = None
+    peak_table: Table | None = None
+    kernels: list[tuple[Row, Figures]] = field(default_factory=list)
+    peaks: dict[str, tuple[Row, Figures]] = field(default_factory=dict)
+
+    def goes_on_with(self, table: Table) -> bool:
+        """Whether a table is of this capture: below the same title, and the first of its sort."""
+        mine = self.statistics if _has_statistics(table) else self.peak_table
+        return _title(table) == self.title and (mine is None or mine is table)
+
+    def take(self, row: Row, lines: Lines) -> None:
+        """Takes a row; the line of a peak is held until the kernel that it belongs to is known."""
+        name, figures = row.text("name"), row.figures()
+        if not name or not figures:
+            lines.skip("bad-record", "no figure" if name else "no name")
+        elif _has_statistics(row.table):
+            self.statistics = row.table
+            self.kernels.append((row, figures))
+            lines.used()
+        elif name in self.peaks:
+            lines.skip("bad-record", "a second peak of one kernel")
+        else:
+            self.peak_table = row.table
+            self.peaks[name] = (row, figures)
+            lines.hold()
+
+    def write(self, rows: Rows, lines: Lines, devices: dict[str, int], report: Report) -> None:
+        """Adds the kernels; peaks of kernels that have no statistics stand for themselves."""
+        about = self.title.text.split(":", 1)[-1].strip() if self.title else None
+        precision = _PRECISION.search(about or "")
+        common = {
+            "run": about,
+            "device": _device(about or "", devices, rows),
+            "precision": precision.group() if precision else None,
+        }
+        for row, figures in self.kernels:
+            if peak := self.peaks.pop(row.text("name"), None):
+                lines.went("folded")
+                _fold(*peak, row, figures, report)
+            _add(rows, row, figures, common)
+        for row, figures in self.peaks.values():
+            lines.used()
+            _add(rows, row, figures, common)
+
+
+def _device(about: str, devices: dict[str, int], rows: Rows) -> int | None:
+    """The ordinal of the device that the title names, with a fact on it the first time."""
+    found = _DEVICE.search(about)
+    if not found:
+        return None
+    name = found.group("name")
+    if name not in devices:
+        devices[name] = len(devices)
+        rows.fact("device", device=devices[name], name=name)
+    return devices[name]
+
+
+def _fold(peak_row: Row, peak: Figures, row: Row, figures: Figures, report: Report) -> None:
+    """Joins a peak to the statistics of its kernel; where they differ, the peak table's own stays in args."""
+    where, said = f"line {peak_row.line}", peak_row.text("max")
+    report.issue("folded", where, f"into line {row.line}")
+    if figures.columns.setdefault("max", peak.columns["max"]) != peak.columns["max"]:
+        report.issue("disagreement", where, f"peak of {row.text('name')}: {said}; {row.text('max')} in line {row.line}")
+        table = peak_row.table
+        assert table.fields is not None
+        figures.args[table.headings[table.fields["max"]].text] = said
+
+
+def _add(rows: Rows, row: Row, figures: Figures, common: dict[str, str | int | None]) -> None:
+    table = row.table
+    columns = figures.columns | common
+    rows.summary("kernel", row.text("name"), table=table.ordinal, scope=table.scope, args=figures.args, **columns)
