@@ -15,21 +15,21 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.arrows import new_ends, on_rows
 from ktrace.catalog import Catalog
-from ktrace.eventstore import EventStore
-from ktrace.finish import finished
-from ktrace.launches import join_launches
-from ktrace.links import LinkStore, PlaceBinder, bind_by_event, source_of
 from ktrace.model import Batch
-from ktrace.nesting import edge_order
-from ktrace.pairing import pair
+from ktrace.ordering.arrows import new_ends, on_rows
+from ktrace.ordering.edges import OpenEnds
+from ktrace.ordering.eventstore import EventStore
+from ktrace.ordering.finish import finished
+from ktrace.ordering.launches import join_launches
+from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event, source_of
+from ktrace.ordering.pairing import pair
+from ktrace.ordering.spill import Rows, Runs, Spill
+from ktrace.ordering.sweep import Ordered, sweep
+from ktrace.ordering.trackindex import TrackIndex
+from ktrace.ordering.words import Words
 from ktrace.report import Report
-from ktrace.spill import Rows, Runs, Spill
-from ktrace.sweep import Ordered, sweep
-from ktrace.trackindex import TrackIndex
 from ktrace.tracks import Track
-from ktrace.words import Words
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -79,8 +79,8 @@ class Arrows:
 class TimelineBatch:
     """Events of a range of time.
 
-    `batch` holds events of all kinds, sorted by (ts, -dur, track, id), with `lane` filled, `track` the index of each row's track in
-    `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1).
+    `batch` holds events of all kinds, sorted by (ts, -dur, track, id), with `lane` filled, `track` the index
+    of each row's track in `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1).
     A slice kind whose `dur` is null has no known end: its edge ends with the trace.
     `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
     """
@@ -190,7 +190,7 @@ class _Given:
     spill: Spill
 
     def batches(self) -> Iterator[TimelineBatch]:
-        opened = _OpenEnds()
+        opened = OpenEnds()
         serial = 1
         count = self.ordered.rows.runs
         try:
@@ -203,7 +203,7 @@ class _Given:
             self.spill.close()
 
     def _batch(
-        self, rows: Rows, low: int | None, high: int | None, opened: _OpenEnds, until: int | None, serial: int
+        self, rows: Rows, low: int | None, high: int | None, opened: OpenEnds, until: int | None, serial: int
     ) -> TimelineBatch:
         track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
         row, ends = on_rows(self.ends, low, high, place)
@@ -211,40 +211,7 @@ class _Given:
             Batch("events", finished(self.store, self.pairs, rows, low, high)),
             track,
             np.arange(serial, serial + len(rows)),
-            opened.edges(rows, track, serial, until),
+            Edges(*opened.edges(rows, track, serial, until)),
             Arrows(row, ends["arrow"].copy(), ends["out"].copy()),
             int(np.count_nonzero(ends["link"])),
-        )
-
-
-class _OpenEnds:
-    """Ends of slices that are open at the end of a range."""
-
-    def __init__(self) -> None:
-        none = np.empty(0, np.int64)
-        self._waiting = (none, none, none.astype(np.int32), none.astype(np.int32))
-
-    def edges(self, rows: Rows, track: Int32, serial: int, until: int | None) -> Edges:
-        """The edges of a range: begins and points at its rows, and ends below `until` (all, where it is None)."""
-        is_slice = rows["slice"]
-        new = (
-            rows["end"][is_slice],
-            serial + np.flatnonzero(is_slice),
-            track[is_slice],
-            rows["lane"][is_slice],
-        )
-        ends = [np.concatenate(pair) for pair in zip(self._waiting, new, strict=True)]
-        if until is not None:
-            later = ends[0] >= until
-            self._waiting = tuple(column[later] for column in ends)
-            ends = [column[~later] for column in ends]
-        end, closing, end_track, end_lane = ends
-        begin = np.ascontiguousarray(rows["ts"])
-        order = edge_order(begin, end, closing - serial)
-        row = np.concatenate([np.arange(len(rows), dtype=np.int32), np.full(len(end), -1, np.int32)])
-        return Edges(
-            np.concatenate([begin, end])[order],
-            row[order],
-            np.concatenate([track, end_track])[order],
-            np.concatenate([rows["lane"], end_lane])[order],
         )

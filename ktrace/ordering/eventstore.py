@@ -1,0 +1,199 @@
+"""All events of a trace while they wait for their order: whole batches, and a row of numbers for each event."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
+from ktrace.ordering.spill import Batches, Runs, Spill
+from ktrace.ordering.tally import Tally
+from ktrace.ordering.trackindex import TrackIndex
+from ktrace.ordering.words import Words
+
+Int64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.uint8]
+
+#: What a row is, as bits of `flags`.
+SLICE, BEGIN, END, GONE, UNFINISHED = 1, 2, 4, 8, 16
+
+#: Times are between -LIMIT and LIMIT (ns).
+LIMIT = 1 << 62
+
+#: Small batches are joined up to this number of rows.
+BATCH_ROWS = 65_536
+
+_TYPES: dict[str, pa.DataType] = {field.name: field.type for field in arrow_schema("events")} | INTERNAL
+_DICTIONARIES = {name for name, kind in _TYPES.items() if pa.types.is_dictionary(kind)}
+
+
+class EventStore:
+    """Events by place: the number of a row in the order in which the rows are kept.
+
+    `keys` has a row for each event, at its place: ts, end (of a point its ts), id, track, flags.
+    `removed` counts the rows that were left out, by kind of issue.
+    """
+
+    def __init__(self, spill: Spill, words: Words, tracks: TrackIndex) -> None:
+        self._spill = spill
+        self._words = words
+        self._tracks = tracks
+        self._batches = Batches(spill, "events")
+        self._pending: list[pa.RecordBatch] = []
+        self.keys = Runs(spill, "keys", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("flags", "u1")])
+        self.halves = Runs(
+            spill, "halves", [("ts", "i8"), ("id", "i8"), ("place", "i8"), ("track", "i4"), ("end", "?")]
+        )
+        self.correlated = Runs(
+            spill, "correlated", [("correlation", "i8"), ("place", "i8"), ("track", "i4"), ("launch", "?")]
+        )
+        self.removed = {"time-range": Tally(), "negative-duration": Tally()}
+
+    def add(self, columns: pa.RecordBatch) -> None:
+        """Keeps the events of a batch."""
+        self._pending.append(self._numbered(columns))
+        if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
+            self.flush()
+
+    def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the types of the model, and numbers for words."""
+        arrays = [
+            self._words.encode(name, array, _TYPES.get(name, array.type)) if name in _TYPES else array
+            for name, array in zip(columns.schema.names, columns.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=columns.schema.names)
+
+    def flush(self) -> None:
+        """Keeps the batches that are still waiting to be joined."""
+        if not self._pending:
+            return
+        columns = join(self._pending)
+        self._pending.clear()
+        track = self._tracks.index(columns)
+        ts = columns.column("ts").to_numpy()
+        if np.any(ts[1:] < ts[:-1]):
+            order = np.argsort(ts, kind="stable")
+            columns, track, ts = columns.take(pa.array(order)), track[order], ts[order]
+        self._append_keys(columns, track, ts)
+        self._batches.append(columns)
+
+    def _append_keys(self, columns: pa.RecordBatch, track: npt.NDArray[np.int32], ts: Int64) -> None:
+        id_ = columns.column("id").to_numpy()
+        dur, has_dur = values(columns, "dur")
+        flags = self._flags(columns, has_dur)
+        is_slice = (flags & SLICE) != 0
+        far = (ts >= LIMIT) | (ts <= -LIMIT) | (dur >= LIMIT)
+        self._leave_out("time-range", far, flags, columns)
+        self._leave_out("negative-duration", (dur < 0) & ~far, flags, columns)
+        end = ts + np.where(is_slice & ((flags & GONE) == 0), dur, 0)
+        start = len(self.keys)
+        place = np.arange(start, start + len(ts))
+        self.keys.append(ts=ts, end=end, id=id_, track=track, flags=flags)
+        half = (flags & (BEGIN | END) != 0) & (flags & GONE == 0)
+        if half.any():
+            self.halves.append(
+                ts=ts[half], id=id_[half], place=place[half], track=track[half], end=(flags[half] & END) != 0
+            )
+        self._append_correlated(columns, place, track)
+
+    def _flags(self, columns: pa.RecordBatch, has_dur: npt.NDArray[np.bool_]) -> Flags:
+        """What each row is. An alloc or a kind of another package is a slice where it has a duration."""
+        kind, kinds = columns.column("kind"), self._words["kind"]
+        always = kinds.those(kind, lambda word: word in SLICE_KINDS and word != "alloc")
+        never = kinds.those(kind, lambda word: word in POINT_KINDS)
+        is_slice = always | (has_dur & ~never)
+        flags = is_slice * np.uint8(SLICE) | (is_slice & ~has_dur) * np.uint8(UNFINISHED)
+        if "half" in columns.schema.names:
+            half = columns.column("half")
+            flags[self._words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
+            flags[self._words["half"].those(half, "end".__eq__)] = END
+        return flags
+
+    def _leave_out(self, issue: str, which: npt.NDArray[np.bool_], flags: Flags, columns: pa.RecordBatch) -> None:
+        if which.any():
+            flags[which] |= GONE
+            self.removed[issue].add(columns.column("id").to_numpy()[which].tolist())
+
+    def _append_correlated(self, columns: pa.RecordBatch, place: Int64, track: npt.NDArray[np.int32]) -> None:
+        if "correlation" not in columns.schema.names:
+            return
+        kind, kinds = columns.column("kind"), self._words["kind"]
+        launch = kinds.those(kind, lambda word: word in HOST_KINDS)
+        work = kinds.those(kind, lambda word: word in (*DEVICE_KINDS, "sync"))
+        correlation, _ = values(columns, "correlation")
+        which = (launch | work) & (correlation != 0)
+        self.correlated.append(
+            correlation=correlation[which], place=place[which], track=track[which], launch=launch[which]
+        )
+
+    def span(self, size: int) -> tuple[int, int]:
+        """First begin and last end of all that is left, (0, 0) if there is nothing."""
+        first, last = LIMIT, -LIMIT
+        for start in range(0, len(self.keys), size):
+            rows = self.keys.rows[start : start + size]
+            rows = rows[rows["flags"] & GONE == 0]
+            if len(rows):
+                first, last = min(first, int(rows["ts"].min())), max(last, int(rows["end"].max()))
+        return (first, last) if first < LIMIT else (0, 0)
+
+    def take(self, places: Int64) -> pa.RecordBatch:
+        """The rows at the places, with words for numbers."""
+        return self._words.decode(self._take(places), _DICTIONARIES)
+
+    def _take(self, places: Int64) -> pa.RecordBatch:
+        order = np.argsort(places, kind="stable")
+        rising = places[order]
+        starts = np.asarray(self.keys.starts)
+        numbers, first = np.unique(np.searchsorted(starts, rising, "right") - 1, return_index=True)
+        parts = []
+        for number, some in zip(numbers, np.split(rising, first[1:]), strict=True):
+            batch, rows = self._batches.get(int(number)), some - starts[number]
+            whole = rows[-1] - rows[0] + 1 == len(rows)
+            parts.append(batch.slice(rows[0], len(rows)) if whole else batch.take(pa.array(rows)))
+        columns = join(parts)
+        if np.any(order[1:] < order[:-1]):
+            back = np.empty(len(order), np.int64)
+            back[order] = np.arange(len(order))
+            columns = columns.take(pa.array(back))
+        return columns
+
+
+def join(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of batches of which each may lack columns. Arguments typed differently are folded into `args`."""
+    if len(parts) == 1:
+        return parts[0]
+    types: dict[str, pa.DataType] = {}
+    for part in parts:
+        for field in part.schema:
+            if types.setdefault(field.name, field.type) != field.type:
+                return join(_alike(parts))
+    arrays = []
+    for name, kind in types.items():
+        found = [part.column(name) if name in part.schema.names else pa.nulls(part.num_rows, kind) for part in parts]
+        arrays.append(pa.concat_arrays(found))
+    return pa.RecordBatch.from_arrays(arrays, names=list(types))
+
+
+def _alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The batches with typed arguments folded, and columns of other packages as text."""
+    return [_folded(part) for part in parts]
+
+
+def _folded(part: pa.RecordBatch) -> pa.RecordBatch:
+    columns = {name: part.column(name) for name in part.schema.names if not name.startswith("args.")}
+    columns["args"] = Batch("events", part).args_text()
+    for name, array in columns.items():
+        if name.startswith("x_"):
+            columns[name] = array.cast(pa.string())
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, npt.NDArray[np.bool_]]:
+    """An int64 column with 0 for null, and where it isn't null."""
+    if name not in columns.schema.names:
+        return np.zeros(columns.num_rows, np.int64), np.zeros(columns.num_rows, np.bool_)
+    column = columns.column(name)
+    present = np.ones(len(column), np.bool_) if not column.null_count else pc.is_valid(column).to_numpy(False)
+    return column.fill_null(0).to_numpy(), present

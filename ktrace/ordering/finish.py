@@ -1,0 +1,73 @@
+"""Rows of a range as they are given on: in order, with lanes, begins completed by what their ends say."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import TRACK_COLUMNS, Batch, dump_json
+from ktrace.ordering.eventstore import EventStore
+from ktrace.ordering.spill import Rows, Runs
+
+Int64 = npt.NDArray[np.int64]
+
+#: Columns of a begin that its end doesn't fill.
+_OF_BEGIN = {
+    *(*TRACK_COLUMNS, "id", "parent", "clock", "ts", "dur"),
+    *("kind", "name", "timing", "half", "lane", "run", "args"),
+}
+
+
+def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: int | None) -> pa.RecordBatch:
+    """The events of `rows`, whose ts are from `low` to below `high`."""
+    place = np.ascontiguousarray(rows["place"])
+    columns = store.take(place)
+    here = pairs.rows[pairs.between(low, high)]
+    if len(here):
+        order = np.argsort(place)
+        begins = order[np.searchsorted(place[order], here["begin"])]
+        columns = _paired(columns, store.take(here["end"]), begins, rows["end"] - rows["ts"])
+    found = {name: columns.column(name) for name in columns.schema.names if name != "half"}
+    found["lane"] = pa.array(rows["lane"])
+    return pa.RecordBatch.from_pydict(found)
+
+
+def _paired(columns: pa.RecordBatch, added: pa.RecordBatch, begins: Int64, dur: Int64) -> pa.RecordBatch:
+    """The rows with those at `begins` completed from their ends in `added`: duration, arguments, null columns."""
+    at = np.full(columns.num_rows, -1, np.int64)
+    at[begins] = np.arange(len(begins))
+    index = pa.array(at, mask=at < 0)
+    found = dict(zip(columns.schema.names, columns.columns, strict=True))
+    own = found.get("dur", pa.nulls(len(at), pa.int64()))
+    found["dur"] = pc.if_else(pa.array(at >= 0), pa.array(dur), own)
+    for name in added.schema.names:
+        if name not in _OF_BEGIN and not name.startswith("args.") and added.column(name).null_count < len(added):
+            theirs = added.column(name).take(index)
+            found[name] = pc.coalesce(found[name], theirs) if name in found else theirs
+    texts = Batch("events", added).args_text()
+    if texts.null_count < len(texts):
+        _merge_args(found, columns, texts, index)
+    return pa.RecordBatch.from_pydict(found)
+
+
+def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.Array, index: pa.Array) -> None:
+    """Puts the arguments of ends into `args`; typed arguments of those rows are folded in before."""
+    theirs = texts.take(index)
+    changed = pc.is_valid(theirs)
+    ours = pc.if_else(changed, Batch("events", columns).args_text(), Batch("events", columns).column("args"))
+    both = np.flatnonzero(pc.and_(changed, pc.is_valid(ours)).to_numpy(zero_copy_only=False))
+    merged = {row: dump_json(json.loads(ours[row].as_py()) | json.loads(theirs[row].as_py())) for row in both.tolist()}
+    result = pc.coalesce(theirs, ours)
+    if merged:
+        replaced = np.zeros(len(result), np.bool_)
+        replaced[both] = True
+        result = pc.replace_with_mask(result, pa.array(replaced), pa.array(list(merged.values()), pa.string()))
+    found["args"] = result
+    for name in columns.schema.names:
+        if name.startswith("args."):
+            column = found[name]
+            found[name] = pc.if_else(changed, pa.nulls(len(column), column.type), column)

@@ -1,0 +1,68 @@
+"""Launches are joined with the device work that they started, by correlation within a process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.ordering.eventstore import GONE, EventStore
+from ktrace.ordering.matching import find, fresh
+from ktrace.ordering.spill import Rows, Runs
+from ktrace.tracks import Track
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+
+def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int) -> int:
+    """Joins launches with their work by correlation, and returns how many arrows that gave."""
+    process = _numbers((track.source, track.host, track.pid) for track in tracks)
+    machine = _numbers((track.source, track.host) for track in tracks)
+    nowhere = np.array([track.pid is None for track in tracks], np.bool_)
+    keys, arrows = store.keys.rows, 0
+    for part in store.correlated.parts(size):
+        rows = part[keys["flags"][part["place"]] & GONE == 0]
+        launches, works = rows[rows["launch"]], rows[~rows["launch"]]
+        launches = _outermost(launches, keys[launches["place"]], process)
+        works = works[_in_order(works["correlation"], keys[works["place"]])]
+        launch = find(
+            (works["correlation"], process[works["track"]]), (launches["correlation"], process[launches["track"]])
+        )
+        lost = (launch < 0) & nowhere[works["track"]]
+        launch[lost] = _only_launch(works[lost], launches, machine)
+        joined = np.flatnonzero(launch >= 0)
+        arrow = arrows + 1 + np.arange(len(joined))
+        arrows += len(joined)
+        for place, out in ((launches["place"][launch[joined]], True), (works["place"][joined], False)):
+            ends.append(ts=keys["ts"][place], place=place, arrow=arrow, out=out, link=False)
+    return arrows
+
+
+def _in_order(correlation: Int64, keys: Rows, *then: Any) -> Int64:
+    return np.lexsort((keys["id"], keys["track"], -keys["end"], keys["ts"], *then, correlation))
+
+
+def _outermost(launches: Rows, keys: Rows, process: Int32) -> Rows:
+    """Of the calls of a process with one correlation the first and longest, under which the others stand."""
+    launches = launches[_in_order(launches["correlation"], keys, process[launches["track"]])]
+    return launches[fresh((launches["correlation"], process[launches["track"]]))] if len(launches) else launches
+
+
+def _only_launch(works: Rows, launches: Rows, machine: Int32) -> Int64:
+    """The launch of each work of unknown process, if just one process of the machine has one."""
+    order = np.lexsort((machine[launches["track"]], launches["correlation"]))
+    known = (launches["correlation"][order], machine[launches["track"]][order])
+    if not len(order):
+        return np.full(len(works), -1, np.int64)
+    starts = np.flatnonzero(fresh(known))
+    alone = starts[np.diff(np.append(starts, len(order))) == 1]
+    found = find((works["correlation"], machine[works["track"]]), (known[0][alone], known[1][alone]))
+    return np.where(found >= 0, order[alone][found] if len(alone) else -1, -1)
+
+
+def _numbers(values: Any) -> Int32:
+    """Equal values get equal numbers."""
+    known: dict[Any, int] = {}
+    return np.array([known.setdefault(value, len(known)) for value in values], np.int32)

@@ -1,0 +1,191 @@
+"""Links, one end of an arrow each: numbered by their key, bound to the event or the slice that they mean."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.ordering.eventstore import BATCH_ROWS, GONE, EventStore, values
+from ktrace.ordering.matching import find, fresh
+from ktrace.ordering.slices import Slices
+from ktrace.ordering.spill import Rows, Runs, Spill, ranges
+from ktrace.ordering.tally import Tally
+from ktrace.ordering.trackindex import TrackIndex
+from ktrace.ordering.words import Words
+from ktrace.tracks import Track
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+#: What an end is bound by.
+NOTHING, EVENT, ENCLOSING, NEXT = range(4)
+
+_OWN = [("arrow", "i8"), ("id", "i8"), ("track", "i4"), ("out", "?")]
+_USED = ("id", "ts", "event", "key")
+
+
+class LinkStore:
+    """Links while they wait, without what a timeline doesn't show.
+
+    After `number_arrows` they stand in `by_event`, `enclosed` and `next`, by what they are bound by.
+    """
+
+    def __init__(self, spill: Spill, words: Words, tracks: TrackIndex) -> None:
+        self._words = words
+        self._tracks = tracks
+        self._pending: list[pa.RecordBatch] = []
+        self._keyed = Runs(
+            spill, "links", [("digest", "i8"), ("rest", "i8"), ("event", "i8"), ("ts", "i8"), ("by", "u1"), *_OWN[1:]]
+        )
+        self.by_event = Runs(spill, "by_event", [("event", "i8"), *_OWN])
+        self.enclosed = Runs(spill, "enclosed", [("ts", "i8"), *_OWN])
+        self.next = Runs(spill, "next", [("ts", "i8"), *_OWN])
+        self.unbound = Tally()
+
+    def __len__(self) -> int:
+        return len(self._keyed)
+
+    def add(self, batch: Batch) -> None:
+        """Keeps the links of a batch."""
+        self._pending.append(self._used(batch))
+        if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
+            self.flush()
+
+    def _used(self, batch: Batch) -> pa.RecordBatch:
+        """The columns that matter here, of the types of the model, with numbers for words."""
+        columns = {}
+        for field in arrow_schema("links"):
+            if field.name not in (*_USED, *TRACK_COLUMNS, "link", "role", "bind"):
+                continue
+            columns[field.name] = self._words.encode(field.name, batch.column(field.name), field.type)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def flush(self) -> None:
+        """Keeps the links that are still waiting to be joined with others."""
+        if not self._pending:
+            return
+        columns = pa.Table.from_batches(self._pending).combine_chunks().to_batches()[0]
+        self._pending.clear()
+        ts, has_ts = values(columns, "ts")
+        event, has_event = values(columns, "event")
+        is_next = self._is(columns, "bind", "next")
+        place = np.where(has_ts, np.where(is_next, NEXT, ENCLOSING), NOTHING)
+        digest = self._digests(columns)
+        self._keyed.append(
+            digest=digest[:, 0],
+            rest=digest[:, 1],
+            event=event,
+            ts=ts,
+            by=np.where(has_event, EVENT, place),
+            id=columns.column("id").to_numpy(),
+            track=self._tracks.index(columns),
+            out=self._is(columns, "role", "out"),
+        )
+
+    def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
+        return self._words[name].those(columns.column(name), word.__eq__)
+
+    def _digests(self, columns: pa.RecordBatch) -> Int64:
+        """128 bits of (source, link, key) for each row: two arrows never share them in practice."""
+        source, link = (self._words[name].decode(columns.column(name)).cast(pa.string()) for name in ("source", "link"))
+        joined = pc.binary_join_element_wise(source, link, columns.column("key"), "\0").dictionary_encode()
+        digests = b"".join(blake2b(text.encode(), digest_size=16).digest() for text in joined.dictionary.to_pylist())
+        found: Int64 = np.frombuffer(digests, np.int64).reshape(-1, 2)[joined.indices.to_numpy()]
+        return found
+
+    def number_arrows(self, first: int, size: int) -> None:
+        """Gives the ends of one arrow one number, from `first` on, and sorts them by what they are bound by."""
+        for part in self._keyed.parts(size):
+            rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
+            arrow = first - 1 + np.cumsum(fresh((rows["digest"], rows["rest"])))
+            first = int(arrow[-1]) + 1
+            for by, room, key in (
+                (EVENT, self.by_event, "event"),
+                (ENCLOSING, self.enclosed, "ts"),
+                (NEXT, self.next, "ts"),
+            ):
+                which = rows["by"] == by
+                own = {name: rows[name][which] for name in (key, "id", "track", "out")}
+                room.append(arrow=arrow[which], **own)
+            self.unbound.add(rows["id"][rows["by"] == NOTHING].tolist())
+
+
+def bind_by_event(
+    links: LinkStore, store: EventStore, pairs: Runs, ends: Runs, spill: Spill, source: Int32, size: int
+) -> None:
+    """Binds the ends that name an event. The end of a pair stands for the pair. `source` is that of each track."""
+    if not len(links.by_event):
+        return
+    events = _events_by_id(store, pairs, spill, size)
+    keys = store.keys.rows
+    for low, high in ranges(sorted({*events.cuts(size), *links.by_event.cuts(size)})):
+        rows = links.by_event.rows[links.by_event.between(low, high)]
+        if not len(rows):
+            continue
+        known = events.rows[events.between(low, high)]
+        known = known[np.argsort(known["place"], kind="stable")]
+        found = find((rows["event"], source[rows["track"]]), (known["id"], source[known["track"]]))
+        bound = found >= 0
+        place = known["place"][found[bound]]
+        ends.append(ts=keys["ts"][place], place=place, arrow=rows["arrow"][bound], out=rows["out"][bound], link=True)
+        links.unbound.add(rows["id"][~bound].tolist())
+
+
+def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Runs:
+    events = Runs(spill, "events_by_id", [("id", "i8"), ("place", "i8"), ("track", "i4")])
+    for start in range(0, len(store.keys), size):
+        keys = store.keys.rows[start : start + size]
+        here = np.flatnonzero(keys["flags"] & GONE == 0)
+        events.append(id=keys["id"][here], place=start + here, track=keys["track"][here])
+    for start in range(0, len(pairs), size):
+        pair = pairs.rows[start : start + size]
+        events.append(
+            id=store.keys.rows["id"][pair["end"]], place=pair["begin"], track=store.keys.rows["track"][pair["end"]]
+        )
+    return events
+
+
+def source_of(tracks: list[Track]) -> Int32:
+    """A number of the source of each track."""
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(track.source, len(known)) for track in tracks], np.int32)
+
+
+class PlaceBinder:
+    """Binds ends by their time and track to slices, range of time after range."""
+
+    def __init__(self, links: LinkStore, ends: Runs) -> None:
+        self._links = links
+        self._ends = ends
+        self._waiting = np.empty(0, links.next.rows.dtype)
+
+    def bind(self, slices: Slices, low: int | None, high: int | None) -> None:
+        """Binds the ends with low <= ts < high, and those from before that wait for the next slice."""
+        enclosed = self._links.enclosed
+        rows = enclosed.rows[enclosed.between(low, high)]
+        if len(rows):
+            self._settle(rows, slices, slices.innermost(rows["track"], rows["ts"]))
+        later = self._links.next
+        rows = np.concatenate([self._waiting, later.rows[later.between(low, high)]])
+        if len(rows):
+            found = slices.next(rows["track"], rows["ts"])
+            self._waiting = rows[found < 0]
+            self._settle(rows[found >= 0], slices, found[found >= 0])
+
+    def close(self) -> None:
+        """Gives up the ends that no slice followed."""
+        self._links.unbound.add(self._waiting["id"].tolist())
+
+    def _settle(self, rows: Rows, slices: Slices, found: Int64) -> None:
+        bound = found >= 0
+        at = found[bound]
+        self._ends.append(
+            ts=slices.begin[at], place=slices.place[at], arrow=rows["arrow"][bound], out=rows["out"][bound], link=True
+        )
+        self._links.unbound.add(rows["id"][~bound].tolist())

@@ -1,0 +1,94 @@
+"""Begins and ends that a source wrote apart are paired: an end closes the innermost begin of its track."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.ordering.eventstore import GONE, UNFINISHED, EventStore
+from ktrace.ordering.spill import Runs, Spill
+from ktrace.ordering.tally import Tally
+
+Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Matched(NamedTuple):
+    """Positions of halves in their order: pairs, and what was left over."""
+
+    begins: Int64
+    ends: Int64
+    lone_begins: Int64
+    lone_ends: Int64
+
+
+def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
+    """Gives each begin its end in `store.keys`, and takes ends out.
+
+    Returns the pairs as runs (ts of the begin, place of the begin, place of the end),
+    and the tally of the ends without a begin. Halves of one nanosecond keep the order of their ids.
+    """
+    pairs = Runs(spill, "pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
+    keys = store.keys.rows
+    lone = Tally()
+    waiting = np.empty(0, store.halves.rows.dtype)
+    for part in store.halves.parts(size):
+        rows = np.concatenate([waiting, part])
+        rows = rows[np.lexsort((rows["id"], rows["ts"], rows["track"]))]
+        matched = match(rows["track"], rows["end"])
+        begins, ends = rows[matched.begins], rows[matched.ends]
+        keys["end"][begins["place"]] = ends["ts"]
+        keys["flags"][begins["place"]] &= ~np.uint8(UNFINISHED)
+        keys["flags"][rows["place"][rows["end"]]] |= GONE
+        pairs.append(ts=begins["ts"], begin=begins["place"], end=ends["place"])
+        lone.add(rows["id"][matched.lone_ends].tolist())
+        waiting = rows[matched.lone_begins]
+    return pairs, lone
+
+
+def match(track: npt.NDArray[np.int32], is_end: Bools) -> Matched:
+    """Pairs begins and ends like brackets, each track for itself. Rows are grouped by track and in order of time."""
+    position = np.arange(len(track))
+    lone_end = _lone_ends(track, is_end)
+    kept = position[~lone_end]
+    track, is_end = track[kept], is_end[kept]
+    level = _level(track, is_end) + is_end  # of a begin and its end the same
+    order = np.lexsort((np.arange(len(kept)), level, track))
+    first, second = order[:-1], order[1:]
+    closes = (track[first] == track[second]) & (level[first] == level[second]) & is_end[second] & ~is_end[first]
+    begins, ends = first[closes], second[closes]
+    alone = ~is_end
+    alone[begins] = False
+    return Matched(kept[begins], kept[ends], kept[alone], position[lone_end])
+
+
+def _level(track: npt.NDArray[np.int32], is_end: Bools) -> Int64:
+    """How many begins are open after each row, where every end has its begin, else below 0."""
+    total = np.cumsum(np.where(is_end, -1, 1))
+    fresh = _fresh(track)
+    before = np.concatenate([[0], total[:-1]])[fresh]
+    level: Int64 = total - np.repeat(before, np.diff(np.append(fresh, len(track))))
+    return level
+
+
+def _lone_ends(track: npt.NDArray[np.int32], is_end: Bools) -> Bools:
+    """Ends at which nothing is open: there the level of the track is lower than ever before."""
+    if not len(track):
+        return np.zeros(0, np.bool_)
+    level = np.minimum(_level(track, is_end), 0)
+    fresh = _fresh(track)
+    number = np.repeat(np.arange(len(fresh)), np.diff(np.append(fresh, len(track))))
+    lowest = np.minimum.accumulate(level - number * (len(track) + 1))  # a band for each track, below the last one's
+    lower = np.empty(len(track), np.bool_)
+    lower[1:] = lowest[1:] < lowest[:-1]
+    lower[fresh] = level[fresh] < 0
+    return lower
+
+
+def _fresh(track: npt.NDArray[np.int32]) -> Int64:
+    """Where a track begins."""
+    if not len(track):
+        return np.empty(0, np.int64)
+    return np.concatenate([[0], np.flatnonzero(track[1:] != track[:-1]) + 1])

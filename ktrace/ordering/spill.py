@@ -1,0 +1,187 @@
+"""Where rows wait until the source has ended: in memory, above a limit in a temporary folder.
+
+Two kinds of things are kept: whole batches (`Batches`, Arrow IPC) and rows of a few numbers (`Runs`, numpy).
+What is on disk is read through a memory map, which the system may take back at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Int64 = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.void]
+
+#: How many samples are taken of a part, when a table is cut into parts of about equal size.
+SAMPLES_PER_PART = 64
+
+
+class Spill:
+    """The temporary folder, made when the bytes that wait exceed `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        self._folder: TemporaryDirectory[str] | None = None
+
+    def add(self, nbytes: int) -> None:
+        """Counts bytes that wait."""
+        self._used += nbytes
+        if self._used > self._limit and self._folder is None:
+            self._folder = TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True)
+
+    @property
+    def used(self) -> int:
+        """Bytes that wait, in memory or on disk."""
+        return self._used
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder, None as long as everything is kept in memory."""
+        return Path(self._folder.name) if self._folder else None
+
+    def close(self) -> None:
+        """Removes the folder."""
+        if self._folder:
+            self._folder.cleanup()
+
+
+class Batches:
+    """Arrow batches of any schemas, by number."""
+
+    def __init__(self, spill: Spill, name: str) -> None:
+        self._spill = spill
+        self._name = f"{name}.arrows"
+        self._waiting: list[pa.RecordBatch] = []
+        self._starts = [0]
+        self._file: pa.OSFile | None = None
+
+    def append(self, columns: pa.RecordBatch) -> None:
+        """Keeps a batch. Not to be called after the first `get`."""
+        self._spill.add(columns.nbytes)
+        self._waiting.append(columns)
+        if self._spill.folder:
+            self._write(self._spill.folder / self._name)
+
+    def _write(self, path: Path) -> None:
+        if self._file is None:
+            self._file = pa.OSFile(str(path), "wb")
+        for columns in self._waiting:
+            with pa.ipc.new_stream(self._file, columns.schema) as stream:
+                stream.write_batch(columns)
+            self._starts.append(self._file.tell())
+        self._waiting.clear()
+
+    def get(self, number: int) -> pa.RecordBatch:
+        """The batch of that number, from 0."""
+        if self._file is None:
+            return self._waiting[number]
+        start, stop = self._starts[number : number + 2]
+        return pa.ipc.open_stream(self._mapped.slice(start, stop - start)).read_next_batch()
+
+    @cached_property
+    def _mapped(self) -> pa.Buffer:
+        assert self._file is not None
+        path, size = self._spill.folder, self._starts[-1]
+        self._file.close()
+        return pa.memory_map(str(path / self._name) if path else "").read_buffer(size)
+
+
+class Runs:
+    """Rows of numbers in runs that are each sorted by the first field.
+
+    They are given back in ranges of that field that rise and fit into memory. `fields` are names with numpy types.
+    """
+
+    def __init__(self, spill: Spill, name: str, fields: list[tuple[str, str]]) -> None:
+        self._spill = spill
+        self._name = f"{name}.rows"
+        self._dtype = np.dtype(fields)
+        self._key = fields[0][0]
+        self._waiting: list[Rows] = []
+        self._file: Any = None
+        self.starts = [0]
+
+    def __len__(self) -> int:
+        return self.starts[-1]
+
+    def append(self, **columns: npt.ArrayLike) -> None:
+        """Keeps rows as one run, given as a column (or one value) for each field. Not after the first reading."""
+        key = np.asarray(columns[self._key])
+        if not len(key):
+            return
+        run: Rows = np.empty(len(key), self._dtype)
+        for name in self._dtype.names or ():
+            run[name] = columns[name]
+        if np.any(key[1:] < key[:-1]):
+            run = run[np.argsort(key, kind="stable")]
+        self.starts.append(self.starts[-1] + len(run))
+        self._spill.add(run.nbytes)
+        self._waiting.append(run)
+        if self._spill.folder:
+            self._write(self._spill.folder / self._name)
+
+    def _write(self, path: Path) -> None:
+        if self._file is None:
+            self._file = path.open("wb")
+        for run in self._waiting:
+            run.tofile(self._file)
+        self._waiting.clear()
+
+    @cached_property
+    def rows(self) -> Rows:
+        """All rows, run after run; they can be written to."""
+        if self._file is None:
+            return np.concatenate(self._waiting) if self._waiting else np.empty(0, self._dtype)
+        self._file.close()
+        return np.memmap(self._file.name, self._dtype, "r+", shape=(len(self),))
+
+    def run(self, number: int) -> Rows:
+        """The rows of a run."""
+        return self.rows[self.starts[number] : self.starts[number + 1]]
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return len(self.starts) - 1
+
+    def cuts(self, size: int) -> list[int]:
+        """Values of the first field that cut the rows into ranges of about `size` rows (more where values repeat)."""
+        if len(self) <= size:
+            return []
+        step = max(1, size // SAMPLES_PER_PART)
+        sample = np.sort(self.rows[self._key][::step])
+        return [int(value) for value in np.unique(sample[max(1, size // step) :: max(1, size // step)])]
+
+    def between(self, low: int | None, high: int | None) -> Int64:
+        """Indexes of the rows with low <= first field < high, in the order of that field, then of the runs."""
+        found = []
+        for start, stop in zip(self.starts, self.starts[1:], strict=False):
+            key = self.rows[self._key][start:stop]
+            first = 0 if low is None else int(np.searchsorted(key, low))
+            last = len(key) if high is None else int(np.searchsorted(key, high))
+            if first < last:
+                found.append(np.arange(start + first, start + last))
+        if not found:
+            return np.empty(0, np.int64)
+        index = np.concatenate(found)
+        return index if len(found) == 1 else index[np.argsort(self.rows[self._key][index], kind="stable")]
+
+    def parts(self, size: int) -> Iterator[Rows]:
+        """All rows in rising ranges of the first field of about `size` rows."""
+        for low, high in ranges(self.cuts(size)):
+            index = self.between(low, high)
+            if len(index):
+                yield self.rows[index]
+
+
+def ranges(cuts: list[int]) -> list[tuple[int | None, int | None]]:
+    """The ranges between cuts, open at both ends: [3, 5] is (None, 3), (3, 5), (5, None)."""
+    return list(zip([None, *cuts], [*cuts, None], strict=True))
