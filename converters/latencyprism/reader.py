@@ -16,13 +16,16 @@ from .._shared.columns import heading, own_key, plain, to_base
 from .._shared.lines import Lines
 from .._shared.numbers import is_missing, quantity
 from .._shared.tables import Row, Text, Title, read_tables
-from .columns import Run, fits, runs_of
+from .columns import fits, runs_of
 
 _GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(\d+)", re.IGNORECASE)
 _COPY = re.compile(r"Memcpy ([HDP]to[HDP])\b.*")
 _SHARES = ("_usage", "_util", "_occupancy")
 _BULLET = re.compile(r"[-*+] +")
 _CYCLES = "total cycles"
+
+#: The number of a run, and what a row says of it, as columns of a summary.
+_Said = tuple[int, dict[str, Any]]
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -50,14 +53,25 @@ class _Reading:
     title: Title | None = None
 
     def row(self, row: Row) -> None:
-        """Takes a row of any of the three tables."""
+        """Takes a row of any of the three tables: a summary a run, the last of which carries the comparison."""
         fields = row.table.fields or {}
         self._document(row.table.path)
-        take = self._function if "name" in fields else self._cycle if "rank" in fields else self._overall
-        if take(row):
+        read_figures = self._function if "name" in fields else self._cycle if "rank" in fields else self._overall
+        said = list(read_figures(row))
+        if said:
             self.lines.used()
         else:
             self.lines.skip("bad-record", "no figure of any run")
+        runs = runs_of(row.table)
+        for number, columns in said:
+            if number == said[-1][0] and (compare := _comparison(row)):
+                columns["args"] = columns.get("args", {}) | {"compare": compare}
+            baseline = runs[0].name if number and said[0][0] == 0 else None
+            scope = _scope(row.table.path) or row.table.scope
+            run = runs[number]
+            self.rows.summary(
+                run=run.name, pid=run.pid, baseline=baseline, table=row.table.ordinal, scope=scope, **columns
+            )
         self.end_note()
 
     def text(self, text: Text) -> None:
@@ -91,100 +105,51 @@ class _Reading:
             self.title = path[0]
             self.rows.fact("source", facts={"run": self.title.text})
 
-    def _overall(self, row: Row) -> bool:
+    def _overall(self, row: Row) -> Iterator[_Said]:
         """A metric of the whole run: the mean time of a cycle is what shares are shares of."""
         head = heading(row.text("metric"))
-        runs = runs_of(row.table)
-        given = False
-        for number, run in enumerate(runs):
+        for number, run in enumerate(runs_of(row.table)):
             found = quantity(row.text(f"run {number}"))
             if not found:
                 continue
             unit, value = to_base(found.number, found.unit or head.unit)
-            is_cycles = head.name.casefold() == _CYCLES
-            if is_cycles and value.is_finite():
+            columns: dict[str, Any] = {"name": head.text, "unit": unit or None, "value": float(value)}
+            if head.name.casefold() == _CYCLES and value == value.to_integral_value():
                 self.cycles[run.name] = int(value)
-            figures: dict[str, Any] = {"unit": "count" if is_cycles else unit or None, "value": float(value)}
+                columns["unit"] = "count"
             if unit == "ns":
-                kind, metric = "total", "duration"
-                figures["count"] = self.cycles.get(run.name)
+                columns |= {"kind": "total", "metric": "duration", "count": self.cycles.get(run.name)}
             else:
-                kind, metric = "metric", head.name
-            self._add(kind, head.text, row, runs, number, metric=metric, **figures)
-            given = True
-        return given
+                columns |= {"kind": "metric", "metric": head.name}
+            yield number, columns
 
-    def _cycle(self, row: Row) -> bool:
+    def _cycle(self, row: Row) -> Iterator[_Said]:
         """The cycle of a rank in each run, the longest being the first."""
-        runs, given = runs_of(row.table), False
-        rank = (row.table.fields or {})["rank"]
-        key = row.table.headings[rank].text
-        for number, run in enumerate(runs):
-            column = (row.table.fields or {})[f"run {number}"]
-            found = quantity(row.cells[column])
+        fields = row.table.fields or {}
+        rank = row.table.headings[fields["rank"]].text
+        for number in range(len(runs_of(row.table))):
+            found = quantity(row.text(f"run {number}"))
             if found:
-                unit, value = to_base(found.number, found.unit or row.table.headings[column].unit)
-                args = {key: plain(row.cells[rank])}
-                self._add("range", "cycle", row, runs, number, args, metric="duration", unit=unit, value=float(value))
-                given = True
-        return given
+                unit, value = to_base(found.number, found.unit or row.table.headings[fields[f"run {number}"]].unit)
+                columns = {"kind": "range", "name": "cycle", "metric": "duration", "unit": unit, "value": float(value)}
+                yield number, columns | {"args": {rank: plain(row.text("rank"))}}
 
-    def _function(self, row: Row) -> bool:
+    def _function(self, row: Row) -> Iterator[_Said]:
         """A (function, metric, device): β as percent, μ as value of the metric, in each run."""
-        runs, given = runs_of(row.table), False
         name, metric = row.text("name"), row.text("metric")
-        where, args = _place(row.text("device"))
+        where = _place(row.text("device"))
         kind, copy = _kind(name, "device" in where)
         unit = "%" if metric.endswith(_SHARES) else None
-        for number in range(len(runs)):
+        for number in range(len(runs_of(row.table))):
             share, mean = _figure(row.text(f"share {number}")), _figure(row.text(f"mean {number}"))
             if name and (share is not None or mean is not None):
-                figures: dict[str, Any] = {"unit": unit, "value": mean, "percent": share, "copy_kind": copy}
-                self._add(kind, name, row, runs, number, dict(args), metric=metric, **where, **figures)
-                given = True
-        return given
-
-    def _add(
-        self,
-        kind: str,
-        name: str,
-        row: Row,
-        runs: list[Run],
-        number: int,
-        args: dict[str, Any] | None = None,
-        **columns: Any,
-    ) -> None:
-        """Adds the row of one run; the last one that has figures carries the comparison."""
-        args = args or {}
-        table = row.table
-        if number == _last_given(row, len(runs)) and (compare := _comparison(row)):
-            args["compare"] = compare
-        baseline = runs[0].name if number and _is_given(row, 0) else None
-        self.rows.summary(
-            kind,
-            name,
-            run=runs[number].name,
-            baseline=baseline,
-            pid=runs[number].pid,
-            table=table.ordinal,
-            scope=_scope(table.path) or table.scope,
-            args=args,
-            **columns,
-        )
+                columns = {"kind": kind, "name": name, "metric": metric, "copy_kind": copy, "unit": unit}
+                yield number, columns | where | {"value": mean, "percent": share}
 
 
 def _scope(path: tuple[Title, ...]) -> list[str]:
     """The sections; the title of the document above them is a fact on the source."""
     return [title.text for title in path if title.level > 1]
-
-
-def _is_given(row: Row, number: int) -> bool:
-    cells = (row.text(f"{field} {number}") for field in ("run", "share", "mean"))
-    return any(quantity(cell) for cell in cells)
-
-
-def _last_given(row: Row, runs: int) -> int:
-    return max((number for number in range(runs) if _is_given(row, number)), default=0)
 
 
 def _comparison(row: Row) -> dict[str, Any]:
@@ -202,12 +167,12 @@ def _figure(cell: str) -> float | None:
     return float(found.number) if found else None
 
 
-def _place(device: str) -> tuple[dict[str, int], dict[str, Any]]:
+def _place(device: str) -> dict[str, Any]:
     """The device column of a GPU; what is no GPU ("Host") stays in args."""
     found = _GPU.fullmatch(device)
     if found:
-        return {"device": int(found.group(1))}, {}
-    return {}, {} if is_missing(device) else {"Device": device}
+        return {"device": int(found.group(1))}
+    return {} if is_missing(device) else {"args": {"Device": device}}
 
 
 def _kind(name: str, on_gpu: bool) -> tuple[str, str | None]:

@@ -26,7 +26,7 @@ _TOO_LATE = 1 << 62
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A row of performance is a summary with the begin of its cycle, a row of counters an event."""
     lines, rows = Lines(source, conversion), Rows(conversion)
-    rows.fact("clock", name="unix", facts={"kind": "unix"})
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     for item in read_tables(lines, fits):
         if isinstance(item, Row):
             take = _performance if "metric" in (item.table.fields or {}) else _counter
