@@ -1,0 +1,79 @@
+"""Recognises closed formats by their first bytes, else by the ending of the name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A closed format: its endings and first bytes, what it is, and the command that exports it.
+
+    `{name}` in the command is the file's name, `{stem}` the name without its ending. Where the ending is
+    used by other tools' text files, too (`shared`), only a folder or a binary counts.
+    """
+
+    endings: tuple[str, ...]
+    magic: bytes | None
+    what: str
+    remedy: str
+    shared: bool = False
+
+
+CLOSED = (
+    Closed(
+        (".nsys-rep", ".qdrep"),
+        b"NVIDIA Tegra Profiler Report",
+        "a report of NVIDIA Nsight Systems, which only nsys can read",
+        "nsys export --type sqlite --lazy=false -o {stem}.sqlite {name}",
+    ),
+    Closed(
+        (".qdstrm",),
+        None,
+        "an unprocessed stream of NVIDIA Nsight Systems, which only nsys can read",
+        "QdstrmImporter -i {name}, then nsys export --type sqlite --lazy=false -o {stem}.sqlite {stem}.nsys-rep",
+    ),
+    Closed(
+        (".ncu-rep", ".nsight-cuprof-report"),
+        b"NVR\0",
+        "a report of NVIDIA Nsight Compute, which only ncu can read",
+        "ncu --import {name} --csv --page raw > {stem}.csv",
+    ),
+    Closed(
+        (".trace",),
+        None,
+        "a recording of Apple Instruments, which only xctrace can read",
+        "xcrun xctrace export --input {name} --xpath "
+        "'/trace-toc/run[@number=\"1\"]/data/table[@schema=\"metal-gpu-intervals\"]' --output {stem}.xml",
+        shared=True,
+    ),
+    Closed(
+        (".gputrace",),
+        None,
+        "a GPU capture of Apple Xcode, which only Xcode can read and nothing exports",
+        "record the program with xcrun xctrace record --template 'Metal System Trace' --output {stem}.trace "
+        "--launch -- PROGRAM, then xcrun xctrace export --input {stem}.trace --xpath "
+        "'/trace-toc/run[@number=\"1\"]/data/table[@schema=\"metal-gpu-intervals\"]' --output {stem}.xml",
+    ),
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC with the export command for a closed format."""
+    name = sample.name.lower().rstrip("/")
+    for closed in CLOSED:
+        if closed.magic and sample.head.startswith(closed.magic):
+            return _claim(closed, sample.name, f"begins with '{closed.magic.decode().rstrip(chr(0))}'")
+    for closed in CLOSED:
+        ending = next((ending for ending in closed.endings if name.endswith(ending)), None)
+        if ending and (not closed.shared or sample.listing is not None or sample.text is None):
+            return _claim(closed, sample.name, f"its name ends in '{ending}'")
+    return None
+
+
+def _claim(closed: Closed, name: str, why: str) -> Match:
+    stem = name.rsplit(".", 1)[0] or name
+    return Match(Score.MAGIC, f"{closed.what} ({why})", closed.remedy.format(name=name, stem=stem))

@@ -1,0 +1,22 @@
+"""Refuses with the vendor's export command, where somebody insists with --from closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.errors import ClosedFormat
+from ktrace.model import Batch
+from ktrace.source import Source
+
+from .probe import probe
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Raises ClosedFormat."""
+    match = probe(source.sample())
+    raise ClosedFormat(
+        match.reason if match else "is none of the closed formats that ktrace knows",
+        path=source.path,
+        remedy=match.remedy if match else "leave out --from closed",
+    )

@@ -1,0 +1,208 @@
+"""What single lines of the log say in figures: run metrics, memory, the device, variants, kernel labels.
+
+    [metrics] ttft=308.1ms prefill=191.8ms decode=40471.5ms total=40780.1ms
+    [metrics] tok/s total=6.28 prefill=46.92 decode=6.33
+    TTFT: 308ms | Prefill: 192ms | Decode: 40472ms (255 tokens @ 6.3 tok/s)
+    [2.8s] Memory (complete): | Heap=1.10 GB/1.10 GB (limit=4.00 GB) | GPU=2.04 GB (340 active, 0 pooled)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from .._shared.numbers import TIME_NS
+
+#: Doppler prints sizes in steps of 1024 (formatBytes in src/storage/quota.js): its "GB" is 2^30 B.
+SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+#: Spellings of a metric -> its canonical name.
+METRICS = {"first": "ttft", "first_token": "ttft", "firsttoken": "ttft"}
+
+#: Words behind which the number is a statistic of its own column.
+STATISTICS = {"median": "median", "avg": "avg", "mean": "avg", "min": "min", "max": "max"}
+
+#: Where a figure of a memory line goes: (its key, the word beside the number) -> counter series.
+MEMORY = {
+    ("Heap", ""): "Heap used",
+    ("Heap", "/"): "Heap total",
+    ("Heap", "limit"): "Heap limit",
+    ("GPU", ""): "GPU memory",
+    ("GPU", "active"): "GPU buffers active",
+    ("GPU", "pooled"): "GPU buffers pooled",
+    ("GPU", "peak"): "GPU memory peak",
+    ("ShardCache", ""): "Shard cache",
+    ("ShardCache", "shards"): "Shards cached",
+    ("Layers", ""): "Layers loaded",
+    ("GPUBuffers", ""): "GPU buffers",
+}
+
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_VALUE = re.compile(rf"({_NUMBER})\s?([A-Za-z%/]*)")
+_PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S+)|(\S+)')
+_PERF = re.compile(r"([A-Za-z][\w ]*): (\S+?)(?: \((.*)\))?")
+_MEMORY_HEAD = re.compile(r"(?:\[[^\]]*\] )?Memory \([^)]*\):")
+_SEGMENT = re.compile(r"(\w+)=([^(,|]+?)\s*(?:\(([^)]*)\))?(?=,|$)")
+_DEVICE = re.compile(rf"(?P<name>[^,]+), (?P<features>[^,]+), (?P<size>{_NUMBER}\s?[KMGT]?B)")
+_VARIANT = re.compile(r"(?P<op>\S+) variant=(?P<variant>\S+)(?: reason=(?P<reason>.*\S))?\s*")
+_LAYER = re.compile(r"(L\d+)(?:\.(.+))?")
+
+
+class Figure(NamedTuple):
+    """One figure of the run: its name as printed, its canonical metric, the column and unit it goes to."""
+
+    name: str
+    metric: str
+    column: str
+    value: float
+    unit: str | None
+
+
+class Level(NamedTuple):
+    """One figure of a memory line: the counter series, its value in `unit`."""
+
+    series: str
+    value: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A kernel label taken apart: `op[:tensor][:Ln[.sub]]`. What names the tensor behind the layer is the tensor, too."""
+
+    op: str
+    tensor: str | None = None
+    layer: str | None = None
+    sub: str | None = None
+
+    def args(self) -> dict[str, Any]:
+        """The parts that have no column."""
+        parts = {"op": self.op, "tensor": self.tensor, "sub": self.sub}
+        return {key: part for key, part in parts.items() if part is not None}
+
+
+def take_apart(label: str) -> Label:
+    """The parts of `matmul:lm_head`, `matmul:ffn_up:L0`, `matmul_rmsnorm_fused:L9.ffn_down`."""
+    op, *rest = label.split(":")
+    layer = sub = None
+    if rest and (found := _LAYER.fullmatch(rest[-1])):
+        layer, sub = found.groups()
+        rest.pop()
+    if not rest:
+        return Label(op, sub, layer)
+    return Label(op, ":".join(rest), layer, sub)
+
+
+def pairs(text: str) -> Iterator[tuple[str, str, str]]:
+    """(the bare word before it, key, value) of each `key=value`; quotes around a value are taken off."""
+    subject = ""
+    for key, value, word in _PAIR.findall(text):
+        if word:
+            subject = word
+        else:
+            yield subject, key, unquoted(value)
+
+
+def unquoted(value: str) -> str:
+    """The text of a JSON string, anything else as it is."""
+    if value.startswith('"'):
+        try:
+            return str(json.loads(value))
+        except ValueError:
+            return value.strip('"')
+    return value
+
+
+def tool_figures(kind: str, text: str) -> Iterator[Figure]:
+    """The figures of a line of the command line tool, of kind metrics, ok, gpu, memory or batching."""
+    rates = False
+    for subject, key, value in pairs(text):
+        rates = rates or "tok/s" in (subject, key)
+        if found := _VALUE.fullmatch(value):
+            name = key if kind == "ok" else f"{subject} {key}".strip()
+            yield _figure(name, *found.groups(), rate=rates)
+
+
+def perf_figures(text: str) -> Iterator[Figure]:
+    """The figures of a line of the modules Perf and Benchmark: `Decode: 40472ms (255 tokens @ 6.3 tok/s)`."""
+    for part in text.split(" | "):
+        found = _PERF.fullmatch(part.strip())
+        value = _VALUE.fullmatch(found.group(2)) if found else None
+        if not found or not value:
+            continue
+        yield _figure(found.group(1), *value.groups())
+        for number, unit in _VALUE.findall(found.group(3) or ""):
+            if unit in ("tokens", "tok/s"):
+                yield _figure(f"{found.group(1)} {unit}", number, "", rate=unit == "tok/s")
+
+
+def _figure(name: str, number: str, unit: str, *, rate: bool = False) -> Figure:
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("(", " ").replace(")", " ").lower().split()
+    column = next((STATISTICS[word] for word in words if word in STATISTICS), "value")
+    base = "_".join(word for word in words if word not in STATISTICS and word != "tok/s")
+    base = METRICS.get(base, base)
+    if base.startswith("tokens_"):
+        base = base.removeprefix("tokens_") + "_tokens"
+    value = Decimal(number)
+    if unit in TIME_NS:
+        return Figure(name, base or "duration", column, float(value * TIME_NS[unit]), "ns")
+    if unit in SIZES:
+        return Figure(name, base or "bytes", column, float(value * SIZES[unit]), "B")
+    if rate and not unit:
+        base = "tokens_per_second" if base in ("", "total") else f"{base}_tokens_per_second"
+        return Figure(name, base, column, float(value), "tokens/s")
+    return Figure(name, base or name, column, float(value), unit or (None if "." in number else "count"))
+
+
+def memory_levels(text: str) -> list[Level]:
+    """The figures of a memory line, none where it is another line. Sizes in B, as exact as they are printed."""
+    head = _MEMORY_HEAD.match(text)
+    levels: list[Level] = []
+    for segment in text[head.end() :].split("|") if head else ():
+        for key, value, details in _SEGMENT.findall(segment.strip()):
+            used, _, total = value.partition("/")
+            levels += _level(key, "", used)
+            levels += _level(key, "/", total)
+            for detail in filter(None, details.split(",")):
+                word, equals, amount = detail.strip().partition("=")
+                if not equals:
+                    amount, _, word = word.partition(" ")
+                levels += _level(key, word, amount)
+    return levels
+
+
+def _level(key: str, word: str, text: str) -> list[Level]:
+    found = _VALUE.fullmatch(text.strip())
+    if not found or found.group(2) not in ("", *SIZES):
+        return []
+    number, unit = found.groups()
+    series = MEMORY.get((key, word), f"{key} {word}".strip())
+    return [Level(series, float(Decimal(number) * SIZES.get(unit, 1)), "B" if unit else "count")]
+
+
+def device_of(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Name and facts of `apple metal-3, f16/subgroups, 4.0GB`.
+
+    The size is the largest storage buffer that the device binds (src/gpu/device.js), not its memory.
+    """
+    found = _DEVICE.fullmatch(text.strip())
+    if not found:
+        return None
+    value = _VALUE.fullmatch(found["size"])
+    facts: dict[str, Any] = {"api": "webgpu", "features": found["features"].split("/")}
+    if value:
+        facts["max_storage_buffer"] = int(Decimal(value.group(1)) * SIZES[value.group(2)])
+    return found["name"].strip(), facts
+
+
+def variant_of(text: str) -> tuple[str, dict[str, str]] | None:
+    """The operation of `matmul variant=f16 reason=path_override`, and what was chosen for it."""
+    found = _VARIANT.fullmatch(text)
+    if not found:
+        return None
+    chosen = {"variant": found["variant"], "reason": found["reason"]}
+    return found["op"], {key: word for key, word in chosen.items() if word}

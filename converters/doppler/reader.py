@@ -1,0 +1,310 @@
+"""Log lines become events, reports tables of summaries that end when they were logged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch, dump_json
+from ktrace.report import Report
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.lines import Line, Lines
+from .._shared.numbers import TIME_NS, to_ns
+from .figures import Figure, device_of, memory_levels, pairs, perf_figures, take_apart, tool_figures, variant_of
+
+TRACK = "browser"
+TITLE = "GPU Profile Report"
+
+#: Lines of the command line tool that carry figures of the run.
+FIGURE_LINES = ("metrics", "ok", "gpu", "memory", "batching")
+
+#: Modules of the browser log whose messages are figures of the run.
+PERF_MODULES = ("Perf", "Benchmark")
+
+#: A report of more rows, a message of more lines, is none.
+MOST_ROWS = 20_000
+MOST_MORE = 1_000
+
+_STAMPED = re.compile(
+    r"(?:\[browser:(?P<level>[^\]]*)\] ?|(?P<at>\S+:\d+(?::\d+)?) +)?"
+    r"(?:\[(?P<ms>\d+(?:\.\d+)?)ms\])?(?:\[(?P<module>[A-Za-z][^\]\[]*)\])? ?(?P<text>.*)",
+    re.S,
+)
+_TOOL = re.compile(r"\[(?P<kind>[a-z][a-z_-]*)\] (?P<text>.*)", re.S)
+_FIRST_TIME = re.compile(rb"\[(\d+(?:\.\d+)?)ms\]")
+_CONTINUED = re.compile(r"\s+\S|[}\])]+[,;]?\s*$")
+_HEADER = re.compile(r"\s*Kernel\s.*Time", re.I)
+_UNIT = re.compile(r"\(([^)]*)\)|%")
+_DECIMAL = re.compile(r"-?\d+\.\d+|-?\d+\.\d+e[+-]?\d+|NaN|-?Infinity")
+_MODEL = re.compile(r"(?:Loading: |resolved modelUrl=\S*/)(?P<model>[^\s/]+)\s*")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The log as events on one track, counters, run metrics, and a table of summaries for each report.
+
+    Holds one report at a time, since its total comes last.
+    """
+    return _Log(source, conversion).read()
+
+
+@dataclass
+class _Report:
+    """The report that is being read: where it began, and its rows."""
+
+    label: str
+    line: int
+    ts: int | None
+    total_id: int
+    columns: list[str] = field(default_factory=lambda: ["ms", "%"])
+    rows: list[tuple[str, list[str]]] = field(default_factory=list)
+
+
+class _Log:
+    """The state of a reading: the time of the last stamp, the open report, what was chosen for which operation."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        self._lines = Lines(source, conversion)
+        self._rows = Rows(conversion)
+        self._issues: Report = conversion.report
+        self._now = _first_time(source)
+        self._report: _Report | None = None
+        self._reports = 0
+        self._phase: str | None = None
+        self._chosen: dict[str, list[dict[str, str]]] = {}
+        self._chosen_in: dict[str, int] = {}
+        self._model: str | None = None
+        self._stamped = False
+        self._arguments = lru_cache(maxsize=4096)(_arguments)
+
+    def read(self) -> Iterator[Batch]:
+        self._rows.fact("source", facts={"tool": "Doppler"})
+        self._rows.fact("clock", facts={"kind": "page", "resolution_ns": 100_000})
+        self._rows.fact("process", name="Doppler")
+        self._rows.fact("track", track=TRACK, name="browser console")
+        stream = iter(self._lines)
+        for line in stream:
+            self._take(line, stream)
+            yield from self._rows.ready()
+        self._end_report()
+        yield from self._rows.rest()
+
+    def _take(self, line: Line, stream: Iterator[Line]) -> None:
+        text = line.text
+        if self._report and not text.startswith("[") and self._take_row(line):
+            return
+        if not text.strip():
+            self._lines.structure()
+        elif text.strip() == TITLE:
+            self._begin_report(line, None)
+            self._lines.structure()
+        elif text.startswith("[") or "ms][" in text:
+            self._take_message(line, stream)
+
+    # Messages
+
+    def _take_message(self, line: Line, stream: Iterator[Line]) -> None:
+        """A line of the log: [browser:LEVEL], one with Doppler's own stamp, or one of the command line tool."""
+        found = _STAMPED.fullmatch(line.text)
+        if found and (found["level"] is not None or (found["ms"] and found["module"])):
+            self._end_report()
+            self._take_browser(line, stream, found)
+        elif tool := _TOOL.fullmatch(line.text):
+            self._end_report()
+            self._take_tool(stream, tool["kind"], tool["text"])
+
+    def _take_browser(self, line: Line, stream: Iterator[Line], found: re.Match[str]) -> None:
+        module, text, args = found["module"], found["text"], {}
+        timing = "derived"
+        if found["ms"]:
+            ts, exact = to_ns(Decimal(found["ms"]), "ms")
+            if ts >= 1 << 62:
+                self._lines.skip("time-range")
+                return
+            self._now, timing = ts, "measured"
+            if not exact:
+                self._issues.issue("rounded", f"line {line.number}")
+                args["$ts"] = found["ms"]
+        if module:
+            args["module"] = module
+        if found["at"]:
+            args["at"] = found["at"]
+        identity = self._log(stream, found["level"], text, timing, args)
+        self._understand(module, text, line, identity)
+
+    def _take_tool(self, stream: Iterator[Line], kind: str, text: str) -> None:
+        self._log(stream, kind, text, "derived", {})
+        if kind in FIGURE_LINES:
+            self._metrics(kind, tool_figures(kind, text))
+        facts = {key: value for _, key, value in pairs(text) if key in ("model", "prompt")} if kind != "progress" else {}
+        if "prompt" in facts:
+            self._rows.fact("source", facts={"prompt": facts["prompt"]})
+        if model := facts.get("model") or _model_in(text):
+            self._name_model(model)
+
+    def _log(self, stream: Iterator[Line], cat: str | None, text: str, timing: str, args: dict[str, Any]) -> int:
+        """Adds the message with the lines that continue it."""
+        self._lines.used()
+        more: list[str] = []
+        while len(more) < MOST_MORE and _CONTINUED.match(self._lines.peek() or ""):
+            more.append(next(stream).text)
+            self._lines.used()
+        if more:
+            args["more"] = more
+        return self._rows.event("log", text, ts=self._now, timing=timing, cat=cat, track=TRACK, args=args)
+
+    def _understand(self, module: str | None, text: str, line: Line, identity: int) -> None:
+        """What a message of the browser says besides itself."""
+        if module == "Profile":
+            if text.strip() == TITLE:
+                self._begin_report(line, self._now)
+            else:
+                self._phase = text.strip().rstrip(":")
+        elif module == "KernelSelect" and (chosen := variant_of(text)):
+            self._choose(*chosen)
+        elif module == "GPU" and (device := device_of(text)):
+            self._rows.fact("device", device=0, name=device[0], facts=device[1])
+        elif module in PERF_MODULES:
+            self._metrics(module, perf_figures(text))
+        elif module == "Loader":
+            for level in memory_levels(text):
+                place: dict[str, Any] = {"ts": self._now, "track": level.series, "parent": identity}
+                self._rows.event("counter", level.series, value=level.value, unit=level.unit, **place)
+        if model := _model_in(text):
+            self._name_model(model)
+
+    def _metrics(self, kind: str, figures: Iterator[Figure]) -> None:
+        for figure in figures:
+            value: dict[str, Any] = {figure.column: figure.value, "unit": figure.unit, "metric": figure.metric}
+            self._rows.summary("metric", figure.name, scope=[kind], ts=self._now, **value)
+
+    def _name_model(self, model: str) -> None:
+        if model != self._model:
+            self._model = model
+            self._rows.fact("source", facts={"model": model})
+            self._rows.fact("process", name=f"Doppler {model}")
+
+    def _choose(self, op: str, chosen: dict[str, str]) -> None:
+        """Adds to what was chosen for an operation since the last report, or begins anew after one."""
+        if self._chosen_in.get(op) != self._reports:
+            self._chosen_in[op] = self._reports
+            self._chosen[op] = []
+        if chosen not in self._chosen[op]:
+            self._chosen[op].append(chosen)
+        self._arguments.cache_clear()
+
+    # Reports
+
+    def _begin_report(self, line: Line, ts: int | None) -> None:
+        self._end_report()
+        ts = self._now if ts is None else ts
+        self._report = _Report(self._phase or TITLE, line.number, ts, self._rows.reserve())
+        self._phase = None
+
+    def _take_row(self, line: Line) -> bool:
+        """Takes a line that is of the open report; says whether it was."""
+        report, text = self._report, line.text
+        assert report is not None
+        if not any(map(str.isalnum, text)):
+            self._lines.structure()
+            return True
+        if not report.rows and _HEADER.match(text):
+            report.columns = _columns(text) or report.columns
+            self._lines.structure()
+            return True
+        cells = text.rsplit(None, len(report.columns))
+        if len(cells) <= len(report.columns) or not _are_figures(report.columns, cells[1:]):
+            return False
+        label = cells[0].strip()
+        self._lines.used()
+        if label == "TOTAL":
+            self._end_report(cells[1:])
+        else:
+            report.rows.append((label, cells[1:]))
+            if len(report.rows) >= MOST_ROWS:
+                self._end_report()
+        return True
+
+    def _end_report(self, total: list[str] | None = None) -> None:
+        """Writes the report that is open, its total before its rows."""
+        report, self._report = self._report, None
+        if report is None:
+            return
+        common = {"ts": report.ts, "table": self._reports, "scope": [report.label], "device": 0, "unit": "ns"}
+        parent = None
+        if total is not None:
+            parent = report.total_id
+            self._rows.summary("total", report.label, id=parent, **common, **_figures(report.columns, total))
+        else:
+            self._issues.issue("cut", f"line {report.line}", f"the report '{report.label}' has no TOTAL line", 0)
+        for label, cells in report.rows:
+            layer, args = self._arguments(label, self._chosen_for)
+            figures = _figures(report.columns, cells)
+            self._rows.summary("kernel", label, parent=parent, layer=layer, args=args, **common, **figures)
+        self._reports += 1
+
+    def _chosen_for(self, op: str) -> list[dict[str, str]] | None:
+        return self._chosen.get(op)
+
+
+def _arguments(label: str, chosen_for: Callable[[str], list[dict[str, str]] | None]) -> tuple[str | None, str]:
+    """Layer and arguments of a label, as text."""
+    parts = take_apart(label)
+    args = parts.args()
+    if chosen := chosen_for(parts.op):
+        args["variants"] = chosen
+    return parts.layer, dump_json(args)
+
+
+def _first_time(source: Source) -> int:
+    """The first time in the log, for lines that stand before it; 0 where it has none."""
+    with source.open(quiet=True) as stream:
+        for raw in stream:
+            if found := _FIRST_TIME.search(raw):
+                ts, _ = to_ns(Decimal(found.group(1).decode()), "ms")
+                return ts if ts < 1 << 62 else 0
+    return 0
+
+
+def _model_in(text: str) -> str | None:
+    found = _MODEL.search(text)
+    return found["model"] if found else None
+
+
+def _columns(header: str) -> list[str]:
+    """The columns behind the name: units of time, "%", or the heading itself."""
+    columns = []
+    for heading in re.split(r"\s{2,}|\t", header.strip())[1:]:
+        found = _UNIT.search(heading)
+        unit = (found.group(1) or "%") if found else heading
+        columns.append(unit if unit in TIME_NS or unit == "%" else heading)
+    return columns
+
+
+def _are_figures(columns: list[str], cells: list[str]) -> bool:
+    """Whether the cells are figures. Doppler prints times and shares with decimals: one that has none is cut off."""
+    return all(_DECIMAL.fullmatch(cell) or column not in TIME_NS and column != "%" for column, cell in zip(columns, cells, strict=True))
+
+
+def _figures(columns: list[str], cells: list[str]) -> dict[str, float]:
+    """The figures as columns of a summary: total in ns, percent, count."""
+    figures: dict[str, float] = {}
+    for column, cell in zip(columns, cells, strict=True):
+        if column in TIME_NS:
+            figures.setdefault("total", _ns(cell, column))
+        elif column == "%":
+            figures.setdefault("percent", float(cell))
+        elif cell.isdigit() and column.lower() in ("count", "calls"):
+            figures.setdefault("count", int(cell))
+    return figures
+
+
+@lru_cache(maxsize=65_536)
+def _ns(text: str, unit: str) -> float:
+    return float(Decimal(text) * TIME_NS[unit])

@@ -1,0 +1,191 @@
+"""Every row of every section as a summary; the section is its scope, the analysed file its run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source, stem
+
+from .._shared.lines import Line, Lines
+from .._shared.numbers import TIME_NS
+
+#: How a section's title begins -> the kind of its rows. Kernels are told once, in the section by kernel type:
+#: the others are a selection of the same or the same by another key, and so ranges.
+KINDS = (
+    ("event type", "total"),
+    ("backend selection", "metric"),
+    ("foundry capture", "metric"),
+    ("internal kernel", "range"),
+    ("kernel aggregate", "op"),
+    ("gpu kernel durations", "range"),
+    ("gpu kernel aggregate", "kernel"),
+    ("matmul", "range"),
+    ("gpu wait", "sync"),
+    ("command buffer", "range"),
+    ("sync", "sync"),
+)
+
+#: Figures of a row -> columns of a summary.
+COLUMNS = {
+    "total": "total",
+    "avg": "avg",
+    "mean": "avg",
+    "median": "median",
+    "p50": "median",
+    "min": "min",
+    "max": "max",
+    "stddev": "stddev",
+    "p95": "p95",
+    "p99": "p99",
+}
+
+_TITLE = re.compile(r"=== Analyzing (?P<path>.+) ===\s*")
+_SECTION = re.compile(r"(?P<title>\S.*):\s*")
+_SHAPE = re.compile(r"\s+(?P<shape>\w+=[^|]*(?:\| *\w+=[^|]*)*):\s*")
+_ROW = re.compile(
+    r"\s+(?P<name>\S.*): (?P<key>count=)?(?P<count>\d+)(?: ops)?(?P<figures>(?:\s*[|,]\s*[A-Za-z]\w*(?:=|: )[^|,]*)*)\s*"
+)
+_NO_SAMPLES = re.compile(r"\s+(?P<name>\S.*): no samples\s*")
+_METRIC = re.compile(r"\s*(?P<name>\S.*): (?P<value>\d+(?:\.\d+)?)(?P<unit>ns|us|ms|s)?\s*")
+_FIGURE = re.compile(r"(?P<key>[A-Za-z]\w*?)(?:_(?:ns|us|ms|s))?(?:=|: )(?P<value>-?\d+(?:\.\d+)?)(?P<unit>ns|us|ms|s)\s*")
+_REMARK = re.compile(r"\s+\(.*\)\s*|Error parsing line .*")
+_COUNTED = re.compile(r"(?P<name>.*) \(count=(?P<count>\d+)\)")
+_BLOCK = re.compile(r"block_\d+")
+_FIELD = re.compile(r"(\w+)=([^\s|]+)")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """One summary a row."""
+    yield from _Analysis(source, conversion).read()
+
+
+class _Analysis:
+    """The state of a reading: the run, the section and, in the section of shapes, the shape."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        self._lines = Lines(source, conversion)
+        self._rows = Rows(conversion)
+        self._run: str | None = None
+        self._section: str | None = None
+        self._table = -1
+        self._shape: str | None = None
+
+    def read(self) -> Iterator[Batch]:
+        self._rows.fact("source", facts={"tool": "Metallic analyze_jsonl.py"})
+        for line in self._lines:
+            self._take(line)
+            yield from self._rows.ready()
+        yield from self._rows.rest()
+
+    def _take(self, line: Line) -> None:
+        text = line.text
+        if not text.strip():
+            self._lines.structure()
+        elif title := _TITLE.fullmatch(text):
+            self._run, self._section, self._shape = stem(title["path"].replace("\\", "/")), None, None
+            self._rows.fact("source", facts={"run": self._run, "analyzed": title["path"]})
+            self._lines.went("catalog")
+        elif section := _SECTION.fullmatch(text):
+            self._begin_section(section["title"])
+            self._lines.structure()
+        elif shape := _SHAPE.fullmatch(text):
+            self._shape = shape["shape"].strip()
+            self._lines.structure()
+        elif row := _NO_SAMPLES.fullmatch(text):
+            self._add(row["name"], {}, {"samples": "no samples"})
+        elif row := _ROW.fullmatch(text):
+            self._take_row(row)
+        elif metric := _METRIC.fullmatch(text):
+            self._take_metric(metric)
+        elif _REMARK.fullmatch(text):
+            self._summary("note", text.strip(), metric="note")
+
+    def _begin_section(self, title: str) -> None:
+        self._section, self._shape = title, None
+        self._table += 1
+
+    def _take_row(self, row: re.Match[str]) -> None:
+        figures: dict[str, Any] = {}
+        args: dict[str, Any] = {}
+        for part in filter(None, re.split(r"\s*[|,]\s*", row["figures"])):
+            found = _FIGURE.fullmatch(part)
+            if not found:
+                self._skip_cut(f"the figure '{part}' has no unit")
+                return
+            value = float(Decimal(found["value"]) * TIME_NS[found["unit"]])
+            column = COLUMNS.get(found["key"].lower())
+            if column and column not in figures:
+                figures[column] = value
+            else:
+                args[part.replace(": ", "=").split("=")[0]] = value
+        if row["key"] and not figures and _kind(self._section) != "metric":
+            self._skip_cut("a row without a total")
+            return
+        self._add(row["name"], {"count": int(row["count"])} | figures, args)
+
+    def _skip_cut(self, detail: str) -> None:
+        """A row that breaks off: at the end of the file the file does."""
+        self._lines.skip("cut" if self._lines.peek() is None else "bad-record", detail)
+
+    def _take_metric(self, found: re.Match[str]) -> None:
+        """A number with a name, outside of the statistics: `Total events: 179225`."""
+        value, unit = Decimal(found["value"]), found["unit"]
+        if re.fullmatch(r"Sync operations", found["name"]):
+            self._begin_section(found["name"])
+        metric = "_".join(found["name"].lower().split())
+        if unit:
+            self._summary("metric", found["name"], metric=metric, unit="ns", value=float(value * TIME_NS[unit]))
+        else:
+            self._summary("metric", found["name"], metric=metric, unit="count", value=float(value))
+
+    def _add(self, name: str, figures: dict[str, Any], args: dict[str, Any]) -> None:
+        """A row of statistics. What its name says goes into args, too."""
+        section, kind = self._section or "", _kind(self._section)
+        if counted := _COUNTED.fullmatch(name):
+            name = counted["name"]
+            events = int(counted["count"])
+            if figures.setdefault("count", events) != events:
+                args["events"] = events
+        if self._shape:
+            name = f"{self._shape} | {name}"
+        args |= _parts(section, name)
+        if kind == "op" and name.endswith(("_total", "cb_wait")):
+            kind = "range"
+        block = _BLOCK.search(name)
+        columns = {"layer": block.group() if block else None, "args": args}
+        if kind == "metric":
+            self._summary(kind, name, metric="count", unit="count", **figures, **columns)
+        else:
+            self._summary(kind, name, metric="duration", unit="ns", **figures, **columns)
+
+    def _summary(self, kind: str, name: str, **columns: Any) -> None:
+        place: dict[str, Any] = {"run": self._run}
+        if self._section:
+            place |= {"table": self._table, "scope": [self._section]}
+        self._rows.summary(kind, name, **place, **columns)
+        self._lines.used()
+
+
+def _kind(section: str | None) -> str:
+    """The kind of a section's rows; a section of another version holds ranges."""
+    title = (section or "").lower()
+    return next((kind for start, kind in KINDS if title.startswith(start)), "range")
+
+
+def _parts(section: str, name: str) -> dict[str, Any]:
+    """What stands in a name: parent and op of `generation_loop :: block_0_total`, fields of `op=sdpa backend=Metal`."""
+    if section.startswith("Internal kernel") and " :: " in name:
+        parent, _, op = name.partition(" :: ")
+        return {"parent": parent, "op": op}
+    if section.startswith("Matmul op/backend") and " @ " in name:
+        op, _, backend = name.rpartition(" @ ")
+        return {"op": op, "backend": backend}
+    if section.startswith(("Matmul", "Backend selection")):
+        return {key: int(value) if value.isdecimal() else value for key, value in _FIELD.findall(name)}
+    return {}
