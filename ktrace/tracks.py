@@ -189,7 +189,7 @@ def _entry(entity: str, track: Track, catalog: Catalog) -> Entry | None:
 
 
 def give_ids(wanted: Sequence[int | None], highest: int) -> list[int]:
-    """A number from 1 to `highest` for each: the wanted one where it is legal and free, else a low one that nobody wants."""
+    """A number for each: the wanted one where it is free and from 1 to `highest`, else a low one that nobody wants."""
     claimed = set(wanted)
     free = (number for number in count(1) if number not in claimed)
     given: dict[int, None] = {}

@@ -64,7 +64,10 @@ class Writer:
             self._packet(_LATER + bytes_field(n.TRACE_PACKET_CLOCK_SNAPSHOT, clocks))
 
     def write(self, batch: TimelineBatch) -> int:
-        """Writes the rows and returns how many events and arrow ends it kept: a counter without a number has no place."""
+        """Writes the rows and returns how many events and arrow ends it kept.
+
+        A counter that is no number has no place.
+        """
         events, edges = batch.batch, batch.edges
         heads = self._heads(batch)
         series = _series(events)

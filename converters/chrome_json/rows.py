@@ -1,0 +1,104 @@
+"""The processes and threads of a Chrome trace, which knows nothing else: every row is a thread of a process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from ktrace.catalog import Catalog
+from ktrace.model import dump_json
+from ktrace.tracks import Node, Process, Track, arrange, give_ids
+
+#: Viewers keep process and thread ids in 32 bits.
+HIGHEST_ID = 2**31 - 1
+
+#: Sort indexes between two tracks, for the lanes of the first.
+_LANES = 1000
+
+
+class _Place(NamedTuple):
+    """A track: its process, the name with those of the nodes around it, its place among all tracks."""
+
+    process: Node
+    node: Node
+    name: str
+    sort_index: int
+
+
+class Rows:
+    """Gives tracks and their lanes a pid and a tid. The metadata events of new ones gather in `fresh`."""
+
+    def __init__(self, tracks: Sequence[Track], catalog: Catalog) -> None:
+        self.fresh: list[str] = []
+        processes = arrange(tracks, catalog)
+        wanted = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
+        self._pids = {id(node): pid for node, pid in zip(processes, give_ids(wanted, HIGHEST_ID), strict=True)}
+        self._order = {id(node): index for index, node in enumerate(processes)}
+        self._places = dict(_places(processes))
+        self._tids = {id(node): _thread_ids(node) for node in processes}
+        self._free = {id(node): self._free_tids(node) for node in processes}
+        self._rows: dict[tuple[int, int], str] = {}
+        self._named: set[int] = set()
+
+    def row(self, number: int, lane: int) -> str:
+        """The fields `"pid":1,"tid":2` of a lane of the track with that index in the timeline."""
+        row = self._rows.get((number, lane))
+        if row is None:
+            place = self._places[number]
+            tid = self._tids[id(place.process)].get(number) if lane == 0 else None
+            if tid is None:
+                tid = next(self._free[id(place.process)])
+            row = self._rows[number, lane] = f'{self.process(number)},"tid":{tid}'
+            self._meta(row, "thread_name", name=place.name)
+            self._meta(row, "thread_sort_index", sort_index=place.sort_index + min(lane, _LANES - 1))
+        return row
+
+    def process(self, number: int) -> str:
+        """The field `"pid":1` of the track with that index in the timeline."""
+        process = self._places[number].process
+        field = f'"pid":{self._pids[id(process)]}'
+        if id(process) not in self._named:
+            self._named.add(id(process))
+            self._meta(field, "process_name", name=process.shown.name)
+            self._meta(field, "process_sort_index", sort_index=self._order[id(process)])
+        return field
+
+    def series(self, number: int) -> str | None:
+        """What to put before the names of counters on the track with that index: its name where it is a text track."""
+        name = self._places[number].name
+        return None if name == "events" or self._places[number].node.kind in ("process", "thread") else name
+
+    def _free_tids(self, process: Node) -> Iterator[int]:
+        """Ids for what is no thread: not those of threads, nor that of the process, which is its main thread's."""
+        taken = {*self._tids[id(process)].values(), self._pids[id(process)]}
+        return (tid for tid in count(1) if tid not in taken)
+
+    def _meta(self, place: str, event: str, **args: Any) -> None:
+        self.fresh.append(f'{{"ph":"M","name":"{event}",{place},"args":{dump_json(args)}}}')
+
+
+def _places(processes: Sequence[Node]) -> Iterator[tuple[int, _Place]]:
+    """The index of each track in the timeline, and the track."""
+    for process in processes:
+        for index, (node, name) in enumerate(_named(process.children, "")):
+            if node.number is not None:
+                yield node.number, _Place(process, node, name, index * _LANES)
+
+
+def _named(nodes: Sequence[Node], around: str) -> Iterator[tuple[Node, str]]:
+    for node in nodes:
+        name = f"{around} › {node.shown.name}" if around else node.shown.name
+        yield node, name
+        yield from _named(node.children, name)
+
+
+def _thread_ids(process: Node) -> dict[int, int]:
+    """Index in the timeline -> tid, for the tracks that are threads with a legal id."""
+    threads = (node for node in process.children if node.kind == "thread" and node.number is not None)
+    return {
+        node.number: node.key.tid
+        for node in threads
+        if isinstance(node.key, Track) and node.number is not None and 1 <= (node.key.tid or 0) <= HIGHEST_ID
+        if node.key.tid is not None
+    }
