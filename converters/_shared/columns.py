@@ -104,10 +104,12 @@ class Columns:
     """Which headings stand for which fields.
 
     `required` names what a table must have to be the room's; of alternatives ("count|percent") one is enough.
+    `others` are further headings that are known; their cells go to args.
     """
 
     spellings: Mapping[str, Sequence[str]]
     required: Sequence[str]
+    others: Sequence[str] = ()
 
     def bind(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
         """Field -> index of its column; None where a required field has no column. `first`, a row, has no say."""
@@ -121,6 +123,11 @@ class Columns:
                 found[field] = free.pop(key)
         lacking = [need for need in self.required if not any(field in found for field in need.split("|"))]
         return None if lacking else found
+
+    def unknown(self, headings: Sequence[Heading], fields: Mapping[str, int]) -> list[str]:
+        """The headings that the format doesn't name."""
+        taken = set(fields.values())
+        return [head.text for index, head in enumerate(headings) if index not in taken and head.key not in self.others]
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,10 +188,8 @@ def is_rule(text: str) -> bool:
 
 
 def join_surplus(pieces: Sequence[str], columns: int, name: int, joint: str) -> list[str]:
-    """As many cells as columns: surplus pieces belong to the name (but blank ones at the end), missing ones are ''."""
+    """As many cells as columns: surplus pieces belong to the name, missing ones are ''."""
     cells = list(pieces)
-    while len(cells) > columns and not cells[-1].strip():
-        del cells[-1]
     surplus = len(cells) - columns
     if surplus > 0:
         cells[name : name + surplus + 1] = [joint.join(cells[name : name + surplus + 1])]

@@ -24,6 +24,7 @@ PERFORMANCE = Columns(
         "short name": ("simple name",),
     },
     required=("name", "metric", "percent|value"),
+    others=("duration", "interpolation status", "anchor name", "anchor dur"),
 )
 
 #: A row is a reading of a counter.

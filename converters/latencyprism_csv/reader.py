@@ -15,8 +15,8 @@ from ktrace.source import Source
 from .._shared.columns import plain
 from .._shared.lines import Lines
 from .._shared.numbers import is_missing, quantity, to_ns
-from .._shared.tables import Row, read_tables
-from .columns import fits
+from .._shared.tables import Row, Table, read_tables
+from .columns import PERFORMANCE, fits
 
 _GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d+)", re.IGNORECASE)
 _KERNEL = re.compile(r"kernel|gpu", re.IGNORECASE)
@@ -28,7 +28,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines, rows = Lines(source, conversion), Rows(conversion)
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     for item in read_tables(lines, fits):
-        if isinstance(item, Row):
+        if isinstance(item, Table):
+            for heading in PERFORMANCE.unknown(item.headings, item.fields or {}):
+                conversion.report.issue("unknown-column", f"line {item.line}", heading)
+        elif isinstance(item, Row):
             take = _performance if "metric" in (item.table.fields or {}) else _counter
             problem = take(item, rows, conversion.report)
             lines.skip(*problem) if problem else lines.used()

@@ -12,7 +12,7 @@ _SPELLINGS = {
 }
 
 #: The statistics of each kernel.
-STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"))
+STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"), others=("cumulative %",))
 
 #: The peaks of some kernels, which the statistics hold as well.
 PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required=("name", "max"))

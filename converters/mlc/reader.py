@@ -12,7 +12,7 @@ from ktrace.report import Report
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import Figures, Heading
+from .._shared.columns import Figures, Heading, plain
 from .._shared.lines import Lines
 from .._shared.tables import Row, Table, Title, read_tables
 from .columns import PEAKS, STATISTICS
@@ -32,7 +32,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     devices: dict[str, int] = {}
     capture: _Capture | None = None
     for item in read_tables(lines, fits):
-        if isinstance(item, Row):
+        if isinstance(item, Table):
+            _note_unknown(item, conversion.report)
+        elif isinstance(item, Row):
             done = capture if capture and not capture.goes_on_with(item.table) else None
             if capture is None or done:
                 capture = _Capture(_title(item.table))
@@ -49,6 +51,11 @@ def _title(table: Table) -> Title | None:
     """The title of the capture: the one that speaks of profiling, else the outermost of several."""
     spoken = (title for title in table.path if "profiling" in title.text.casefold())
     return next(spoken, table.path[0] if len(table.path) > 1 else None)
+
+
+def _note_unknown(table: Table, report: Report) -> None:
+    for heading in STATISTICS.unknown(table.headings, table.fields or {}):
+        report.issue("unknown-column", f"line {table.line}", heading)
 
 
 def _has_statistics(table: Table) -> bool:
@@ -125,7 +132,7 @@ def _fold(peak_row: Row, peak: Figures, row: Row, figures: Figures, report: Repo
         report.issue("disagreement", where, f"peak of {row.text('name')}: {said}; {row.text('max')} in line {row.line}")
         table = peak_row.table
         assert table.fields is not None
-        figures.args[table.headings[table.fields["max"]].text] = said
+        figures.args[table.headings[table.fields["max"]].text] = plain(said)
 
 
 def _add(rows: Rows, row: Row, figures: Figures, common: dict[str, str | int | None]) -> None:

@@ -11,13 +11,14 @@ COLUMNS = Columns(
         "name": ("name", "operation", "range"),
         **STATISTICS,
         "total": ("total time", "total"),
-        "count": ("instances", "num calls", "count", "calls"),
+        "count": ("instances", "num calls", "count", "operations", "calls"),
         "percent": ("time %", "time"),
         "category": ("category",),
         "grid": ("gridxyz",),
         "block": ("blockxyz",),
     },
     required=("name", "total", "count"),
+    others=("style",),
 )
 
 
@@ -30,7 +31,11 @@ class Report(NamedTuple):
 
 #: Words of a report's name or title -> what it is about; the first that occurs wins.
 REPORTS = (
-    (("mem_size", "memsize", "memops summary (by size)", "memory operation statistics (by size)"), Report("", "bytes")),
+    (
+        ("mem_size", "memsize", "memops summary (by size)", "statistics (by size)", "statistics (bytes)"),
+        Report("", "bytes"),
+    ),
+    (("statistics (kib)", "statistics (kb)", "statistics (mib)", "statistics (mb)"), Report("", "bytes")),
     (("mem_time", "memtime", "memops summary", "memory operation statistics"), Report("")),
     (("gpu_sum", "gpusum", "kernels/memops"), Report("")),
     (("gpu_kern", "gpukern", "kern_sum", "kernel statistics", "kernel summary"), Report("kernel")),
@@ -42,6 +47,7 @@ REPORTS = (
 UNTITLED = {
     "num calls": Report("api"),
     "operation": Report(""),
+    "operations": Report(""),
     "range": Report("range"),
     "instances": Report("kernel"),
 }

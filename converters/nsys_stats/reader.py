@@ -21,6 +21,7 @@ _WORKING = re.compile(
     r"|(?:Generating|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*|\[[=\s\d%]+\].*"
 )
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
+_TITLE_UNIT = re.compile(r"\((bytes|[KMG]i?B)\)")
 _COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?P<way>[\w-]+)\]", re.IGNORECASE)
 _WAYS = {"host-to-device": "HtoD", "device-to-host": "DtoH", "device-to-device": "DtoD", "host-to-host": "HtoH"}
 _XYZ = re.compile(r"\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)\s*")
@@ -31,7 +32,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines, rows = Lines(source, conversion), Rows(conversion)
     report = ""
     for item in read_tables(lines, COLUMNS.bind):
-        if isinstance(item, Row):
+        if isinstance(item, Table):
+            for heading in COLUMNS.unknown(item.headings, item.fields or {}):
+                conversion.report.issue("unknown-column", f"line {item.line}", heading)
+        elif isinstance(item, Row):
             _summary(item, report, lines, rows)
         elif isinstance(item, Text):
             report = _text(item, report, lines, rows)
@@ -59,11 +63,11 @@ def _summary(row: Row, report: str, lines: Lines, rows: Rows) -> None:
     table = row.table
     about = _about(table, report)
     name = row.text("name")
-    figures = row.figures(unit="ns" if about.metric == "duration" else "")
+    scope = table.scope if table.path or not report else [report]
+    figures = row.figures(unit=_unit(scope[-1], about))
     if not name or not figures:
         lines.skip("bad-record", "no figure" if name else "no name")
         return
-    scope = table.scope if table.path or not report else [report]
     kind = about.kind or _kind_of(name, row.text("category"))
     columns = figures.columns | _launch(row, figures.args) | _direction(kind, name)
     rows.summary(kind, name, metric=about.metric, table=table.ordinal, scope=scope, args=figures.args, **columns)
@@ -79,6 +83,14 @@ def _about(table: Table, report: str) -> Report:
                 return about
     keys = {head.key for head in table.headings}
     return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
+
+
+def _unit(title: str, about: Report) -> str:
+    """The unit where neither cells nor headings have one: the title's, else that of times is always ns."""
+    found = _TITLE_UNIT.search(title)
+    if found and about.metric == "bytes":
+        return "B" if found.group(1) == "bytes" else found.group(1)
+    return "ns" if about.metric == "duration" else ""
 
 
 def _kind_of(name: str, category: str) -> str:
