@@ -47,7 +47,7 @@ CLOSED = (
         None,
         "a recording of Apple Instruments, which only xctrace can read",
         "xcrun xctrace export --input {name} --xpath "
-        "'/trace-toc/run[@number=\"1\"]/data/table[@schema=\"metal-gpu-intervals\"]' --output {stem}.xml",
+        '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' --output {stem}.xml',
         shared=True,
     ),
     Closed(
@@ -56,7 +56,7 @@ CLOSED = (
         "a GPU capture of Apple Xcode, which only Xcode can read and nothing exports",
         "record the program with xcrun xctrace record --template 'Metal System Trace' --output {stem}.trace "
         "--launch -- PROGRAM, then xcrun xctrace export --input {stem}.trace --xpath "
-        "'/trace-toc/run[@number=\"1\"]/data/table[@schema=\"metal-gpu-intervals\"]' --output {stem}.xml",
+        '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' --output {stem}.xml',
     ),
 )
 

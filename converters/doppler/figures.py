@@ -1,9 +1,9 @@
 """What single lines of the log say in figures: run metrics, memory, the device, variants, kernel labels.
 
-    [metrics] ttft=308.1ms prefill=191.8ms decode=40471.5ms total=40780.1ms
-    [metrics] tok/s total=6.28 prefill=46.92 decode=6.33
-    TTFT: 308ms | Prefill: 192ms | Decode: 40472ms (255 tokens @ 6.3 tok/s)
-    [2.8s] Memory (complete): | Heap=1.10 GB/1.10 GB (limit=4.00 GB) | GPU=2.04 GB (340 active, 0 pooled)
+[metrics] ttft=308.1ms prefill=191.8ms decode=40471.5ms total=40780.1ms
+[metrics] tok/s total=6.28 prefill=46.92 decode=6.33
+TTFT: 308ms | Prefill: 192ms | Decode: 40472ms (255 tokens @ 6.3 tok/s)
+[2.8s] Memory (complete): | Heap=1.10 GB/1.10 GB (limit=4.00 GB) | GPU=2.04 GB (340 active, 0 pooled)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 #: Spellings of a metric -> its canonical name.
 METRICS = {"first": "ttft", "first_token": "ttft", "firsttoken": "ttft"}
 
-#: Words behind which the number is a statistic of its own column.
+#: Last words of a name that say which statistic the number is.
 STATISTICS = {"median": "median", "avg": "avg", "mean": "avg", "min": "min", "max": "max"}
 
 #: Where a figure of a memory line goes: (its key, the word beside the number) -> counter series.
@@ -72,7 +72,10 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A kernel label taken apart: `op[:tensor][:Ln[.sub]]`. What names the tensor behind the layer is the tensor, too."""
+    """A kernel label taken apart: `op[:tensor][:Ln[.sub]]`.
+
+    A tensor that is named behind the layer only is the tensor; `sub` is what stands there besides a tensor.
+    """
 
     op: str
     tensor: str | None = None
@@ -142,8 +145,10 @@ def perf_figures(text: str) -> Iterator[Figure]:
 
 def _figure(name: str, number: str, unit: str, *, rate: bool = False) -> Figure:
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("(", " ").replace(")", " ").lower().split()
-    column = next((STATISTICS[word] for word in words if word in STATISTICS), "value")
-    base = "_".join(word for word in words if word not in STATISTICS and word != "tok/s")
+    column = STATISTICS.get(words[-1], "value")
+    if column != "value":
+        words.pop()
+    base = "_".join(word for word in words if word != "tok/s")
     base = METRICS.get(base, base)
     if base.startswith("tokens_"):
         base = base.removeprefix("tokens_") + "_tokens"

@@ -142,7 +142,9 @@ class _Log:
         self._log(stream, kind, text, "derived", {})
         if kind in FIGURE_LINES:
             self._metrics(kind, tool_figures(kind, text))
-        facts = {key: value for _, key, value in pairs(text) if key in ("model", "prompt")} if kind != "progress" else {}
+        facts = (
+            {key: value for _, key, value in pairs(text) if key in ("model", "prompt")} if kind != "progress" else {}
+        )
         if "prompt" in facts:
             self._rows.fact("source", facts={"prompt": facts["prompt"]})
         if model := facts.get("model") or _model_in(text):
@@ -236,17 +238,18 @@ class _Log:
         report, self._report = self._report, None
         if report is None:
             return
-        common = {"ts": report.ts, "table": self._reports, "scope": [report.label], "device": 0, "unit": "ns"}
+        place: dict[str, Any] = {"ts": report.ts, "table": self._reports, "scope": [report.label], "device": 0}
         parent = None
         if total is not None:
             parent = report.total_id
-            self._rows.summary("total", report.label, id=parent, **common, **_figures(report.columns, total))
+            self._rows.summary("total", report.label, id=parent, unit="ns", **place, **_figures(report.columns, total))
         else:
             self._issues.issue("cut", f"line {report.line}", f"the report '{report.label}' has no TOTAL line", 0)
         for label, cells in report.rows:
             layer, args = self._arguments(label, self._chosen_for)
             figures = _figures(report.columns, cells)
-            self._rows.summary("kernel", label, parent=parent, layer=layer, args=args, **common, **figures)
+            said = {"parent": parent, "layer": layer, "args": args, "unit": "ns"} | place | figures
+            self._rows.summary("kernel", label, **said)
         self._reports += 1
 
     def _chosen_for(self, op: str) -> list[dict[str, str]] | None:
@@ -289,12 +292,15 @@ def _columns(header: str) -> list[str]:
 
 def _are_figures(columns: list[str], cells: list[str]) -> bool:
     """Whether the cells are figures. Doppler prints times and shares with decimals: one that has none is cut off."""
-    return all(_DECIMAL.fullmatch(cell) or column not in TIME_NS and column != "%" for column, cell in zip(columns, cells, strict=True))
+    return all(
+        _DECIMAL.fullmatch(cell) or (column not in TIME_NS and column != "%")
+        for column, cell in zip(columns, cells, strict=True)
+    )
 
 
-def _figures(columns: list[str], cells: list[str]) -> dict[str, float]:
+def _figures(columns: list[str], cells: list[str]) -> dict[str, Any]:
     """The figures as columns of a summary: total in ns, percent, count."""
-    figures: dict[str, float] = {}
+    figures: dict[str, Any] = {}
     for column, cell in zip(columns, cells, strict=True):
         if column in TIME_NS:
             figures.setdefault("total", _ns(cell, column))

@@ -1,0 +1,248 @@
+"""A record a line becomes an event; times are ns since 1970, starts are derived from ends."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Iterator
+from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.lines import Line, Lines
+
+#: Figures of a memory record -> unit of their counter. All else of the record stays with its head.
+_COUNTED = {"tensor_count": "count"}
+
+#: Records that hold the state of the memory.
+MEMORY = frozenset({"HostMemory", "ForwardStep", "ModelWeights", "GgufFileMmap", "TensorMemory"})
+
+#: Records that are passed through as they are, without a duration of their own.
+POINTS = frozenset(
+    {"KernelBackendSelected", "ResourceCacheAccess", "ResourceCacheSummary", "CacheEviction", "TensorPreparationStats"}
+)
+
+#: Fields of a record that stand in columns; others go to args.
+KNOWN = frozenset({"timestamp", "event"})
+
+_PREFIX = "METRIC: "
+_TIME = re.compile(
+    r"(?P<minute>\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d):(?P<second>\d\d)(?:\.(?P<part>\d+))?(?P<zone>[Zz]|[+-]\d\d:?\d\d)"
+)
+_BLOCK = re.compile(r"block_\d+")
+_LIMIT = 1 << 62
+
+
+class _Bad(Exception):
+    """A record that can't be used: the kind of issue, and what is wrong."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+
+
+class _Record(NamedTuple):
+    """A record: its type, its data, when it was emitted, and the fields that go to args."""
+
+    type: str
+    data: dict[str, Any]
+    end: int
+    args: dict[str, Any]
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """An event a record, and a counter for each figure of its memory. Holds nothing back."""
+    lines, rows = Lines(source, conversion), Rows(conversion)
+    rows.fact("source", facts={"tool": "Metallic"})
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    rows.fact("process", name="Metallic")
+    rows.fact("device", device=0, facts={"api": "metal"})
+    for line in lines:
+        text = _record_text(line.text)
+        if text is None:
+            if not line.text.strip():
+                lines.structure()
+            continue
+        try:
+            _add(_parse(text, line, conversion.report), rows, line, conversion.report)
+        except _Bad as bad:
+            cut = bad.kind == "bad-json" and lines.peek() is None
+            lines.skip("cut" if cut else "bad-record" if bad.kind == "bad-json" else bad.kind, bad.detail)
+        else:
+            lines.used()
+        yield from rows.ready()
+    yield from rows.rest()
+
+
+def _record_text(line: str) -> str | None:
+    """The JSON of a line: all of it, or what stands behind `METRIC: `."""
+    if line.startswith("{"):
+        return line
+    _, prefix, rest = line.partition(_PREFIX)
+    text = rest.lstrip() if prefix else line.lstrip()
+    return text if text.startswith("{") else None
+
+
+def _parse(text: str, line: Line, report: Report) -> _Record:
+    """The record of a line. Raises _Bad."""
+    try:
+        record = msgspec.json.decode(text.rstrip().rstrip(","))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _Bad("bad-json", str(error)) from None
+    event = record.get("event")
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
+        raise _Bad("bad-record", "no event with a type")
+    stamp = record.get("timestamp")
+    end, exact = _unix_ns(stamp) if isinstance(stamp, str) else (None, True)
+    if end is None:
+        raise _Bad("bad-record", "no timestamp that can be read")
+    args: dict[str, Any] = {key: value for key, value in record.items() if key not in KNOWN and value is not None}
+    args |= {f"$event.{key}": value for key, value in event.items() if key not in ("type", "data")}
+    if not exact:
+        report.issue("rounded", f"line {line.number}")
+        args["$ts"] = stamp
+    data = event.get("data")
+    if data is not None and not isinstance(data, dict):
+        args["data"] = data
+    return _Record(event["type"], dict(data) if isinstance(data, dict) else {}, end, args)
+
+
+def _unix_ns(text: str) -> tuple[int | None, bool]:
+    """ns since 1970 of an RFC 3339 time, and whether that is exact. Leap seconds count as the second before."""
+    found = _TIME.fullmatch(text.strip())
+    minute = _minute(found["minute"], found["zone"]) if found else None
+    if not found or minute is None:
+        return None, True
+    part = Decimal("0." + (found["part"] or "0")) * 10**9
+    whole = part.quantize(Decimal(1), ROUND_HALF_EVEN)
+    return minute + min(int(found["second"]), 59) * 10**9 + int(whole), whole == part
+
+
+@lru_cache(maxsize=1024)
+def _minute(text: str, zone: str) -> int | None:
+    """ns since 1970 of a minute."""
+    offset = "+00:00" if zone in "Zz" else zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
+    try:
+        minute = datetime.datetime.fromisoformat(f"{text.upper().replace('T', ' ')}:00{offset}")
+    except ValueError:
+        return None
+    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+    return round((minute - epoch) / datetime.timedelta(minutes=1)) * 60 * 10**9
+
+
+def _add(record: _Record, rows: Rows, line: Line, report: Report) -> None:
+    """Adds the rows of a record. Raises _Bad before it adds any."""
+    adding = _ADDING.get(record.type)
+    if adding:
+        adding(record, rows)
+        return
+    if record.type not in POINTS:
+        report.issue("unknown-kind", f"line {line.number}", record.type)
+    _point(record, rows)
+
+
+def _gpu_op(record: _Record, rows: Rows) -> None:
+    """Work of the GPU; below /cb_gpu a whole command buffer, below /cb_wait the wait for one."""
+    name = _text(record.data, "op_name")
+    duration = _duration(record.data)
+    if "/cb_gpu" in name:
+        kind, track = "range", "command buffers"
+    elif "cb_wait" in name or name.endswith("wait"):
+        kind, track = "sync", "waits"
+    else:
+        kind, track = "kernel", "GPU"
+    _slice(record, rows, kind, name, duration, device=0, track=track)
+
+
+def _internal_kernel(record: _Record, rows: Rows) -> None:
+    """Work of the host. A total encloses others."""
+    name = _text(record.data, "internal_kernel_name")
+    duration = _duration(record.data)
+    parent = record.data.pop("parent_op_name", None)
+    kind = "range" if name.endswith("_total") else "sync" if name.endswith("cb_wait") else "op"
+    _slice(record, rows, kind, name, duration, track=None if parent is None else str(parent))
+
+
+def _slice(record: _Record, rows: Rows, kind: str, name: str, duration: int, **place: Any) -> None:
+    args = _args(record)
+    block = _BLOCK.search(name)
+    times: dict[str, Any] = {"ts": record.end - duration, "dur": duration, "timing": "derived"}
+    layer = block.group() if block else None
+    rows.event(kind, name, cat=record.type, layer=layer, args=args, **times, **place)
+
+
+def _dispatch(record: _Record, rows: Rows) -> None:
+    """The host hands a kernel to the GPU. Metal's thread groups are blocks."""
+    name = _text(record.data, "kernel_name")
+    grid: dict[str, Any] = {}
+    groups = record.data.get("thread_groups")
+    if isinstance(groups, list) and len(groups) == 3 and all(type(group) is int for group in groups):
+        grid = dict(zip(("grid_x", "grid_y", "grid_z"), record.data.pop("thread_groups"), strict=True))
+    rows.event("instant", name, ts=record.end, cat=record.type, track="dispatches", args=_args(record), **grid)
+
+
+def _memory(record: _Record, rows: Rows) -> None:
+    """A head with what can't be drawn, and a counter for each figure."""
+    counted = {key: value for key, value in record.data.items() if type(value) is int and _unit(key)}
+    for key in counted:
+        del record.data[key]
+    head = _point(record, rows)
+    for key, value in counted.items():
+        series = f"{record.type} {key}"
+        place: dict[str, Any] = {"ts": record.end, "cat": record.type, "track": series, "parent": head}
+        rows.event("counter", series, value=float(value), unit=_unit(key), **place)
+
+
+def _unit(key: str) -> str | None:
+    return "B" if key.endswith("_bytes") else _COUNTED.get(key)
+
+
+def _point(record: _Record, rows: Rows) -> int:
+    """The record whole, at its time."""
+    args = _args(record)
+    return rows.event("instant", record.type, ts=record.end, cat=record.type, track=record.type, args=args)
+
+
+def _args(record: _Record) -> dict[str, Any]:
+    """What has no column: the rest of the data, and the span (with a `$` where the data has such a key itself)."""
+    return record.data | {f"${key}" if key in record.data else key: value for key, value in record.args.items()}
+
+
+def _text(data: dict[str, Any], key: str) -> str:
+    value = data.pop(key, None)
+    if not isinstance(value, str):
+        raise _Bad("bad-record", f"no {key}")
+    return value
+
+
+def _duration(data: dict[str, Any]) -> int:
+    """duration_us in ns."""
+    value = data.pop("duration_us", None)
+    try:
+        if isinstance(value, bool):
+            raise _Bad("bad-record", "no duration_us")
+        duration = int((Decimal(str(value)) * 1000).quantize(Decimal(1), ROUND_HALF_EVEN))
+    except (InvalidOperation, ValueError, OverflowError):
+        raise _Bad("bad-record", "no duration_us") from None
+    if duration < 0:
+        raise _Bad("negative-duration", f"{value} us")
+    if duration >= _LIMIT:
+        raise _Bad("time-range", f"{value} us")
+    return duration
+
+
+_ADDING: dict[str, Callable[[_Record, Rows], None]] = {
+    "GpuOpCompleted": _gpu_op,
+    "InternalKernelCompleted": _internal_kernel,
+    "GpuKernelDispatched": _dispatch,
+    **dict.fromkeys(MEMORY, _memory),
+}

@@ -1,0 +1,27 @@
+"""Recognises WebLLM's blocks by their three keys."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+_BLOCK = re.compile(r'"entryPoints\\?"\s*:\s*(?:\[|\\?")')
+_TIMES = (re.compile(r'"start\\?"\s*:\s*\\?"?-?\d'), re.compile(r'"end\\?"\s*:\s*\\?"?-?\d'))
+
+#: Characters on either side of `entryPoints` in which the block's other keys are looked for.
+_REACH = 4_000
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT where `entryPoints`, `start` and `end` stand near each other."""
+    text = sample.text
+    if not text:
+        return None
+    found = None
+    for found in _BLOCK.finditer(text):
+        near = text[max(0, found.start() - _REACH) : found.end() + _REACH]
+        if all(time.search(near) for time in _TIMES):
+            return Match(Score.DIALECT, "has blocks with the keys entryPoints, start and end")
+    return Match(Score.NEAR, "has entryPoints, but no block with start and end") if found else None
