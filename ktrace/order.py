@@ -22,7 +22,7 @@ from ktrace.ordering.edges import OpenEnds
 from ktrace.ordering.eventstore import EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.launches import join_launches
-from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event, source_of
+from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.ordering.pairing import pair
 from ktrace.ordering.spill import Rows, Runs, Spill
 from ktrace.ordering.sweep import Ordered, sweep
@@ -131,7 +131,7 @@ def order(
 def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -> Timeline:
     words = Words()
     index = TrackIndex(words)
-    catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words, index)
+    catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words)
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)
@@ -151,8 +151,8 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
     ends = new_ends(spill)
     tracks = index.tracks()
     arrows = join_launches(store, tracks, ends, size)
-    links.number_arrows(arrows + 1, size)
-    bind_by_event(links, store, pairs, ends, spill, source_of(tracks), size)
+    links.number_arrows(arrows + 1, index, size)
+    bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
     ordered = sweep(store, PlaceBinder(links, ends), spill, end, size)
 
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):

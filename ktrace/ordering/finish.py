@@ -18,7 +18,7 @@ Int64 = npt.NDArray[np.int64]
 #: Columns of a begin that its end doesn't fill.
 _OF_BEGIN = {
     *(*TRACK_COLUMNS, "id", "parent", "clock", "ts", "dur"),
-    *("kind", "name", "timing", "half", "lane", "run", "args"),
+    *("kind", "name", "timing", "half", "lane", "run", "args", "correlation"),
 }
 
 

@@ -17,7 +17,6 @@ from ktrace.ordering.spill import Rows, Runs, Spill, ranges
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
-from ktrace.tracks import Track
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -26,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 #: What an end is bound by.
 NOTHING, EVENT, ENCLOSING, NEXT = range(4)
 
-_OWN = [("arrow", "i8"), ("id", "i8"), ("track", "i4"), ("out", "?")]
+_OWN = [("arrow", "i8"), ("id", "i8"), ("out", "?")]
 _USED = ("id", "ts", "event", "key")
 
 
@@ -36,16 +35,18 @@ class LinkStore:
     After `number_arrows` they stand in `by_event`, `enclosed` and `next`, by what they are bound by.
     """
 
-    def __init__(self, spill: Spill, words: Words, tracks: TrackIndex) -> None:
+    def __init__(self, spill: Spill, words: Words) -> None:
         self._words = words
-        self._tracks = tracks
+        self._tracks = TrackIndex(words)
         self._pending: list[pa.RecordBatch] = []
         self._keyed = Runs(
-            spill, "links", [("digest", "i8"), ("rest", "i8"), ("event", "i8"), ("ts", "i8"), ("by", "u1"), *_OWN[1:]]
+            spill,
+            "links",
+            [("digest", "i8"), ("rest", "i8"), ("event", "i8"), ("ts", "i8"), ("by", "u1"), ("track", "i4"), *_OWN[1:]],
         )
-        self.by_event = Runs(spill, "by_event", [("event", "i8"), *_OWN])
-        self.enclosed = Runs(spill, "enclosed", [("ts", "i8"), *_OWN])
-        self.next = Runs(spill, "next", [("ts", "i8"), *_OWN])
+        self.by_event = Runs(spill, "by_event", [("event", "i8"), ("source", "i4"), *_OWN])
+        self.enclosed = Runs(spill, "enclosed", [("ts", "i8"), ("track", "i4"), *_OWN])
+        self.next = Runs(spill, "next", [("ts", "i8"), ("track", "i4"), *_OWN])
         self.unbound = Tally()
 
     def __len__(self) -> int:
@@ -99,27 +100,28 @@ class LinkStore:
         found: Int64 = np.frombuffer(digests, np.int64).reshape(-1, 2)[joined.indices.to_numpy()]
         return found
 
-    def number_arrows(self, first: int, size: int) -> None:
-        """Gives the ends of one arrow one number, from `first` on, and sorts them by what they are bound by."""
+    def number_arrows(self, first: int, tracks: TrackIndex, size: int) -> None:
+        """Gives the ends of one arrow one number, from `first` on, and sorts them by what they are bound by.
+
+        `tracks` are those of the events.
+        """
+        source, track = self._tracks.sources(), self._tracks.among(tracks)
         for part in self._keyed.parts(size):
             rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
             arrow = first - 1 + np.cumsum(fresh((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
-            for by, room, key in (
-                (EVENT, self.by_event, "event"),
-                (ENCLOSING, self.enclosed, "ts"),
-                (NEXT, self.next, "ts"),
-            ):
+            columns = {name: rows[name] for name in ("event", "ts", "id", "out")}
+            columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
+            for by, room in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
                 which = rows["by"] == by
-                own = {name: rows[name][which] for name in (key, "id", "track", "out")}
-                room.append(arrow=arrow[which], **own)
+                room.append(**{name: columns[name][which] for name in room.fields})
             self.unbound.add(rows["id"][rows["by"] == NOTHING].tolist())
 
 
 def bind_by_event(
     links: LinkStore, store: EventStore, pairs: Runs, ends: Runs, spill: Spill, source: Int32, size: int
 ) -> None:
-    """Binds the ends that name an event. The end of a pair stands for the pair. `source` is that of each track."""
+    """Binds the ends that name an event. The end of a pair stands for the pair. `source` is that of each event's track."""
     if not len(links.by_event):
         return
     events = _events_by_id(store, pairs, spill, size)
@@ -130,7 +132,7 @@ def bind_by_event(
             continue
         known = events.rows[events.between(low, high)]
         known = known[np.argsort(known["place"], kind="stable")]
-        found = find((rows["event"], source[rows["track"]]), (known["id"], source[known["track"]]))
+        found = find((rows["event"], rows["source"]), (known["id"], source[known["track"]]))
         bound = found >= 0
         place = known["place"][found[bound]]
         ends.append(ts=keys["ts"][place], place=place, arrow=rows["arrow"][bound], out=rows["out"][bound], link=True)
@@ -149,12 +151,6 @@ def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Ru
             id=store.keys.rows["id"][pair["end"]], place=pair["begin"], track=store.keys.rows["track"][pair["end"]]
         )
     return events
-
-
-def source_of(tracks: list[Track]) -> Int32:
-    """A number of the source of each track."""
-    known: dict[str, int] = {}
-    return np.array([known.setdefault(track.source, len(known)) for track in tracks], np.int32)
 
 
 class PlaceBinder:

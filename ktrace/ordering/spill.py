@@ -112,13 +112,18 @@ class Runs:
     def __len__(self) -> int:
         return self.starts[-1]
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return self._dtype.names or ()
+
     def append(self, **columns: npt.ArrayLike) -> None:
         """Keeps rows as one run, given as a column (or one value) for each field. Not after the first reading."""
         key = np.asarray(columns[self._key])
         if not len(key):
             return
         run: Rows = np.empty(len(key), self._dtype)
-        for name in self._dtype.names or ():
+        for name in self.fields:
             run[name] = columns[name]
         if np.any(key[1:] < key[:-1]):
             run = run[np.argsort(key, kind="stable")]

@@ -37,6 +37,14 @@ class TrackIndex:
         """The tracks by number."""
         return [Track._make(map(self._value, Track._fields, key)) for key in self._number]
 
+    def sources(self) -> Int32:
+        """The number of the source's word, for each track."""
+        return np.array([key[0] for key in self._number], np.int32)
+
+    def among(self, others: TrackIndex) -> Int32:
+        """For each track its number among others of the same words, -1 where it isn't there."""
+        return np.array([others._number.get(key, -1) for key in self._number], np.int32)
+
     def _value(self, name: str, value: int | None) -> str | int | None:
         return self._words[name].word(value) if name in self._words else value
 

@@ -1,0 +1,295 @@
+"""The stage `order` against a reference in plain Python, on random traces; in memory and spilled."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timeline_reference import Flat, Row, expected, flatten, key, walk
+
+from ktrace.errors import StrictFailure
+from ktrace.model import Batch
+from ktrace.order import Timeline, order
+from ktrace.report import Report
+from ktrace.rows import to_batch
+
+KINDS = ("kernel", "memcpy", "api", "op", "range", "sync", "alloc", "instant", "counter")
+
+
+@st.composite
+def event_rows(draw: st.DrawFn) -> list[Row]:
+    rows = []
+    for number in range(draw(st.integers(0, 24))):
+        row: Row = {
+            "source": draw(st.sampled_from(["a", "a", "b"])),
+            "id": number + 1,
+            "ts": draw(st.integers(-3, 12)),
+            "kind": draw(st.sampled_from(KINDS)),
+            "name": f"event {number}",
+            "timing": "measured",
+            "pid": draw(st.sampled_from([None, 1, 2])),
+            "tid": draw(st.sampled_from([None, 7])),
+            "correlation": draw(st.sampled_from([None, 0, 5, 6])),
+            "args": draw(st.sampled_from([None, '{"x":1}', '{"x":2,"y":3}'])),
+        }
+        half = draw(st.sampled_from([None, None, "begin", "end"])) if row["kind"] in ("range", "api") else None
+        row["half"] = half
+        row["dur"] = None if half else draw(st.sampled_from([None, 0, 0, 1, 2, 3, 5, 8]))
+        rows.append({name: value for name, value in row.items() if value is not None})
+    return rows
+
+
+@st.composite
+def link_rows(draw: st.DrawFn) -> list[Row]:
+    rows = []
+    for number in range(draw(st.integers(0, 12))):
+        row = {
+            "source": draw(st.sampled_from(["a", "b"])),
+            "id": 100 + number,
+            "link": draw(st.sampled_from(["flow", "wait"])),
+            "key": draw(st.sampled_from(["1", "2", "3"])),
+            "role": draw(st.sampled_from(["out", "in", "step"])),
+            "event": draw(st.sampled_from([None, None, 1, 2, 3, 4, 5, 99])),
+            "ts": draw(st.sampled_from([None, *range(-4, 14)])),
+            "bind": draw(st.sampled_from([None, "enclosing", "next"])),
+            "pid": draw(st.sampled_from([None, 1, 2])),
+            "tid": draw(st.sampled_from([None, 7])),
+        }
+        rows.append({name: value for name, value in row.items() if value is not None})
+    return rows
+
+
+def in_batches(record: str, rows: list[Row], size: int) -> Iterator[Batch]:
+    """Batches of `size` rows, every other one with plain strings instead of dictionaries."""
+    for number, start in enumerate(range(0, len(rows), size)):
+        part = rows[start : start + size]
+        halves = pa.array([row.get("half") for row in part], pa.string()).dictionary_encode()
+        columns = to_batch(record, [{name: row[name] for name in row if name != "half"} for row in part]).columns
+        if any(row.get("half") for row in part):
+            columns = columns.append_column("half", halves)
+        if number % 2:
+            columns = pa.RecordBatch.from_pydict(
+                {
+                    name: array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array
+                    for name, array in zip(columns.schema.names, columns.columns, strict=True)
+                }
+            )
+        yield Batch(record, columns)
+
+
+def run(
+    events: list[Row], links: list[Row], *, size: int = 5, spill_bytes: int = 1 << 30, range_rows: int = 1 << 18
+) -> tuple[Timeline, Flat, Report]:
+    report = Report()
+    report.rows["events"], report.rows["links"] = len(events), len(links)
+    batches = [*in_batches("links", links, size), *in_batches("events", events, size)]
+    with patch("ktrace.ordering.eventstore.BATCH_ROWS", size), patch("ktrace.ordering.links.BATCH_ROWS", size):
+        timeline = order(batches, report, spill_bytes=spill_bytes, range_rows=range_rows)
+    return timeline, flatten(timeline.batches()), report
+
+
+def shown(row: Row) -> Row:
+    """A row without what order adds or takes away, and with its arguments parsed."""
+    left_out = ("half", "track_number", "serial", "run")
+    return {name: value for name, value in row.items() if name not in left_out} | {
+        "args": json.loads(row.get("args") or "{}")
+    }
+
+
+@settings(deadline=None, max_examples=200)
+@given(event_rows(), link_rows(), st.integers(1, 9), st.integers(1, 9))
+def test_same_as_the_reference(events: list[Row], links: list[Row], size: int, range_rows: int) -> None:
+    timeline, flat, report = run(events, links, size=size, range_rows=range_rows)
+    want = expected(events, links)
+    assert (timeline.start, timeline.end) == want.span
+    assert [shown(row) for row in flat.rows] == [shown(row) for row in want.rows]
+    assert [row["serial"] for row in flat.rows] == list(range(1, len(flat.rows) + 1))
+    assert walk(timeline, flat) == want.end
+    assert sorted(sorted(ends) for ends in flat.arrows.values()) == want.arrows
+    assert set(timeline.tracks) == {timeline.tracks[row["track_number"]] for row in flat.rows}
+    ledger = report.stages[0]
+    assert ledger.removed == want.removed
+    assert report.balanced()
+    assert ledger.given == flat.given
+    for kind, rows in (("lane", want.moved), ("unfinished", want.unfinished)):
+        assert (report.issues[kind].rows if kind in report.issues else 0) == rows
+
+
+@settings(deadline=None, max_examples=60)
+@given(event_rows(), link_rows(), st.integers(1, 9), st.integers(1, 9))
+def test_spilled_the_same_as_in_memory(events: list[Row], links: list[Row], size: int, range_rows: int) -> None:
+    whole = run(events, links, size=100)
+    parts = run(events, links, size=size, spill_bytes=0, range_rows=range_rows)
+    assert whole[1] == parts[1]
+    assert whole[0].tracks == parts[0].tracks
+    assert whole[2].stages == parts[2].stages
+
+
+def events_of(*rows: dict[str, Any]) -> list[Row]:
+    """Ranges of one thread, unless a row says otherwise."""
+    return [
+        {"source": "s", "id": number, "kind": "range", "name": "n", "timing": "measured", "tid": 1} | row
+        for number, row in enumerate(rows, 1)
+    ]
+
+
+def test_a_slice_ends_in_the_nanosecond_in_which_the_next_begins() -> None:
+    _, flat, _ = run(events_of({"ts": 0, "dur": 5}, {"ts": 5, "dur": 5}, {"ts": 5, "dur": 0}), [])
+    assert [(ts, serial) for ts, serial, _, _ in flat.edges] == [(0, 1), (5, 0), (5, 2), (5, 3), (5, 0), (10, 0)]
+
+
+def test_slices_that_cross_keep_their_lanes_over_ranges() -> None:
+    rows = events_of(*({"ts": 10 * number, "dur": 15} for number in range(20)))
+    _, flat, report = run(rows, [], size=3, range_rows=2)
+    assert [row["lane"] for row in flat.rows] == [0, 1] * 10
+    assert report.issues["lane"].rows == 10
+
+
+def test_a_slice_without_an_end_ends_with_the_trace() -> None:
+    timeline, flat, report = run(events_of({"ts": 0}, {"ts": 3, "dur": 4}, {"ts": 1, "kind": "instant"}), [])
+    assert timeline.end == 7
+    assert "dur" not in flat.rows[0]
+    assert [(ts, serial) for ts, serial, _, _ in flat.edges] == [(0, 1), (1, 2), (3, 3), (7, 0), (7, 0)]
+    assert report.issues["unfinished"].rows == 1
+
+
+def test_typed_arguments_of_different_types() -> None:
+    def part(number: int, value: pa.Array) -> Batch:
+        columns = to_batch("events", events_of({"id": number, "ts": number, "dur": 1})).columns
+        return Batch("events", columns.append_column("args.size", value))
+
+    batches = [part(1, pa.array([7])), part(2, pa.array(["big"])), part(3, pa.array([2.5])), part(4, pa.array([None]))]
+    flat = flatten(order(batches, Report()).batches())
+    assert [json.loads(row.get("args", "{}")) for row in flat.rows] == [{"size": 7}, {"size": "big"}, {"size": 2.5}, {}]
+
+
+def test_the_end_of_a_pair_fills_what_the_begin_has_not() -> None:
+    begin = {"ts": 1, "half": "begin", "args": '{"x":1,"y":1}', "cat": "c"}
+    end = {"ts": 4, "half": "end", "args": '{"y":2,"z":[3]}', "cat": "d", "bytes": 64}
+    _, flat, report = run(events_of(begin, end), [], size=1)
+    (row,) = flat.rows
+    assert (row["dur"], row["cat"], row["bytes"]) == (3, "c", 64)
+    assert json.loads(row["args"]) == {"x": 1, "y": 2, "z": [3]}
+    assert report.stages[0].removed == {"paired": 1}
+
+
+def test_typed_arguments_of_halves() -> None:
+    columns = to_batch("events", events_of({"ts": 1}, {"ts": 2})).columns
+    columns = columns.append_column("half", pa.array(["begin", "end"]).dictionary_encode())
+    columns = columns.append_column("args.x", pa.array([1, 2])).append_column("args.y", pa.array([3, None]))
+    (row,) = flatten(order([Batch("events", columns)], Report()).batches()).rows
+    assert json.loads(row["args"]) == {"x": 2, "y": 3}
+
+
+def test_a_launch_is_the_outer_call_and_has_many_works() -> None:
+    rows = events_of(
+        {"kind": "api", "ts": 11, "dur": 2, "correlation": 9, "pid": 5, "name": "driver"},
+        {"kind": "api", "ts": 10, "dur": 5, "correlation": 9, "pid": 5, "name": "runtime"},
+        {"kind": "kernel", "ts": 20, "dur": 5, "correlation": 9, "device": 0, "tid": None},
+        {"kind": "memset", "ts": 30, "dur": 5, "correlation": 9, "device": 0, "tid": None, "pid": 5},
+        {"kind": "memset", "ts": 30, "dur": 5, "correlation": 9, "device": 0, "tid": None, "pid": 6},
+    )
+    _, flat, _ = run(rows, [])
+    assert sorted(sorted(ends) for ends in flat.arrows.values()) == [
+        [(("s", 2), True), (("s", 3), False)],
+        [(("s", 2), True), (("s", 4), False)],
+    ]
+    assert flat.link_ends == 0
+
+
+def test_dictionary_words_are_those_of_the_source() -> None:
+    first = pa.DictionaryArray.from_arrays(pa.array([1, None], pa.int32()), pa.array(["unused", "one"]))
+    second = pa.DictionaryArray.from_arrays(pa.array([0, 2], pa.int32()), pa.array(["two", None, "one"]))
+    batches = []
+    for number, cats in enumerate((first, second)):
+        rows = events_of({"id": 2 * number + 1, "ts": number, "dur": 0}, {"id": 2 * number + 2, "ts": number, "dur": 0})
+        batches.append(Batch("events", to_batch("events", rows).columns.append_column("cat", cats)))
+    flat = flatten(order(batches, Report()).batches())
+    assert [row.get("cat") for row in flat.rows] == ["one", None, "two", "one"]
+
+
+def test_times_out_of_range_and_negative_durations_are_left_out() -> None:
+    _, flat, report = run(events_of({"ts": 1 << 62, "dur": 1}, {"ts": 5, "dur": -1}, {"ts": 5, "dur": 1}), [])
+    assert [key(row) for row in flat.rows] == [("s", 3)]
+    assert report.stages[0].removed == {"time-range": 1, "negative-duration": 1}
+    assert report.balanced()
+
+
+def test_nothing_at_all() -> None:
+    timeline, flat, report = run([], [])
+    assert (timeline.start, timeline.end, timeline.tracks, flat.rows) == (0, 0, [], [])
+    assert report.balanced()
+
+
+def test_strict_fails_at_an_arrow_without_a_slice() -> None:
+    link = {"source": "s", "id": 1, "link": "flow", "key": "1", "role": "out", "ts": 5, "tid": 1}
+    with pytest.raises(StrictFailure):
+        order(in_batches("links", [link], 1), Report(strict=True))
+
+
+# --- the temporary folder ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which temporary folders are made."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def many(count: int) -> list[Row]:
+    return events_of(*({"ts": 7 * number % 1000, "dur": 3} for number in range(count)))
+
+
+def spilled(count: int = 2000) -> Timeline:
+    return order(in_batches("events", many(count), 200), Report(), spill_bytes=10_000, range_rows=100)
+
+
+def test_the_folder_is_removed_at_the_end(temporary: Path) -> None:
+    timeline = spilled()
+    assert len(list(temporary.iterdir())) == 1
+    assert sum(len(batch) for batch in timeline.batches()) == 2000
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_folder_is_removed_when_the_consumer_stops(temporary: Path) -> None:
+    timeline = spilled()
+    batches = timeline.batches()
+    next(batches)
+    assert len(list(temporary.iterdir())) == 1
+    batches.close()  # type: ignore[attr-defined]
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_folder_is_removed_with_the_timeline(temporary: Path) -> None:
+    timeline = spilled()
+    assert len(list(temporary.iterdir())) == 1
+    del timeline
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_folder_is_removed_on_an_error(temporary: Path) -> None:
+    def broken() -> Iterator[Batch]:
+        yield from in_batches("events", many(2000), 2000)
+        yield from in_batches("events", many(70_000), 70_000)
+        assert len(list(temporary.iterdir())) == 1
+        raise RuntimeError("the source broke off")
+
+    with pytest.raises(RuntimeError, match="broke off"):
+        order(broken(), Report(), spill_bytes=10_000)
+    assert list(temporary.iterdir()) == []
+
+
+def test_nothing_is_written_below_the_limit(temporary: Path) -> None:
+    timeline = order(in_batches("events", many(2000), 200), Report())
+    assert list(temporary.iterdir()) == []
+    assert sum(len(batch) for batch in timeline.batches()) == 2000

@@ -1,0 +1,219 @@
+"""What `order` must give, worked out in plain Python, one row at a time, as MODEL.md says it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktrace.model import HOST_KINDS, POINT_KINDS, Batch
+from ktrace.order import Timeline, TimelineBatch
+
+Row = dict[str, Any]
+Key = tuple[str, int]  # source, id
+
+TRACK = ("source", "host", "pid", "tid", "device", "context", "stream", "track", "run")
+WORK = ("kernel", "memcpy", "memset", "graph", "sync")
+
+
+@dataclass
+class Expected:
+    """A timeline: rows in order with `lane`, ends of slices by row, arrows as sorted lists of ends."""
+
+    rows: list[Row] = field(default_factory=list)
+    end: dict[Key, int] = field(default_factory=dict)
+    arrows: list[list[tuple[Key, bool]]] = field(default_factory=list)
+    removed: dict[str, int] = field(default_factory=dict)
+    moved: int = 0
+    unfinished: int = 0
+    span: tuple[int, int] = (0, 0)
+
+
+def key(row: Row) -> Key:
+    return row["source"], row["id"]
+
+
+def track(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in TRACK)
+
+
+def is_slice(row: Row) -> bool:
+    if row.get("half"):
+        return True
+    return row["kind"] not in POINT_KINDS and (row["kind"] != "alloc" or row.get("dur") is not None)
+
+
+def expected(events: list[Row], links: list[Row]) -> Expected:
+    result = Expected()
+    alias: dict[Key, Key] = {}
+    rows = paired([dict(row) for row in events], result.removed, alias)
+    if rows:
+        ends = [row["ts"] + (row.get("dur") or 0) if is_slice(row) else row["ts"] for row in rows]
+        result.span = min(row["ts"] for row in rows), max(ends)
+    for row in rows:
+        if is_slice(row):
+            result.end[key(row)] = result.span[1] if row.get("dur") is None else row["ts"] + row["dur"]
+            result.unfinished += row.get("dur") is None
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(track(row) for row in events))}
+    rows.sort(key=lambda row: (row["ts"], -result.end.get(key(row), row["ts"]), numbers[track(row)], row["id"]))
+    result.rows = rows
+    result.moved = put_in_lanes(rows, result.end)
+    result.arrows = [*launches(rows, result.end), *bound(rows, links, result, alias)]
+    result.arrows.sort()
+    return result
+
+
+def paired(events: list[Row], removed: dict[str, int], alias: dict[Key, Key]) -> list[Row]:
+    """The events without the halves that end others."""
+    stacks: dict[Any, list[Row]] = defaultdict(list)
+    gone: set[Key] = set()
+    for row in sorted((row for row in events if row.get("half")), key=lambda row: (row["ts"], row["id"])):
+        stack = stacks[track(row)]
+        if row["half"] == "begin":
+            stack.append(row)
+        elif not stack:
+            removed["end-without-begin"] = removed.get("end-without-begin", 0) + 1
+            gone.add(key(row))
+        else:
+            begin = stack.pop()
+            begin["dur"] = row["ts"] - begin["ts"]
+            if row.get("args"):
+                begin["args"] = json.dumps(json.loads(begin.get("args") or "{}") | json.loads(row["args"]))
+            removed["paired"] = removed.get("paired", 0) + 1
+            gone.add(key(row))
+            alias[key(row)] = key(begin)
+    return [row for row in events if key(row) not in gone]
+
+
+def put_in_lanes(rows: list[Row], end: dict[Key, int]) -> int:
+    placed: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        row["lane"] = 0
+        if not is_slice(row):
+            continue
+        while any(crosses(other, row, end) for other in placed[track(row), row["lane"]]):
+            row["lane"] += 1
+        placed[track(row), row["lane"]].append(row)
+    return sum(row["lane"] > 0 for row in rows)
+
+
+def crosses(first: Row, second: Row, end: dict[Key, int]) -> bool:
+    return bool(first["ts"] < second["ts"] < end[key(first)] < end[key(second)])
+
+
+def launches(rows: list[Row], end: dict[Key, int]) -> Iterator[list[tuple[Key, bool]]]:
+    calls: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["kind"] in HOST_KINDS and row.get("correlation"):
+            calls[row["source"], row.get("host"), row.get("pid"), row["correlation"]].append(row)
+    for row in rows:
+        if row["kind"] not in WORK or not row.get("correlation"):
+            continue
+        found = calls.get((row["source"], row.get("host"), row.get("pid"), row["correlation"]))
+        if not found and row.get("pid") is None:
+            place = (row["source"], row.get("host"))
+            known = [item for at, item in calls.items() if at[:2] == place and at[3] == row["correlation"]]
+            found = known[0] if len(known) == 1 else None
+        if found:
+            outer = min(found, key=lambda call: (call["ts"], -end.get(key(call), call["ts"])))
+            yield sorted([(key(outer), True), (key(row), False)])
+
+
+def bound(
+    rows: list[Row], links: list[Row], result: Expected, alias: dict[Key, Key]
+) -> Iterator[list[tuple[Key, bool]]]:
+    arrows: dict[Any, list[tuple[Key, bool]]] = defaultdict(list)
+    there = {key(row) for row in rows}
+    for link in links:
+        if link.get("event") is not None:
+            at = (link["source"], link["event"])
+            found: Key | None = alias.get(at, at)
+        else:
+            found = by_place(rows, link, result.end)
+        if found in there:
+            arrows[link["source"], link["link"], link["key"]].append((found, link["role"] == "out"))
+        else:
+            result.removed["unbound-link"] = result.removed.get("unbound-link", 0) + 1
+    for ends in arrows.values():
+        yield sorted(ends)
+
+
+def by_place(rows: list[Row], link: Row, end: dict[Key, int]) -> Key | None:
+    ts = link.get("ts")
+    if ts is None:
+        return None
+    slices = [row for row in rows if is_slice(row) and track(row) == track(link)]  # in order
+    if link.get("bind") == "next":
+        return next((key(row) for row in slices if row["ts"] >= ts), None)
+    open_ = [key(row) for row in slices if row["ts"] <= ts and (end[key(row)] > ts or row["ts"] == ts)]
+    closing = [key(row) for row in slices if row["ts"] <= ts and end[key(row)] == ts]
+    return (open_ or closing or [None])[-1]
+
+
+@dataclass
+class Flat:
+    """A timeline as it came, put together from its batches."""
+
+    rows: list[Row]
+    edges: list[tuple[int, int, int, int]]  # ts, serial (0: an end), track, lane
+    arrows: dict[int, list[tuple[Key, bool]]]
+    link_ends: int
+    given: int
+
+
+def flatten(batches: Iterable[TimelineBatch]) -> Flat:
+    flat = Flat([], [], defaultdict(list), 0, 0)
+    for batch in batches:
+        rows = plain(batch.batch)
+        for row, number, serial in zip(rows, batch.track.tolist(), batch.serial.tolist(), strict=True):
+            flat.rows.append(row | {"track_number": number, "serial": serial})
+        edges = batch.edges
+        for ts, at, number, lane in zip(
+            edges.ts.tolist(), edges.row.tolist(), edges.track.tolist(), edges.lane.tolist(), strict=True
+        ):
+            flat.edges.append((ts, 0 if at < 0 else int(batch.serial[at]), number, lane))
+        arrows = batch.arrows
+        assert arrows.row.tolist() == sorted(arrows.row.tolist())
+        for at, number, out in zip(arrows.row.tolist(), arrows.arrow.tolist(), arrows.out.tolist(), strict=True):
+            flat.arrows[number].append((key(rows[at]), out))
+        flat.link_ends += batch.link_ends
+        flat.given += len(batch) + batch.link_ends
+    return flat
+
+
+def plain(batch: Batch) -> list[Row]:
+    lanes = batch.column("lane").to_pylist()
+    runs = batch.column("run").to_pylist()
+    rows = [
+        row | {"lane": lane, "run": run} for row, lane, run in zip(batch.full().to_pylist(), lanes, runs, strict=True)
+    ]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def walk(timeline: Timeline, flat: Flat) -> dict[Key, int]:
+    """Walks the edges with a stack for each lane, and returns when each slice was closed.
+
+    Fails where an end finds nothing open, where time goes back, or where a slice is never closed.
+    """
+    rows = {row["serial"]: row for row in flat.rows}
+    stacks: dict[tuple[int, int], list[Key]] = defaultdict(list)
+    closed: dict[Key, int] = {}
+    begun: list[int] = []
+    now = -(1 << 63)
+    for ts, serial, number, lane in flat.edges:
+        assert ts >= now, "time goes back"
+        now = ts
+        if serial == 0:
+            closed[stacks[number, lane].pop()] = ts
+            continue
+        row = rows[serial]
+        assert (ts, number, lane) == (row["ts"], row["track_number"], row["lane"])
+        assert timeline.tracks[number] == track(row)
+        begun.append(serial)
+        if is_slice(row):
+            stacks[number, lane].append(key(row))
+    assert begun == sorted(rows)
+    assert not any(stacks.values()), "a slice is never closed"
+    return closed
