@@ -32,14 +32,22 @@ def encode(batch: Batch, start: str = "", end: str = "\n") -> Iterator[memoryvie
 
 def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.StringArray:
     """One JSON text a row."""
-    parts = [pa.scalar(f'{start}{{"record":"{WORD[batch.record]}"')]
+    members = {}
     for name in column_names(batch):
         column = batch.args_text() if name == "args" else batch.column(name)
         if column.null_count < len(column):
-            parts += _member(name, column, is_json(batch.record, name))
-    parts.append(pa.scalar("}" + end))
-    rows = pa.array([""] * len(batch), pa.string())
-    return pc.binary_join_element_wise(rows, *parts, "", null_handling="replace", null_replacement="")
+            members[name] = one_line(column) if is_json(batch.record, name) else json_cells(column)
+    head = pa.repeat(f'{start}{{"record":"{WORD[batch.record]}"', len(batch))
+    return join_members(head, members, "}" + end)
+
+
+def join_members(head: pa.StringArray, members: dict[str, pa.StringArray], end: str) -> pa.StringArray:
+    """`head`, then `,"name":value` of each member whose JSON text isn't null, then `end`."""
+    parts: list[pa.Array | pa.Scalar] = [head]
+    for name, cells in members.items():
+        key = pa.scalar(f",{json.dumps(name, ensure_ascii=False)}:")
+        parts += [pc.binary_join_element_wise(key, cells, "")] if cells.null_count else [key, cells]
+    return pc.binary_join_element_wise(*parts, pa.scalar(end), "", null_handling="replace", null_replacement="")
 
 
 def column_names(batch: Batch) -> list[str]:
@@ -68,7 +76,7 @@ def json_cells(column: pa.Array) -> pa.StringArray:
             return json_cells(column.dictionary_decode())
         return json_cells(column.dictionary).take(column.indices)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _quoted(column.cast(pa.string()))
+        return quoted(column.cast(pa.string()))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return column.cast(pa.string())
     if pa.types.is_floating(kind):
@@ -76,16 +84,8 @@ def json_cells(column: pa.Array) -> pa.StringArray:
     return pa.array([None if value is None else dump_json(value) for value in column.to_pylist()], pa.string())
 
 
-def _member(name: str, column: pa.Array, embedded: bool) -> list[pa.Array | pa.Scalar]:
-    """The parts of `,"name":value`; nothing where the value is null."""
-    key = pa.scalar(f",{json.dumps(name, ensure_ascii=False)}:")
-    cells = _one_line(column) if embedded else json_cells(column)
-    if cells.null_count:
-        return [pc.binary_join_element_wise(key, cells, "")]
-    return [key, cells]
-
-
-def _quoted(text: pa.StringArray) -> pa.StringArray:
+def quoted(text: pa.StringArray) -> pa.StringArray:
+    """Texts as JSON strings."""
     quote = pa.scalar('"')
     if not pc.any(pc.match_substring_regex(text, _NEEDS_ESCAPE)).as_py():
         return pc.binary_join_element_wise(quote, text, quote, "")
@@ -111,7 +111,7 @@ def _floats(column: pa.Array) -> pa.StringArray:
     return spelled
 
 
-def _one_line(text: pa.StringArray) -> pa.StringArray:
+def one_line(text: pa.StringArray) -> pa.StringArray:
     """JSON text without line ends, which can only stand between its tokens."""
     if pc.any(pc.match_substring_regex(text, r"[\r\n]")).as_py():
         return pc.replace_substring_regex(text, r"[\r\n]", " ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.source import Sample, text_encoding
 
 #: The columns that a table of one record must have.
 _REQUIRED = {
@@ -18,7 +18,7 @@ _REQUIRED = {
 
 def probe(sample: Sample) -> Match | None:
     """Sure of the heads `record`, `source` and `id`, or of those that one record must have."""
-    line = next(iter(sample.lines), "")
+    line = sample.head.partition(b"\n")[0].decode(text_encoding(sample.head[:2]) or "utf-8", "replace").strip("\ufeff\r")
     if "," not in line or ("source" not in line and "record" not in line):
         return None
     try:

@@ -17,7 +17,7 @@ from ktrace.source import Source
 from .._shared.flat_rows import FlatRows, record_of_columns
 from .._shared.records import BadRecord, Records, check_version
 
-_DICTIONARIES = [field.name for field in union_schema() if pa.types.is_dictionary(field.type)]
+_DICTIONARIES = {field.name for field in union_schema() if pa.types.is_dictionary(field.type)}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -36,11 +36,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _read_file(path: Path, shown: str, conversion: Conversion) -> Iterator[Batch]:
-    with _open(path, shown) as file:
+    with open_file(path, shown) as file:
         footer = file.metadata.metadata or {}
         if version := footer.get(b"ktrace.version"):
             check_version(version.decode(), conversion, shown, "the footer")
-        rows = FlatRows(conversion, _record(file.schema_arrow.names, footer, shown))
+        rows = FlatRows(conversion, record_of(file.schema_arrow.names, footer, shown))
         yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
         try:
             for columns in file.iter_batches(conversion.batch_rows):
@@ -49,9 +49,12 @@ def _read_file(path: Path, shown: str, conversion: Conversion) -> Iterator[Batch
             raise _damaged(shown, error) from None
 
 
-def _open(path: Path, shown: str) -> pq.ParquetFile:
+def open_file(path: Path, shown: str) -> pq.ParquetFile:
+    """The file, its texts as dictionaries. Raises DamagedInput."""
     try:
-        return pq.ParquetFile(path, read_dictionary=_DICTIONARIES)
+        metadata = pq.read_metadata(path)
+        dictionaries = sorted(_DICTIONARIES & set(metadata.schema.names))
+        return pq.ParquetFile(path, metadata=metadata, read_dictionary=dictionaries)
     except (OSError, pa.ArrowException) as error:
         raise _damaged(shown, error) from None
 
@@ -65,7 +68,7 @@ def _damaged(path: str, error: Exception) -> DamagedInput:
     )
 
 
-def _record(names: list[str], footer: dict[bytes, bytes], path: str) -> str | None:
+def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | None:
     """The record that the rows are of, None for a union. A file that lost its footer goes by its columns."""
     if b"ktrace.record" in footer:
         return footer[b"ktrace.record"].decode()

@@ -61,6 +61,13 @@ class Writer:
             file.close(None if self._folder else catalog)
 
 
+class _ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
+    """A writer that isn't finished when it is thrown away: then the output was aborted, and its stream is closed."""
+
+    def __del__(self) -> None:
+        """Leaves the file as it is."""
+
+
 class _File:
     """One Parquet file."""
 
@@ -68,7 +75,7 @@ class _File:
         self._stream = sink.open(f"{record}.parquet" if sink.is_folder else None)
         self._record = record
         self._rows = FlatTable(record, report)
-        self._writer: pq.ParquetWriter | None = None
+        self._writer: _ParquetWriter | None = None
 
     def write(self, batch: Batch) -> None:
         for part in self._rows.add(batch):
@@ -89,7 +96,7 @@ class _File:
     def _write(self, part: pa.Table) -> pa.Schema:
         if self._writer is None:
             # Without Arrow's own schema beside Parquet's, dictionaries are a matter of storage: readers get plain text.
-            self._writer = pq.ParquetWriter(self._stream, part.schema, compression="zstd", store_schema=False)
+            self._writer = _ParquetWriter(self._stream, part.schema, compression="zstd", store_schema=False)
         if part.num_rows:
             self._writer.write_table(part.unify_dictionaries().combine_chunks())
         return part.schema

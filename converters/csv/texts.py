@@ -1,0 +1,76 @@
+"""A canonical CSV table as texts of records, for `ktrace validate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.errors import DamagedInput
+from ktrace.model import VERSION, WORD, union_schema
+from ktrace.source import Source
+from ktrace.validate import Fault, Text
+
+from .._shared.encode import is_json, join_members, one_line, quoted
+from .._shared.record_lines import utf8
+from .reader import Cells, table_record
+
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+_SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def texts(source: Source) -> Iterator[Text | Fault]:
+    """The rows as records; a cell that is no number where the model wants one becomes a string, and so a fault."""
+    yield Text(0, None, b'{"ktrace":"%s"}' % VERSION.encode())
+    with source.open() as raw:
+        cells = Cells(utf8(raw), source.path)
+        number = 0
+        try:
+            record = table_record(cells.heads, source.path)
+            for part in cells.parts():
+                for number, text in enumerate(_json(part, record).to_pylist(), number + 1):
+                    yield Text(number, None, text)
+        except DamagedInput as error:
+            yield Fault(number, "$", error.what)
+        for row, count in cells.broken:
+            yield Fault(row, "$", f"has {count} cells of {len(cells.heads)}")
+
+
+def _json(part: pa.RecordBatch, record: str | None) -> pa.BinaryArray:
+    columns = {name: _text(cells) for name, cells in zip(part.schema.names, part.columns, strict=True)}
+    words = columns.pop("record", pa.array([WORD[record or "events"]] * part.num_rows, pa.string()))
+    head = pc.binary_join_element_wise('{"record":', quoted(pc.fill_null(words, "")), "")
+    members = {name: _member(name, cells) for name, cells in columns.items() if cells.null_count < len(cells)}
+    return join_members(head, members, "}").cast(pa.binary())
+
+
+def _text(cells: pa.BinaryArray) -> pa.StringArray:
+    try:
+        return cells.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if cell is None else cell.decode(errors="replace") for cell in cells.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def _member(name: str, cells: pa.StringArray) -> pa.StringArray:
+    """The cells as JSON values of the column's type."""
+    if is_json("events", name) or is_json("catalog", name) or name == "scope":
+        valid = [text is None or _is_json(text) for text in cells.to_pylist()]
+        return pc.if_else(pa.array(valid, pa.bool_()), one_line(cells), quoted(cells))
+    kind = union_schema().field(name).type if name in union_schema().names else None
+    if kind is None or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        if kind is not None and pa.types.is_floating(kind):
+            for written, spelled in _SPECIAL.items():
+                cells = pc.if_else(pc.equal(cells, written), spelled, cells)
+        return pc.if_else(pc.match_substring_regex(cells, _NUMBER), cells, quoted(cells))
+    return quoted(cells)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""Canonical Parquet as texts of records, for `ktrace validate`: the types of the columns first, then the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ktrace.errors import DamagedInput
+from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, union_schema
+from ktrace.source import Source
+from ktrace.validate import Fault, Text
+
+from .._shared.encode import is_json, join_members, json_cells, one_line, quoted
+from .._shared.flat_rows import plain
+from .reader import open_file, record_of
+
+ROWS = 16_384
+
+
+def texts(source: Source) -> Iterator[Text | Fault]:
+    """The version as number 0, then the rows and after them the facts of the footer; a folder's files in turn."""
+    if not source.is_folder:
+        with source.local_path() as path:
+            yield from _file(path, source.path, 0)
+        return
+    number = 0
+    for record in RECORDS:
+        path = Path(source.path) / f"{record}.parquet"
+        if path.exists():
+            for item in _file(path, str(path), number):
+                number = item.number if isinstance(item, Text) else number
+                yield item
+
+
+def _file(path: Path, shown: str, before: int) -> Iterator[Text | Fault]:
+    try:
+        file = open_file(path, shown)
+    except DamagedInput as error:
+        yield Fault(before, "$", error.what)
+        return
+    with file:
+        footer = file.metadata.metadata or {}
+        if version := footer.get(b"ktrace.version"):
+            yield Text(0, None, b'{"ktrace":%s}' % msgspec.json.encode(version.decode()))
+        else:
+            yield Fault(0, "$", 'the footer has no key "ktrace.version"')
+        record = record_of(file.schema_arrow.names, footer, shown)
+        yield from _columns(file.schema_arrow, record, (version or VERSION.encode()).decode() == VERSION)
+        yield from _rows(file, record, before)
+        facts = msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
+        for number, fact in enumerate(facts, before + file.metadata.num_rows + 1):
+            yield Text(number, None, bytes(fact))
+
+
+def _columns(found: pa.Schema, record: str | None, exactly: bool) -> Iterator[Fault]:
+    """What is wrong with the columns themselves. In a file of a newer minor version there may be more of them."""
+    model = {field.name: field.type for field in (arrow_schema(record) if record else union_schema())}
+    for field in found:
+        expected = _value_type(model.get(field.name, field.type))
+        if field.name not in model and not field.name.startswith("x_") and exactly:
+            yield Fault(0, f"$.{field.name}", "is no column of the model")
+        elif _value_type(field.type) != expected:
+            yield Fault(0, f"$.{field.name}", f"the column is of type {field.type}, in the model {expected}")
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Text]:
+    for rows in file.iter_batches(ROWS):
+        if record:
+            words = pa.array([WORD[record]] * rows.num_rows, pa.string())
+        else:
+            words = pc.fill_null(plain(rows.column("record")), "")
+        members = {}
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            if name != "record" and column.null_count < len(column):
+                embedded = is_json("events", name) or is_json("catalog", name)
+                members[name] = one_line(column) if embedded else json_cells(column)
+        head = pc.binary_join_element_wise('{"record":', quoted(words), "")
+        for number, text in enumerate(join_members(head, members, "}").cast(pa.binary()).to_pylist(), number + 1):
+            yield Text(number, None, text)

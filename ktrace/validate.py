@@ -1,0 +1,232 @@
+"""Canonical files against the schema: the first faults, each with its record, JSON path and reason.
+
+What is checked beyond the schema: the header comes first, and no id stands twice among the events,
+summaries and links of a source (in files up to `COUNTED_IDS` rows, since all ids are held for it).
+Ids need not rise and parents need not come first: a reader may give a parent after its children.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from array import array
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import jsonschema_rs
+import msgspec
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError
+
+from ktrace.detect import by_name
+from ktrace.errors import InputError
+from ktrace.model import VERSION, json_schema
+from ktrace.source import Source
+
+CANONICAL = ("jsonl", "json", "parquet", "csv")
+
+#: Rows up to which ids are compared: 16 bytes each are held.
+COUNTED_IDS = 10_000_000
+
+#: Characters of a reason that are shown; jsonschema repeats the whole value in it.
+LONGEST_REASON = 300
+
+
+class Text(NamedTuple):
+    """A record as JSON text. `number` counts records from 1 (0 is the header), `line` is that of the file."""
+
+    number: int
+    line: int | None
+    json: bytes
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a record: its number from 1 (0 is the header), the JSON path in it, the reason."""
+
+    record: int
+    path: str
+    reason: str
+    line: int | None = None
+
+
+@dataclass
+class Validation:
+    """What a check found: the first faults, the number of records, the file's version of the model."""
+
+    faults: list[Fault] = field(default_factory=list)
+    checked: int = 0
+    version: str | None = None
+
+
+def validate(path: str, *, limit: int = 20) -> Validation:
+    """Checks a canonical file or folder and stops after `limit` faults.
+
+    Raises InputError for what can't be opened or is no canonical file at all.
+    """
+    check = _Check(limit)
+    source = Source(path, on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
+    room = import_module(f"ktrace.converters.{_format(source)}.texts")
+    items: Iterator[Text | Fault] = room.texts(source)
+    for item in items:
+        if type(item) is Text:
+            check.text(item)
+        else:
+            check.add(item)
+        if check.full:
+            break
+    else:
+        check.ids()
+    check.result.faults.sort(key=lambda fault: fault.record)
+    return check.result
+
+
+def _format(source: Source) -> str:
+    sample = source.sample()
+    found = [(match.score, name) for name in CANONICAL if (match := by_name(name).probe(sample))]
+    if not found:
+        raise InputError(
+            "is no canonical file",
+            path=source.path,
+            expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
+            remedy="convert it first: ktrace convert IN -o OUT.jsonl",
+        )
+    return max(found)[1]
+
+
+class _Check:
+    """Checks records one by one and keeps the first faults."""
+
+    def __init__(self, limit: int) -> None:
+        self.result = Validation()
+        self._limit = limit
+        self._schema = json_schema()["$defs"]
+        self._ids: dict[str, tuple[array[int], array[int]]] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether as many faults were found as are wanted."""
+        return len(self.result.faults) >= self._limit
+
+    def add(self, fault: Fault) -> None:
+        """Keeps a fault, unless there are enough."""
+        if not self.full:
+            self.result.faults.append(fault)
+
+    def fault(self, number: int, path: str, reason: str, line: int | None = None) -> None:
+        """Keeps a fault of a record."""
+        if len(reason) > LONGEST_REASON:
+            reason = reason[: LONGEST_REASON // 2] + " … " + reason[-LONGEST_REASON // 2 :]
+        self.add(Fault(number, path, reason, line))
+
+    def text(self, text: Text) -> None:
+        """Checks one record, or the header."""
+        try:
+            row = _DECODE(text.json)
+        except (msgspec.DecodeError, RecursionError):
+            row = self._decode_anew(text)
+            if row is None:
+                return
+        if text.number == 0:
+            self._header(row, text)
+            return
+        self.result.checked += 1
+        word = row.get("record") if isinstance(row, dict) else None
+        is_valid = self._valid.get(word) if isinstance(word, str) else None
+        if is_valid is None:
+            words = ", ".join(self._valid)
+            path = "$.record" if isinstance(row, dict) else "$"
+            self.fault(text.number, path, f"{_shown(word)} is none of {words}" if word else "is no record", text.line)
+        elif not is_valid(row):
+            self._explain(row, word, text)
+        elif word != "catalog":
+            self._note_id(row["source"], row["id"], text.number)
+
+    def _decode_anew(self, text: Text) -> Any:
+        """What msgspec refuses may still be JSON: numbers beyond a double, lone surrogates."""
+        try:
+            return json.loads(text.json, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            self.result.checked += text.number > 0
+            self.fault(text.number, "$", f"is no JSON: {error}", text.line)
+            return None
+
+    def _header(self, row: Any, text: Text) -> None:
+        for error in Draft202012Validator(self._schema["header"]).iter_errors(row):
+            self.fault(0, error.json_path, error.message, text.line)
+            return
+        self.result.version = row["ktrace"]
+        if int(self.result.version.split(".")[1]) > int(VERSION.split(".")[1]):
+            self._schema = _open_ended(self._schema)
+            self.__dict__.pop("_valid", None)
+
+    @cached_property
+    def _valid(self) -> dict[str, Callable[[Any], bool]]:
+        """The word of a record -> whether a row of it is valid."""
+        words = ("event", "summary", "link", "catalog")
+        return {word: jsonschema_rs.validator_for(_with_draft(self._schema[word])).is_valid for word in words}
+
+    def _explain(self, row: Any, word: str, text: Text) -> None:
+        """The faults of a record, in jsonschema's own words."""
+        errors = sorted(Draft202012Validator(self._schema[word]).iter_errors(row), key=lambda error: error.json_path)
+        for error in errors:
+            self.fault(text.number, error.json_path, _innermost(error).message, text.line)
+
+    def _note_id(self, source: str, number: int, record: int) -> None:
+        if self.result.checked <= COUNTED_IDS:
+            ids, records = self._ids.setdefault(source, (array("q"), array("q")))
+            ids.append(int(number))
+            records.append(record)
+
+    def ids(self) -> None:
+        """Finds ids that stand twice in their source."""
+        import numpy as np
+
+        if self.result.checked > COUNTED_IDS:
+            return
+        for source, (ids, records) in self._ids.items():
+            numbers = np.asarray(ids)
+            order = np.argsort(numbers, kind="stable")
+            again = np.flatnonzero(np.diff(numbers[order]) == 0)
+            for index in sorted(again, key=lambda index: records[order[index + 1]]):
+                if self.full:
+                    return
+                first, second = records[order[index]], records[order[index + 1]]
+                reason = f"id {numbers[order[index]]} of the source {_shown(source)} stands in record {first} already"
+                self.fault(second, "$.id", reason)
+
+
+_DECODE = msgspec.json.Decoder().decode
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is no JSON number; the model has the string \"{word}\"")
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _innermost(error: ValidationError) -> ValidationError:
+    """Of a choice, the fault against its first alternative: the one that the model names."""
+    while error.context:
+        error = error.context[0]
+    return error
+
+
+def _with_draft(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"$schema": json_schema()["$schema"], **schema}
+
+
+def _open_ended(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema for a newer minor version, which may add columns, kinds and types of links."""
+    schema = copy.deepcopy(schema)
+    for word in ("event", "summary", "link", "catalog"):
+        schema[word]["additionalProperties"] = True
+        for column in ("kind", "link"):
+            if column in schema[word]["properties"]:
+                schema[word]["properties"][column] = {"type": "string"}
+    return schema
