@@ -35,12 +35,16 @@ COUNTED_IDS = 10_000_000
 LONGEST_REASON = 300
 
 
-class Text(NamedTuple):
-    """A record as JSON text. `number` counts records from 1 (0 is the header), `line` is that of the file."""
+class Part(NamedTuple):
+    """Records as JSON texts that follow one another.
+
+    `number` is that of the first one, from 1; number 0 is the header alone. `line` is the first one's line
+    in the file where each has a line of its own, else None.
+    """
 
     number: int
     line: int | None
-    json: bytes
+    texts: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -70,12 +74,14 @@ def validate(path: str, *, limit: int = 20) -> Validation:
     check = _Check(limit)
     source = Source(path, on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
     room = import_module(f"ktrace.converters.{_format(source)}.texts")
-    items: Iterator[Text | Fault] = room.texts(source)
+    items: Iterator[Part | Fault] = room.texts(source)
     for item in items:
-        if type(item) is Text:
-            check.text(item)
-        else:
+        if isinstance(item, Fault):
             check.add(item)
+        elif item.number == 0:
+            check.header(item)
+        else:
+            check.records(item)
         if check.full:
             break
     else:
@@ -122,64 +128,69 @@ class _Check:
             reason = reason[: LONGEST_REASON // 2] + " … " + reason[-LONGEST_REASON // 2 :]
         self.add(Fault(number, path, reason, line))
 
-    def text(self, text: Text) -> None:
-        """Checks one record, or the header."""
-        try:
-            row = _DECODE(text.json)
-        except (msgspec.DecodeError, RecursionError):
-            row = self._decode_anew(text)
-            if row is None:
-                return
-        if text.number == 0:
-            self._header(row, text)
-            return
-        self.result.checked += 1
-        word = row.get("record") if isinstance(row, dict) else None
-        is_valid = self._valid.get(word) if isinstance(word, str) else None
-        if is_valid is None:
-            words = ", ".join(self._valid)
-            path = "$.record" if isinstance(row, dict) else "$"
-            self.fault(text.number, path, f"{_shown(word)} is none of {words}" if word else "is no record", text.line)
-        elif not is_valid(row):
-            self._explain(row, word, text)
-        elif word != "catalog":
-            self._note_id(row["source"], row["id"], text.number)
-
-    def _decode_anew(self, text: Text) -> Any:
-        """What msgspec refuses may still be JSON: numbers beyond a double, lone surrogates."""
-        try:
-            return json.loads(text.json, parse_constant=_refuse)
-        except (ValueError, RecursionError) as error:
-            self.result.checked += text.number > 0
-            self.fault(text.number, "$", f"is no JSON: {error}", text.line)
-            return None
-
-    def _header(self, row: Any, text: Text) -> None:
+    def header(self, part: Part) -> None:
+        """Checks the header; of a newer minor version, what it adds isn't known and passes."""
+        row = self._decode_anew(part.texts[0], 0, part.line)
         for error in Draft202012Validator(self._schema["header"]).iter_errors(row):
-            self.fault(0, error.json_path, error.message, text.line)
+            self.fault(0, error.json_path, error.message, part.line)
             return
         self.result.version = row["ktrace"]
-        if int(self.result.version.split(".")[1]) > int(VERSION.split(".")[1]):
+        if int(row["ktrace"].split(".")[1]) > int(VERSION.split(".")[1]):
             self._schema = _open_ended(self._schema)
             self.__dict__.pop("_valid", None)
+
+    def records(self, part: Part) -> None:
+        """Checks records: fast as long as they are valid, once more for the reasons where one isn't."""
+        self.result.checked += len(part.texts)
+        decode, validators = _DECODE, self._valid
+        source, ids, numbers = None, array("q"), array("q")
+        for number, text in enumerate(part.texts, part.number):
+            try:
+                row = decode(text)
+                valid = validators[row["record"]](row)
+                if valid and row["record"] != "catalog":
+                    if row["source"] != source:
+                        source = row["source"]
+                        ids, numbers = self._ids.setdefault(source, (array("q"), array("q")))
+                    ids.append(row["id"])
+                    numbers.append(number)
+            except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError):
+                valid = False
+            if not valid:
+                self._explain(text, number, None if part.line is None else part.line + number - part.number)
+                if self.full:
+                    return
+        if self.result.checked > COUNTED_IDS:
+            self._ids.clear()
+
+    def _explain(self, text: bytes, number: int, line: int | None) -> None:
+        """The faults of a record, in jsonschema's own words."""
+        row = self._decode_anew(text, number, line)
+        if row is None:
+            return
+        word = row.get("record") if isinstance(row, dict) else None
+        if word not in self._valid:
+            words = ", ".join(self._valid)
+            reason = "is no record" if word is None else f"{_shown(word)} is none of {words}"
+            self.fault(number, "$.record" if isinstance(row, dict) else "$", reason, line)
+            return
+        errors = Draft202012Validator(self._schema[word]).iter_errors(row)
+        for error in sorted(errors, key=lambda error: error.json_path):
+            self.fault(number, error.json_path, _innermost(error).message, line)
+
+    def _decode_anew(self, text: bytes, number: int, line: int | None) -> Any:
+        """What msgspec refuses may still be JSON: a number beyond a double, a lone surrogate. Else None and a fault."""
+        try:
+            return json.loads(text, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            self.fault(number, "$", f"is no JSON: {error}", line)
+            return None
 
     @cached_property
     def _valid(self) -> dict[str, Callable[[Any], bool]]:
         """The word of a record -> whether a row of it is valid."""
         words = ("event", "summary", "link", "catalog")
         return {word: jsonschema_rs.validator_for(_with_draft(self._schema[word])).is_valid for word in words}
-
-    def _explain(self, row: Any, word: str, text: Text) -> None:
-        """The faults of a record, in jsonschema's own words."""
-        errors = sorted(Draft202012Validator(self._schema[word]).iter_errors(row), key=lambda error: error.json_path)
-        for error in errors:
-            self.fault(text.number, error.json_path, _innermost(error).message, text.line)
-
-    def _note_id(self, source: str, number: int, record: int) -> None:
-        if self.result.checked <= COUNTED_IDS:
-            ids, records = self._ids.setdefault(source, (array("q"), array("q")))
-            ids.append(int(number))
-            records.append(record)
 
     def ids(self) -> None:
         """Finds ids that stand twice in their source."""

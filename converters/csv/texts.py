@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.errors import DamagedInput
 from ktrace.model import VERSION, WORD, union_schema
 from ktrace.source import Source
-from ktrace.validate import Fault, Text
+from ktrace.validate import Fault, Part
 
 from .._shared.encode import is_json, join_members, one_line, quoted
 from .._shared.record_lines import utf8
@@ -21,17 +21,17 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def texts(source: Source) -> Iterator[Text | Fault]:
+def texts(source: Source) -> Iterator[Part | Fault]:
     """The rows as records; a cell that is no number where the model wants one becomes a string, and so a fault."""
-    yield Text(0, None, b'{"ktrace":"%s"}' % VERSION.encode())
+    yield Part(0, None, [b'{"ktrace":"%s"}' % VERSION.encode()])
     with source.open() as raw:
         cells = Cells(utf8(raw), source.path)
-        number = 0
+        number = 1
         try:
             record = table_record(cells.heads, source.path)
             for part in cells.parts():
-                for number, text in enumerate(_json(part, record).to_pylist(), number + 1):
-                    yield Text(number, None, text)
+                yield Part(number, None, _json(part, record).to_pylist())
+                number += part.num_rows
         except DamagedInput as error:
             yield Fault(number, "$", error.what)
         for row, count in cells.broken:

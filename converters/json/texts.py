@@ -8,7 +8,7 @@ from typing import BinaryIO
 import msgspec
 
 from ktrace.source import Source
-from ktrace.validate import Fault, Text
+from ktrace.validate import Fault, Part
 
 from .._shared.record_lines import CLOSING, HEADER, utf8
 
@@ -18,19 +18,19 @@ class _Document(msgspec.Struct):
     records: list[msgspec.Raw]
 
 
-def texts(source: Source) -> Iterator[Text | Fault]:
+def texts(source: Source) -> Iterator[Part | Fault]:
     """The header as number 0 and each record, with its line where it has one of its own."""
     with source.open() as raw:
         stream = utf8(raw)
         first = stream.readline()
         if first.rstrip().endswith(b"[") and (header := HEADER.fullmatch(first)):
-            yield Text(0, 1, b'{"ktrace":' + header.group(1) + b"}")
+            yield Part(0, 1, [b'{"ktrace":' + header.group(1) + b"}"])
             yield from _lines(stream)
         else:
             yield from _whole(first + stream.read())
 
 
-def _lines(stream: BinaryIO) -> Iterator[Text | Fault]:
+def _lines(stream: BinaryIO) -> Iterator[Part | Fault]:
     number, comma, closed = 0, True, False
     for line, raw in enumerate(stream, 2):
         text = raw.strip()
@@ -45,17 +45,16 @@ def _lines(stream: BinaryIO) -> Iterator[Text | Fault]:
                 yield Fault(number, "$", "no comma follows the record", line - 1)
             comma = text.endswith(b",")
             number += 1
-            yield Text(number, line, text[:-1] if comma else text)
+            yield Part(number, line, [text[:-1] if comma else text])
     if not closed:
         yield Fault(number, "$", "the closing ]} is missing")
 
 
-def _whole(text: bytes) -> Iterator[Text | Fault]:
+def _whole(text: bytes) -> Iterator[Part | Fault]:
     try:
         document = msgspec.json.decode(text, type=_Document)
     except msgspec.DecodeError as error:
         yield Fault(0, "$", f"is no whole canonical document: {error}")
         return
-    yield Text(0, None, b'{"ktrace":' + bytes(document.ktrace) + b"}")
-    for number, record in enumerate(document.records, 1):
-        yield Text(number, None, bytes(record))
+    yield Part(0, None, [b'{"ktrace":' + bytes(document.ktrace) + b"}"])
+    yield Part(1, None, list(map(bytes, document.records)))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from ktrace.errors import DamagedInput
 from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, union_schema
 from ktrace.source import Source
-from ktrace.validate import Fault, Text
+from ktrace.validate import Fault, Part
 
 from .._shared.encode import is_json, join_members, json_cells, one_line, quoted
 from .._shared.flat_rows import plain
@@ -22,39 +22,38 @@ from .reader import open_file, record_of
 ROWS = 16_384
 
 
-def texts(source: Source) -> Iterator[Text | Fault]:
+def texts(source: Source) -> Iterator[Part | Fault]:
     """The version as number 0, then the rows and after them the facts of the footer; a folder's files in turn."""
     if not source.is_folder:
         with source.local_path() as path:
-            yield from _file(path, source.path, 0)
+            yield from _file(path, source.path, 1)
         return
-    number = 0
+    number = 1
     for record in RECORDS:
         path = Path(source.path) / f"{record}.parquet"
         if path.exists():
             for item in _file(path, str(path), number):
-                number = item.number if isinstance(item, Text) else number
+                number = item.number + len(item.texts) if isinstance(item, Part) and item.number else number
                 yield item
 
 
-def _file(path: Path, shown: str, before: int) -> Iterator[Text | Fault]:
+def _file(path: Path, shown: str, number: int) -> Iterator[Part | Fault]:
     try:
         file = open_file(path, shown)
     except DamagedInput as error:
-        yield Fault(before, "$", error.what)
+        yield Fault(0, "$", error.what)
         return
     with file:
         footer = file.metadata.metadata or {}
         if version := footer.get(b"ktrace.version"):
-            yield Text(0, None, b'{"ktrace":%s}' % msgspec.json.encode(version.decode()))
+            yield Part(0, None, [b'{"ktrace":%s}' % msgspec.json.encode(version.decode())])
         else:
             yield Fault(0, "$", 'the footer has no key "ktrace.version"')
         record = record_of(file.schema_arrow.names, footer, shown)
         yield from _columns(file.schema_arrow, record, (version or VERSION.encode()).decode() == VERSION)
-        yield from _rows(file, record, before)
+        yield from _rows(file, record, number)
         facts = msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
-        for number, fact in enumerate(facts, before + file.metadata.num_rows + 1):
-            yield Text(number, None, bytes(fact))
+        yield Part(number + file.metadata.num_rows, None, list(map(bytes, facts)))
 
 
 def _columns(found: pa.Schema, record: str | None, exactly: bool) -> Iterator[Fault]:
@@ -72,7 +71,7 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Text]:
+def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Part]:
     for rows in file.iter_batches(ROWS):
         if record:
             words = pa.array([WORD[record]] * rows.num_rows, pa.string())
@@ -84,5 +83,5 @@ def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Tex
                 embedded = is_json("events", name) or is_json("catalog", name)
                 members[name] = one_line(column) if embedded else json_cells(column)
         head = pc.binary_join_element_wise('{"record":', quoted(words), "")
-        for number, text in enumerate(join_members(head, members, "}").cast(pa.binary()).to_pylist(), number + 1):
-            yield Text(number, None, text)
+        yield Part(number, None, join_members(head, members, "}").cast(pa.binary()).to_pylist())
+        number += rows.num_rows
