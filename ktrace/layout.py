@@ -73,6 +73,11 @@ class _Slice:
     children: list[_Slice] = field(default_factory=list)
     width: int = 0
 
+    @property
+    def extent(self) -> int:
+        """What the slice takes up: a point takes 1 ns, so that no two stand at one time."""
+        return self.width or 1
+
 
 class _Plan:
     """Where the next table goes, and the table being collected."""
@@ -153,7 +158,7 @@ class _Plan:
         track = _track_name(first)
         place = (first["source"], first.get("host"), first.get("pid"), first.get("run"), track, device)
         facts.append(_track_fact(first, track, device))
-        span = sum(piece.width for piece in slices)
+        span = sum(piece.extent for piece in slices)
         if "ts" in first:
             start = first["ts"] - span
         else:
@@ -165,14 +170,14 @@ class _Plan:
             events.append(_remark(remarks, start + span if "ts" in first else start) | common)
         for piece in slices:
             _emit(piece, start, common, events)
-            start += piece.width
+            start += piece.extent
         return events
 
     def _measure(self, piece: _Slice) -> None:
         """Sets the widths: a slice is as wide as its figure says, and never narrower than what is in it."""
         for child in piece.children:
             self._measure(child)
-        piece.width = max(self._width(piece.head), sum(child.width for child in piece.children))
+        piece.width = max(self._width(piece.head), sum(child.extent for child in piece.children))
 
     def _width(self, row: Row) -> int:
         if row["metric"] == "duration" and row.get("unit") == "ns":
@@ -245,7 +250,7 @@ def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
     events.append({name: value for name, value in (event | drawn).items() if value is not None})
     for child in piece.children:
         _emit(child, start, common, events)
-        start += child.width
+        start += child.extent
 
 
 def _event_kind(kind: str, width: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
 
@@ -49,6 +50,7 @@ def command(
     ktrace convert run.log -o run.parquet         tables for DuckDB, pandas, Polars
     ktrace convert run.log -o - --to csv | head   through pipes
     """
+    import_pyarrow()
     from ktrace.pipeline import convert
 
     with Progress(inputs) as progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import duration, heading, print_table
 
@@ -13,6 +14,7 @@ from ktrace.cli._console import duration, heading, print_table
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
 def command(path: str, from_: str | None) -> None:
     """Say what IN is and why, what is in it, its devices and time span, its heaviest kernels."""
+    import_pyarrow()
     from ktrace.info import inspect
 
     info = inspect(path, format=from_)
