@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity
@@ -46,8 +46,8 @@ STATISTICS: dict[str, tuple[str, ...]] = {
     "p99": ("p99", "p99 time", "99th percentile"),
 }
 
-#: Fields whose cells `read_figures` reads; those of other fields are the room's.
-_READ = frozenset((*FIGURES, "count", "percent"))
+#: Fields of which the cells are numbers; what stands in those of other fields is the room's.
+MEASURED = frozenset((*FIGURES, "count", "percent"))
 
 _SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
 #: Words that are units in a heading, or in a row of units below the headings.
@@ -55,10 +55,11 @@ UNIT = re.compile(rf"%|[nuµμm]?s|[num]secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[K
 _BRACKETED = re.compile(r"(.*?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
+_KNOWN_UNITS = frozenset({"%", *TIME_NS})
 _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Heading:
     """A heading of a column: as it is written, and taken apart into what it names and its unit ('' for none)."""
 
@@ -66,7 +67,7 @@ class Heading:
     name: str
     unit: str
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The name as spellings are compared: `Total_Time_ms` is "total time", `Time(%)` is "time %"."""
         return spelling(self.name) if self.unit != "%" else f"{spelling(self.name)} %".strip()
@@ -111,14 +112,22 @@ class Columns:
     required: Sequence[str]
     others: Sequence[str] = ()
 
+    @cached_property
+    def _needs(self) -> list[frozenset[str]]:
+        """The spellings of which a table must have one, for each required field."""
+        fields = (need.split("|") for need in self.required)
+        return [frozenset(name for field in need for name in self.spellings[field]) for need in fields]
+
     def bind(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
         """Field -> index of its column; None where a required field has no column. `first`, a row, has no say."""
-        free = {}
-        for index, head in reversed(list(enumerate(headings))):
-            free[head.key] = index
+        free: dict[str, int] = {}
+        for index, head in enumerate(headings):
+            free.setdefault(head.key, index)
+        if any(need.isdisjoint(free) for need in self._needs):
+            return None
         found: dict[str, int] = {}
         for field, names in self.spellings.items():
-            key = next((name for name in map(str.casefold, names) if name in free), None)
+            key = next((name for name in names if name in free), None)
             if key is not None:
                 found[field] = free.pop(key)
         lacking = [need for need in self.required if not any(field in found for field in need.split("|"))]
@@ -158,7 +167,7 @@ def read_figures(
     measured: dict[str, Quantity] = {}
     for index, (head, cell) in enumerate(zip(headings, cells, strict=False)):
         field = field_of.get(index, "")
-        if is_missing(cell) or (field and field not in _READ):
+        if is_missing(cell) or (field and field not in MEASURED):
             continue
         figure = cell_quantity(cell) if field else None
         if figure and field == "percent" and figure.unit in ("", "%"):
@@ -195,7 +204,9 @@ def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
 def cell_quantity(cell: str) -> Quantity | None:
     """The number in a cell with its unit, None where the cell is text that merely begins with a number."""
     found = quantity(cell)
-    return found if found and (not found.unit or _CELL_UNIT.fullmatch(found.unit)) else None
+    return (
+        found if found and (not found.unit or found.unit in _KNOWN_UNITS or _CELL_UNIT.fullmatch(found.unit)) else None
+    )
 
 
 def is_time(unit: str) -> bool:

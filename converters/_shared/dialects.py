@@ -23,6 +23,9 @@ DELIMITERS = {"tabs": "\t", "semicolons": ";", "commas": ","}
 #: Lines longer than this are no headings. (The longest seen is 1,300 characters.)
 LONGEST_HEADER = 16_384
 
+#: What headings never have: a time of day, a key of JSON.
+_NO_HEADINGS = re.compile(r"\d\d:\d\d|\"\s*:\s")
+
 _RULE = re.compile(r"[\s|+:=\-─━═┄]*[=\-─━═┄]{2,}[\s|+:=\-─━═┄]*")
 _RUN = re.compile(r"[=\-─━═┄]+")
 _PIPE = re.compile(r"(?<!\\)\|")
@@ -158,7 +161,7 @@ class Candidate:
 
 def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
     """The ways in which a line may be the headings of a table, the surest first. `peek(1)` is the line below."""
-    if len(text) > LONGEST_HEADER or is_rule(text):
+    if len(text) > LONGEST_HEADER or _NO_HEADINGS.search(text) or is_rule(text):
         return
     below = peek(1) or ""
     ruled = is_rule(below)

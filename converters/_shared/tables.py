@@ -19,13 +19,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 from ktrace.source import Sample
 
-from .columns import UNIT, Figures, Heading, cell_quantity, heading, read_figures
+from .columns import MEASURED, UNIT, Figures, Heading, cell_quantity, heading, read_figures
 from .dialects import Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
 from .lines import Line
+from .numbers import is_missing
 
 #: What a room recognises its tables by: field -> index of the column, None where the table isn't the room's.
 #: It is told the headings and the cells of the first row (none where the table is empty).
@@ -77,10 +79,18 @@ class Table:
         """The pieces of a row as one cell a column."""
         return join_surplus(pieces, len(self.headings), self.name_column, self.dialect.joint)
 
-    def has_number(self, pieces: Sequence[str]) -> bool:
-        """Whether there is a number in a row that isn't in its name."""
-        name = self.name_column
-        return any(cell_quantity(cell) for index, cell in enumerate(self.cells(pieces)) if index != name)
+    @cached_property
+    def measured(self) -> tuple[int, ...]:
+        """The columns in which numbers are expected: those of figures, else all but the name."""
+        figures = tuple(index for field, index in (self.fields or {}).items() if field in MEASURED)
+        return figures or tuple(index for index in range(len(self.headings)) if index != self.name_column)
+
+    def has_figures(self, pieces: Sequence[str]) -> bool:
+        """Whether there are numbers where they are expected, and no more text than numbers."""
+        cells = self.cells(pieces)
+        figures = [cells[index] for index in self.measured if not is_missing(cells[index])]
+        numbers = sum(cell_quantity(cell) is not None for cell in figures)
+        return numbers > 0 and numbers * 2 >= len(figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +184,8 @@ class _Scan:
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
             if _STRUCTURE.fullmatch(line.text):
-                self._interrupt(blank=not line.text.strip())
+                if not (line.text.strip() and self._table and isinstance(self._table.dialect, Pipes)):
+                    self._interrupt()
                 self._lines.structure()
             elif title := _title(line):
                 self._path = (*(above for above in self._path if above.level < title.level), title)
@@ -187,10 +198,10 @@ class _Scan:
                 if table.fields is not None:
                     yield table
             else:
-                self._interrupt(blank=False)
+                self._interrupt()
                 yield Text(line.number, line.text, self._path)
 
-    def _interrupt(self, *, blank: bool) -> None:
+    def _interrupt(self) -> None:
         """A line that is no row: the table ends, unless its separators can't be mistaken."""
         if self._table and isinstance(self._table.dialect, (Pipes, Delimited)):
             self._interrupted = True
@@ -205,7 +216,7 @@ class _Scan:
         pieces = table.dialect.split(self._with_rest(text)[0])
         if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
             return None
-        if table.has_number(pieces):
+        if table.has_figures(pieces):
             return pieces
         explicit = isinstance(table.dialect, Pipes) and not self._interrupted
         return pieces if explicit and not is_rule(self._lines.peek() or "") else None
@@ -226,6 +237,7 @@ class _Scan:
         return text, 0
 
     def _row(self, table: Table, line: Line, pieces: list[str]) -> Iterator[Row]:
+        self._interrupted = False
         for _ in range(self._with_rest(line.text)[1]):
             self._lines.structure()
             next(self._coming)
@@ -240,7 +252,7 @@ class _Scan:
         """The table of which the line is the headings."""
         refused = None
         for candidate in candidates(line.text, self._lines.peek):
-            units, first = self._below(candidate.dialect, candidate.ruled, len(candidate.texts))
+            units, first = self._below(candidate.dialect, candidate.ruled)
             headings = _with_units([heading(text) for text in candidate.texts], units)
             fields = self._fits(headings, first)
             table = Table(self._tables, line.number, self._path, candidate.dialect, headings, fields)
@@ -256,7 +268,7 @@ class _Scan:
         self._tables += 1
         return table
 
-    def _below(self, dialect: Dialect, ruled: bool, columns: int) -> tuple[list[str], list[str]]:
+    def _below(self, dialect: Dialect, ruled: bool) -> tuple[list[str], list[str]]:
         """The row of units below the headings, and the first row; empty where there is none."""
         rows: list[list[str]] = []
         for ahead in (1 + ruled, 2 + ruled):
@@ -269,10 +281,8 @@ class _Scan:
     def _pass_header(self, table: Table) -> None:
         """The headings, the rule and the units below them carry no figures."""
         below = self._lines.peek() or ""
-        extra = is_rule(below) or (
-            isinstance(table.dialect, Delimited) and _are_units(table.dialect.split(below) or [])
-        )
-        for _ in range(int(extra)):
+        are_units = isinstance(table.dialect, Delimited) and _are_units(table.dialect.split(below) or [])
+        if is_rule(below) or are_units:
             self._leave(table)
             next(self._coming)
         self._leave(table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -61,7 +62,8 @@ def _text(text: Text, report: str, lines: Lines, rows: Rows) -> str:
 
 def _summary(row: Row, report: str, lines: Lines, rows: Rows) -> None:
     table = row.table
-    about = _about(table, report)
+    title = table.path[-1].text if table.path else ""
+    about = _about(title, report, frozenset(head.key for head in table.headings))
     name = row.text("name")
     scope = table.scope if table.path or not report else [report]
     figures = row.figures(unit=_unit(scope[-1], about))
@@ -74,14 +76,13 @@ def _summary(row: Row, report: str, lines: Lines, rows: Rows) -> None:
     lines.used()
 
 
-def _about(table: Table, report: str) -> Report:
-    """What the table is about: by its title, by the report that nsys said it was working on, by its headings."""
-    titles = " ".join(title.text for title in table.path[-1:])
-    for words in (titles.casefold(), report.casefold()):
+@lru_cache(maxsize=64)
+def _about(title: str, report: str, keys: frozenset[str]) -> Report:
+    """What a table is about: by its title, by the report that nsys said it was working on, by its headings."""
+    for words in (title.casefold(), report.casefold()):
         for spellings, about in REPORTS:
             if any(spelling in words for spelling in spellings):
                 return about
-    keys = {head.key for head in table.headings}
     return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
 
 
