@@ -185,7 +185,7 @@ class Report:
     def line(self) -> str:
         """The line that stands at the end of a conversion."""
         skipped = self.total(Severity.SKIP)
-        cut = ", input cut off" if self.total(Severity.CUT) else ""
+        cut = ", input cut off" if any(issue.severity == Severity.CUT for issue in self.issues.values()) else ""
         return (
             f"read {self.read:,} records, wrote {self.written:,} rows, "
             f"repaired {self.total(Severity.REPAIR):,}, skipped {skipped:,}{cut}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
@@ -80,8 +80,7 @@ class _Log:
         self._chosen: dict[str, list[dict[str, str]]] = {}
         self._chosen_in: dict[str, int] = {}
         self._model: str | None = None
-        self._stamped = False
-        self._arguments = lru_cache(maxsize=4096)(_arguments)
+        self._arguments = lru_cache(maxsize=4096)(self._layer_and_args)
 
     def read(self) -> Iterator[Batch]:
         self._rows.fact("source", facts={"tool": "Doppler"})
@@ -242,27 +241,24 @@ class _Log:
         parent = None
         if total is not None:
             parent = report.total_id
-            self._rows.summary("total", report.label, id=parent, unit="ns", **place, **_figures(report.columns, total))
+            figures, others = _figures(report.columns, total)
+            self._rows.summary("total", report.label, id=parent, unit="ns", args=others, **place, **figures)
         else:
             self._issues.issue("cut", f"line {report.line}", f"the report '{report.label}' has no TOTAL line", 0)
         for label, cells in report.rows:
-            layer, args = self._arguments(label, self._chosen_for)
-            figures = _figures(report.columns, cells)
+            figures, others = _figures(report.columns, cells)
+            layer, args = self._arguments(label, *others.items())
             said = {"parent": parent, "layer": layer, "args": args, "unit": "ns"} | place | figures
             self._rows.summary("kernel", label, **said)
         self._reports += 1
 
-    def _chosen_for(self, op: str) -> list[dict[str, str]] | None:
-        return self._chosen.get(op)
-
-
-def _arguments(label: str, chosen_for: Callable[[str], list[dict[str, str]] | None]) -> tuple[str | None, str]:
-    """Layer and arguments of a label, as text."""
-    parts = take_apart(label)
-    args = parts.args()
-    if chosen := chosen_for(parts.op):
-        args["variants"] = chosen
-    return parts.layer, dump_json(args)
+    def _layer_and_args(self, label: str, *others: tuple[str, str]) -> tuple[str | None, str]:
+        """Layer and arguments of a label as text: its parts, what was chosen for its operation, other columns."""
+        parts = take_apart(label)
+        args = parts.args() | dict(others)
+        if chosen := self._chosen.get(parts.op):
+            args["variants"] = chosen
+        return parts.layer, dump_json(args)
 
 
 def _first_time(source: Source) -> int:
@@ -298,17 +294,20 @@ def _are_figures(columns: list[str], cells: list[str]) -> bool:
     )
 
 
-def _figures(columns: list[str], cells: list[str]) -> dict[str, Any]:
-    """The figures as columns of a summary: total in ns, percent, count."""
+def _figures(columns: list[str], cells: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The figures as columns of a summary (total in ns, percent, count), and those of columns of another version."""
     figures: dict[str, Any] = {}
+    others: dict[str, str] = {}
     for column, cell in zip(columns, cells, strict=True):
-        if column in TIME_NS:
-            figures.setdefault("total", _ns(cell, column))
-        elif column == "%":
-            figures.setdefault("percent", float(cell))
-        elif cell.isdigit() and column.lower() in ("count", "calls"):
-            figures.setdefault("count", int(cell))
-    return figures
+        if column in TIME_NS and "total" not in figures:
+            figures["total"] = _ns(cell, column)
+        elif column == "%" and "percent" not in figures:
+            figures["percent"] = float(cell)
+        elif column.lower() in ("count", "calls") and cell.isdecimal():
+            figures["count"] = int(cell)
+        else:
+            others[column] = cell
+    return figures, others
 
 
 @lru_cache(maxsize=65_536)

@@ -24,7 +24,7 @@ MOST_LINES = 200
 _BLOCK_KEYS = ("entryPoints", "start", "end")
 _KEY = re.compile(r'\\?"entryPoints\\?"\s*:')
 _BRACE = re.compile("[{}]")
-_BEGIN = re.compile(r'\s*(?:\\?"|\}|$)')
+_BEGIN = re.compile(r'\{\s*(?:\\?"|\})')
 _LIMIT = 1 << 62
 
 
@@ -39,14 +39,15 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         for number, text in scan.take(line.number, line.text):
             conversion.report.record()
             _add(text, f"line {number}", rows, conversion.report)
+        if lines.peek() is None:
+            scan.finish()
         yield from rows.ready()
-    scan.finish()
     yield from rows.rest()
 
 
 @dataclass
 class _Held:
-    """A line that is held until it is known whether it is part of a block."""
+    """A line that is held: its number and text, and whether it is of blocks or has nothing but brackets."""
 
     number: int
     text: str
@@ -79,10 +80,10 @@ class _Scan:
         blocks = []
         for found in _BRACE.finditer(text):
             if found.group() == "{":
-                self._open.append(_Open(number, found.start(), bool(_BEGIN.match(text, found.end()))))
+                self._open.append(_Open(number, found.start(), _may_begin(text, found.start())))
             elif self._open and (block := self._close(number, found.start())):
                 blocks.append(block)
-        if not text.strip(" \t[],"):
+        if not text.strip(" \t[]{},"):
             held.is_structure = True
         self._settle()
         return blocks
@@ -104,27 +105,33 @@ class _Scan:
         return begin.line, text
 
     def _settle(self) -> None:
-        """Lets go of the lines in front that no block can begin on or before, and of those that are too old."""
+        """Lets go of the lines before the first brace that a block may begin with, and of those that are too old."""
         waiting = next((brace.line for brace in self._open if brace.may_begin), None)
-        while self._held:
-            first = self._held[0]
-            known = first.is_structure or waiting is None or first.number < waiting
-            if not known and len(self._held) <= MOST_LINES:
-                break
+        while self._held and (waiting is None or self._held[0].number < waiting or len(self._held) > MOST_LINES):
             self._let_go(self._held.popleft())
         oldest = self._held[0].number if self._held else None
         self._open = [brace for brace in self._open if oldest is not None and brace.line >= oldest]
 
-    def _let_go(self, held: _Held, kind: str = "unrecognised", detail: str = "") -> None:
+    def _let_go(self, held: _Held) -> None:
         if held.is_structure:
             self._lines.structure()
         else:
-            self._lines.skip_held(kind, held.number, held.number, detail)
+            self._lines.skip_held("unrecognised", held.number, held.number)
 
     def finish(self) -> None:
-        """What is held at the end is a block that breaks off."""
-        while self._held:
-            self._let_go(self._held.popleft(), "cut", "a block that has no end")
+        """To be called on the last line: what is open then is a block that breaks off."""
+        begin = next((brace.line for brace in reversed(self._open) if brace.may_begin), None)
+        while self._held and (begin is None or self._held[0].number < begin):
+            self._let_go(self._held.popleft())
+        if self._held:
+            self._lines.skip_held("cut", self._held[0].number, self._held[-1].number, "a block that has no end")
+
+
+def _may_begin(text: str, column: int) -> bool:
+    """Whether a JSON object may begin with the brace: a key follows, or the line ends where JSON would break it."""
+    if _BEGIN.match(text, column):
+        return True
+    return not text[column + 1 :].strip() and text[:column].rstrip()[-1:] in ("", "[", ",", ":", "{")
 
 
 def _add(text: str, where: str, rows: Rows, report: Report) -> None:
