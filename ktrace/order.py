@@ -38,7 +38,7 @@ Int32 = npt.NDArray[np.int32]
 SPILL_BYTES = 64 << 20
 
 #: Rows that a batch of a timeline has, about.
-RANGE_ROWS = 1 << 18
+RANGE_ROWS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -148,19 +148,20 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
 
     pairs, lone_ends = pair(store, spill, size)
     start, end = store.span(size)
+    unfinished = store.end_unfinished(end, size)
     ends = new_ends(spill)
     tracks = index.tracks()
     arrows = join_launches(store, tracks, ends, size)
     links.number_arrows(arrows + 1, index, size)
     bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
-    ordered = sweep(store, PlaceBinder(links, ends), spill, end, size)
+    ordered = sweep(store, PlaceBinder(links, ends), spill, size)
 
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):
         tally.report(report, kind, ledger)
     if len(pairs):
         ledger.removed["paired"] = len(pairs)
     ledger.given = len(ordered.rows) + len(links) - links.unbound.rows
-    for kind, rows in (("lane", ordered.moved), ("unfinished", ordered.unfinished)):
+    for kind, rows in (("lane", ordered.moved), ("unfinished", unfinished)):
         if rows:
             report.issue(kind, "timeline", rows=rows)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
-from ktrace.ordering.spill import Batches, Runs, Spill
+from ktrace.ordering.spill import Batches, Rows, Runs, Spill
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
@@ -32,7 +34,8 @@ _DICTIONARIES = {name for name, kind in _TYPES.items() if pa.types.is_dictionary
 class EventStore:
     """Events by place: the number of a row in the order in which the rows are kept.
 
-    `keys` has a row for each event, at its place: ts, end (of a point its ts), id, track, flags.
+    `keys` has a row for each event, at its place: ts, end (of a point its ts, as of a slice without an end until
+    `end_unfinished`), id, track, flags.
     `removed` counts the rows that were left out, by kind of issue.
     """
 
@@ -131,12 +134,24 @@ class EventStore:
     def span(self, size: int) -> tuple[int, int]:
         """First begin and last end of all that is left, (0, 0) if there is nothing."""
         first, last = LIMIT, -LIMIT
-        for start in range(0, len(self.keys), size):
-            rows = self.keys.rows[start : start + size]
-            rows = rows[rows["flags"] & GONE == 0]
-            if len(rows):
-                first, last = min(first, int(rows["ts"].min())), max(last, int(rows["end"].max()))
+        for rows in self._parts(size):
+            left = rows[rows["flags"] & GONE == 0]
+            if len(left):
+                first, last = min(first, int(left["ts"].min())), max(last, int(left["end"].max()))
         return (first, last) if first < LIMIT else (0, 0)
+
+    def end_unfinished(self, end: int, size: int) -> int:
+        """Lets slices without an end end there, and returns how many there are."""
+        count = 0
+        for rows in self._parts(size):
+            open_ = (rows["flags"] & UNFINISHED != 0) & (rows["flags"] & GONE == 0)
+            rows["end"][open_] = end
+            count += int(np.count_nonzero(open_))
+        return count
+
+    def _parts(self, size: int) -> Iterator[Rows]:
+        """The keys, part after part; they can be written to."""
+        return (self.keys.rows[start : start + size] for start in range(0, len(self.keys), size))
 
     def take(self, places: Int64) -> pa.RecordBatch:
         """The rows at the places, with words for numbers."""

@@ -121,7 +121,10 @@ class LinkStore:
 def bind_by_event(
     links: LinkStore, store: EventStore, pairs: Runs, ends: Runs, spill: Spill, source: Int32, size: int
 ) -> None:
-    """Binds the ends that name an event. The end of a pair stands for the pair. `source` is that of each event's track."""
+    """Binds the ends that name an event. The end of a pair stands for the pair.
+
+    `source` is the number of the source of each track of the events.
+    """
     if not len(links.by_event):
         return
     events = _events_by_id(store, pairs, spill, size)

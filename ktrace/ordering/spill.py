@@ -146,7 +146,7 @@ class Runs:
         if self._file is None:
             return np.concatenate(self._waiting) if self._waiting else np.empty(0, self._dtype)
         self._file.close()
-        return np.memmap(self._file.name, self._dtype, "r+", shape=(len(self),))
+        return np.asarray(np.memmap(self._file.name, self._dtype, "r+", shape=(len(self),)))
 
     def run(self, number: int) -> Rows:
         """The rows of a run."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, SLICE, UNFINISHED, EventStore
+from ktrace.ordering.eventstore import GONE, SLICE, EventStore
 from ktrace.ordering.links import PlaceBinder
 from ktrace.ordering.slices import Slices, none_open
 from ktrace.ordering.spill import Runs, Spill, ranges
@@ -19,27 +19,26 @@ class Ordered(NamedTuple):
     """The events in order: each run of `rows` is a range of time, from `bounds` of the same number.
 
     `rows` has ts, end (of a point its ts; of a slice without an end that of the trace), place, track, lane,
-    and whether the event is a slice. `moved` slices are on lanes above 0, `unfinished` have no end.
+    and whether the event is a slice. `moved` slices are on lanes above 0.
     """
 
     rows: Runs
     bounds: list[tuple[int | None, int | None]]
     moved: int
-    unfinished: int
 
 
-def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, last: int, size: int) -> Ordered:
-    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows. `last` is the end of the trace."""
+def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int) -> Ordered:
+    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows."""
     rows = Runs(
         spill,
         "ordered",
         [("ts", "i8"), ("end", "i8"), ("place", "i8"), ("track", "i4"), ("lane", "i4"), ("slice", "?")],
     )
     bounds = []
-    moved = unfinished = 0
+    moved = 0
     opened = none_open()
     for low, high in ranges(store.keys.cuts(size)):
-        place, keys = _sorted(store, low, high, last)
+        place, keys = _sorted(store, low, high)
         ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
         is_slice = keys["flags"] & SLICE != 0
         slices = Slices(opened, track[is_slice], ts[is_slice], end[is_slice], place[is_slice])
@@ -47,23 +46,21 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, last: int, size:
         lane = np.zeros(len(ts), np.int32)
         lane[is_slice] = slices.new_lanes()
         moved += int(np.count_nonzero(lane))
-        unfinished += int(np.count_nonzero(keys["flags"] & UNFINISHED))
         if len(ts):
             rows.append(ts=ts, end=end, place=place, track=track, lane=lane, slice=is_slice)
             bounds.append((low, high))
         if high is not None:
             opened = slices.open_at(high)
     binder.close()
-    return Ordered(rows, bounds, moved, unfinished)
+    return Ordered(rows, bounds, moved)
 
 
-def _sorted(store: EventStore, low: int | None, high: int | None, last: int) -> tuple[Int64, npt.NDArray[np.void]]:
+def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, npt.NDArray[np.void]]:
     """Places and keys of the events of a range that are not gone, in order."""
     place = store.keys.between(low, high)
     keys = store.keys.rows[place]
     kept = keys["flags"] & GONE == 0
     if not kept.all():
         place, keys = place[kept], keys[kept]
-    keys["end"][keys["flags"] & UNFINISHED != 0] = last
     order = np.lexsort((keys["id"], keys["track"], -keys["end"], keys["ts"]))
     return place[order], keys[order]

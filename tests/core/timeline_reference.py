@@ -13,6 +13,7 @@ from ktrace.order import Timeline, TimelineBatch
 
 Row = dict[str, Any]
 Key = tuple[str, int]  # source, id
+End = tuple[Key, bool]  # of an arrow: where, and whether it leaves there
 
 TRACK = ("source", "host", "pid", "tid", "device", "context", "stream", "track", "run")
 WORK = ("kernel", "memcpy", "memset", "graph", "sync")
@@ -24,7 +25,7 @@ class Expected:
 
     rows: list[Row] = field(default_factory=list)
     end: dict[Key, int] = field(default_factory=dict)
-    arrows: list[list[tuple[Key, bool]]] = field(default_factory=list)
+    arrows: list[list[End]] = field(default_factory=list)
     removed: dict[str, int] = field(default_factory=dict)
     moved: int = 0
     unfinished: int = 0
@@ -103,7 +104,7 @@ def crosses(first: Row, second: Row, end: dict[Key, int]) -> bool:
     return bool(first["ts"] < second["ts"] < end[key(first)] < end[key(second)])
 
 
-def launches(rows: list[Row], end: dict[Key, int]) -> Iterator[list[tuple[Key, bool]]]:
+def launches(rows: list[Row], end: dict[Key, int]) -> Iterator[list[End]]:
     calls: dict[Any, list[Row]] = defaultdict(list)
     for row in rows:
         if row["kind"] in HOST_KINDS and row.get("correlation"):
@@ -121,10 +122,8 @@ def launches(rows: list[Row], end: dict[Key, int]) -> Iterator[list[tuple[Key, b
             yield sorted([(key(outer), True), (key(row), False)])
 
 
-def bound(
-    rows: list[Row], links: list[Row], result: Expected, alias: dict[Key, Key]
-) -> Iterator[list[tuple[Key, bool]]]:
-    arrows: dict[Any, list[tuple[Key, bool]]] = defaultdict(list)
+def bound(rows: list[Row], links: list[Row], result: Expected, alias: dict[Key, Key]) -> Iterator[list[End]]:
+    arrows: dict[Any, list[End]] = defaultdict(list)
     there = {key(row) for row in rows}
     for link in links:
         if link.get("event") is not None:
@@ -158,7 +157,7 @@ class Flat:
 
     rows: list[Row]
     edges: list[tuple[int, int, int, int]]  # ts, serial (0: an end), track, lane
-    arrows: dict[int, list[tuple[Key, bool]]]
+    arrows: dict[int, list[End]]
     link_ends: int
     given: int
 
@@ -185,11 +184,10 @@ def flatten(batches: Iterable[TimelineBatch]) -> Flat:
 
 def plain(batch: Batch) -> list[Row]:
     lanes = batch.column("lane").to_pylist()
-    runs = batch.column("run").to_pylist()
-    rows = [
-        row | {"lane": lane, "run": run} for row, lane, run in zip(batch.full().to_pylist(), lanes, runs, strict=True)
+    return [
+        {name: value for name, value in row.items() if value is not None} | {"lane": lane}
+        for row, lane in zip(batch.full().to_pylist(), lanes, strict=True)
     ]
-    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def walk(timeline: Timeline, flat: Flat) -> dict[Key, int]:
