@@ -11,7 +11,8 @@ root                      uuid 0: says that processes and threads come in our or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import count
 
 from ktrace.catalog import Catalog
@@ -25,6 +26,12 @@ HIGHEST_PID = 2**31 - 1
 
 #: Ranks between two siblings, for the counters of a track behind it.
 _RANKS = 1024
+
+#: The rank of what stands last.
+_LAST = 2**31 - 1
+
+#: As many counters stand among the other tracks; more get a group.
+_LOOSE_COUNTERS = 4
 
 _UNITS = {"ns": n.UNIT_TIME_NS, "B": n.UNIT_SIZE_BYTES, "count": n.UNIT_COUNT}
 
@@ -42,6 +49,8 @@ class Descriptors:
         self._ranks: dict[int, int] = {}
         self._lanes: dict[tuple[int, int], int] = {}
         self._counters: dict[tuple[int, str], int] = {}
+        self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
+        self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog)
         self._pids = _pids(self._processes)
         self._nodes: dict[int, Node] = {}
@@ -61,6 +70,12 @@ class Descriptors:
             uuid = self._node(node) if lane == 0 else self._lane(node)
             self._lanes[number, lane] = uuid
         return uuid
+
+    def expect_counters(self, series: Iterable[tuple[int, str]]) -> None:
+        """Is told of the counters, by track and name, that will be asked for next: many get a group of their own."""
+        new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
+        for place, many in Counter(map(id, new.values())).items():
+            self._grouped.setdefault(place, many > _LOOSE_COUNTERS)
 
     def counter(self, number: int, name: str, unit: str | None) -> int:
         """The uuid of a counter of that name on the track with that index in the timeline."""
@@ -125,22 +140,42 @@ class Descriptors:
         )
 
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
-        """A counter stands beside its text track, and below a device, a process."""
-        rank = self._ranks[id(node)] + 1 + min(len(self._counters), _RANKS - 2)
-        place = node
-        while place.kind not in ("process", "device"):
-            place = self._parents[id(place)]
-        shown = name if node.kind != "track" or node.shown.name in (name, "events") else f"{node.shown.name} {name}"
+        """A counter stands below its device or process, just behind the text track that it is on."""
+        place = self._counter_place(node)
+        named = node.kind == "track" and node.shown.name not in (name, "events")
         uuid = next(self._uuids)
         self._fresh(
             int_field(n.TRACK_DESCRIPTOR_UUID, uuid),
-            int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, self._node(place)),
-            text_field(n.TRACK_DESCRIPTOR_NAME, shown),
+            int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, self._counter_parent(place)),
+            text_field(n.TRACK_DESCRIPTOR_NAME, f"{node.shown.name} {name}" if named else name),
             bytes_field(n.TRACK_DESCRIPTOR_COUNTER, _unit(unit)),
-            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, rank),
+            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, self._ranks[id(node)] + 1 + len(self._counters) % _RANKS),
             _merge_key(uuid),
         )
         return uuid
+
+    def _counter_place(self, node: Node) -> Node:
+        while node.kind not in ("process", "device"):
+            node = self._parents[id(node)]
+        return node
+
+    def _counter_parent(self, place: Node) -> int:
+        """The uuid of the process or device, or of the group of its counters."""
+        parent = self._node(place)
+        if not self._grouped.get(id(place)):
+            return parent
+        group = self._counter_groups.get(id(place))
+        if group is None:
+            group = self._counter_groups[id(place)] = next(self._uuids)
+            self._fresh(
+                int_field(n.TRACK_DESCRIPTOR_UUID, group),
+                int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent),
+                text_field(n.TRACK_DESCRIPTOR_NAME, "counters"),
+                int_field(n.TRACK_DESCRIPTOR_CHILD_ORDERING, n.EXPLICIT),
+                int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, _LAST),
+                _merge_key(group),
+            )
+        return group
 
     def _fresh(self, *fields: bytes) -> None:
         self.fresh.append(bytes_field(n.TRACE_PACKET_TRACK_DESCRIPTOR, b"".join(fields)))

@@ -71,6 +71,7 @@ class Writer:
         events, edges = batch.batch, batch.edges
         heads = self._heads(batch)
         series = _series(events)
+        self._tracks.expect_counters((int(batch.track[row]), counter.name) for row, counter in series.items())
         slices: dict[tuple[int, int], bytes] = {}  # (track, lane) -> field
         packets: list[tuple[int, bytes]] = []
         columns = (edges.ts.tolist(), edges.row.tolist(), edges.track.tolist(), edges.lane.tolist())
