@@ -88,6 +88,7 @@ class _Plan:
         self._table: list[Row] = []
         self._table_key: tuple[Any, ...] | None = None
         self._cursor: dict[tuple[Any, ...], int] = {}  # (process, track) -> where its last table ended
+        self._orders: dict[tuple[Any, ...], int] = {}  # the same -> its place among the tracks
         self._first: dict[str, int] = {}  # source -> its earliest time so far
         self._whole: dict[tuple[Any, ...], int] = {}  # (source, run) -> ns that shares are shares of
         self._described: set[str] = set()
@@ -157,7 +158,7 @@ class _Plan:
         device = first.get("device") if apart else None
         track = _track_name(first)
         place = (first["source"], first.get("host"), first.get("pid"), first.get("run"), track, device)
-        facts.append(_track_fact(first, track, device))
+        facts.append(_track_fact(first, track, device) | {"order": self._orders.setdefault(place, len(self._orders))})
         span = sum(piece.extent for piece in slices)
         if "ts" in first:
             start = first["ts"] - span
@@ -308,17 +309,22 @@ def _remark(rows: list[Row], ts: int) -> Row:
         name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
         arguments[name] = next(iter(figures.values())) if len(figures) == 1 else figures
     keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
-    name = (first.get("scope") or [first["kind"]])[-1]
+    name = (first.get("scope") or [_untitled(first)])[-1]
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}
 
 
 def _track_name(row: Row) -> str:
-    return " › ".join(row.get("scope") or ("table",))
+    return " › ".join(row.get("scope") or (_untitled(row),))
+
+
+def _untitled(row: Row) -> str:
+    """What stands under no heading is the run's own: its metrics, its notes, its rows."""
+    return {"metric": "metrics", "note": "notes"}.get(row["kind"], "rows")
 
 
 def _track_fact(row: Row, track: str, device: int | None) -> Row:
     """The track is shown by the last part of its scope."""
-    name = (row.get("scope") or ["table"])[-1]
+    name = (row.get("scope") or [_untitled(row)])[-1]
     shown = f"{name} (GPU {device})" if device is not None else name
     key = {column: row[column] for column in ("source", "host", "pid") if column in row}
     fact = key | {"entity": "track", "id": row["id"], "track": track, "name": shown}
