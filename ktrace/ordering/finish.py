@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -59,15 +60,18 @@ def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.A
     theirs = texts.take(index)
     changed = pc.is_valid(theirs)
     ours = pc.if_else(changed, Batch("events", columns).args_text(), Batch("events", columns).column("args"))
-    both = np.flatnonzero(pc.and_(changed, pc.is_valid(ours)).to_numpy(zero_copy_only=False))
-    merged = {row: dump_json(json.loads(ours[row].as_py()) | json.loads(theirs[row].as_py())) for row in both.tolist()}
-    result = pc.coalesce(theirs, ours)
-    if merged:
-        replaced = np.zeros(len(result), np.bool_)
-        replaced[both] = True
-        result = pc.replace_with_mask(result, pa.array(replaced), pa.array(list(merged.values()), pa.string()))
+    both = pc.and_(changed, pc.is_valid(ours))
+    pairs = zip(ours.filter(both).to_pylist(), theirs.filter(both).to_pylist(), strict=True)
+    merged = pa.array([_merge(begin, end) for begin, end in pairs], pa.string())
+    result = pc.replace_with_mask(pc.coalesce(theirs, ours), both, merged)
     found["args"] = result
     for name in columns.schema.names:
         if name.startswith("args."):
             column = found[name]
             found[name] = pc.if_else(changed, pa.nulls(len(column), column.type), column)
+
+
+@lru_cache(maxsize=4096)
+def _merge(begin: str, end: str) -> str:
+    """The arguments of both; where they say different things, the end's."""
+    return dump_json(json.loads(begin) | json.loads(end))

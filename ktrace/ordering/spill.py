@@ -144,7 +144,9 @@ class Runs:
     def rows(self) -> Rows:
         """All rows, run after run; they can be written to."""
         if self._file is None:
-            return np.concatenate(self._waiting) if self._waiting else np.empty(0, self._dtype)
+            rows = np.concatenate([np.empty(0, self._dtype), *self._waiting])
+            self._waiting.clear()
+            return rows
         self._file.close()
         return np.asarray(np.memmap(self._file.name, self._dtype, "r+", shape=(len(self),)))
 
