@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,13 +43,11 @@ class FlatRows:
     def __init__(self, conversion: Conversion, record: str | None) -> None:
         self._report = conversion.report
         self._record = record
-        self._next = 1
 
-    def batches(self, rows: pa.RecordBatch) -> Iterator[Batch]:
-        """The batches of the next rows, which are counted first."""
+    def batches(self, rows: pa.RecordBatch, first: int) -> Iterator[Batch]:
+        """The batches of rows, which are counted before they are looked at. `first` is the number of the first one."""
         self._report.record(rows.num_rows)
-        numbers = pa.array(range(self._next, self._next + rows.num_rows), pa.int64())
-        self._next += rows.num_rows
+        numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
             return
@@ -220,12 +219,16 @@ def _check(record: str, name: str, column: pa.Array, faults: Faults) -> None:
     if "minLength" in spec:
         _note(pc.equal(plain(column), ""), column, f"{name}: is empty", faults)
     if is_json(record, name):
-        _note(
-            pc.invert(pc.starts_with(pc.utf8_ltrim_whitespace(column), "{")),
-            column,
-            f"{name}: is no JSON object",
-            faults,
-        )
+        strange = pa.array([text is not None and not _is_object(text) for text in column.to_pylist()], pa.bool_())
+        _note(strange, column, f"{name}: is no JSON object", faults)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def _note(strange: pa.BooleanArray, column: pa.Array, reason: str, faults: Faults) -> None:

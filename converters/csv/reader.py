@@ -29,10 +29,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     with source.open() as raw:
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
-        for part in cells.parts():
+        for first, part in cells.parts():
             columns = _typed_extras(_valid_utf8(part, conversion))
             for offset in range(0, columns.num_rows, conversion.batch_rows):
-                yield from rows.batches(columns.slice(offset, conversion.batch_rows))
+                yield from rows.batches(columns.slice(offset, conversion.batch_rows), first + offset)
         _account_broken(cells, conversion)
 
 
@@ -54,7 +54,7 @@ def table_record(heads: list[str], path: str) -> str | None:
 class Cells:
     """The table as bytes: its heads, then parts of it in which null and the empty text are told apart.
 
-    `broken` has the rows with a wrong number of cells: (row from 1, number of cells).
+    `broken` has the rows with a wrong number of cells: (row from 1, number of cells). `rows` counts all so far.
     """
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
@@ -71,20 +71,30 @@ class Cells:
         """Whether the last line had a line end."""
         return self._stream.last in b"\r\n"
 
-    def parts(self) -> Iterator[pa.RecordBatch]:
-        """The rows, as columns of bytes."""
+    def parts(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows as columns of bytes, each run of them with the number of its first row."""
         if not self.heads:
             return
         try:
             with self._open() as reader:
                 for part in reader:
-                    self.rows += part.num_rows
-                    yield part
+                    yield from self._runs(part)
         except pa.ArrowInvalid as error:
             if "Empty CSV file" not in str(error):
                 raise DamagedInput(
                     f"is no CSV: {error}", path=self._path, where=f"after row {self.rows}", remedy="export it again"
                 ) from None
+
+    def _runs(self, part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The part, split where a broken row stood between its rows."""
+        broken = sorted(row for row, _ in self.broken if row > self.rows)
+        taken = 0
+        for row in [*broken, self.rows + len(broken) + part.num_rows + 1]:
+            length = min(row - self.rows - 1, part.num_rows - taken)
+            if length > 0:
+                yield self.rows + 1, part.slice(taken, length)
+            taken += max(length, 0)
+            self.rows = row - (row not in broken)
 
     def _open(self) -> Any:
         return pa.csv.open_csv(
@@ -156,7 +166,7 @@ def _typed_extras(part: pa.RecordBatch) -> pa.RecordBatch:
 def _account_broken(cells: Cells, conversion: Conversion) -> None:
     """Reports the rows that have too many or too few cells."""
     report = conversion.report
-    last = cells.rows + len(cells.broken)
+    last = max([cells.rows, *(row for row, _ in cells.broken)])
     report.record(len(cells.broken))
     for row, count in cells.broken:
         cut = row in (0, last) and not cells.ends_whole

@@ -26,12 +26,11 @@ def texts(source: Source) -> Iterator[Part | Fault]:
     yield Part(0, None, [b'{"ktrace":"%s"}' % VERSION.encode()])
     with source.open() as raw:
         cells = Cells(utf8(raw), source.path)
-        number = 1
+        number = 0
         try:
             record = table_record(cells.heads, source.path)
-            for part in cells.parts():
+            for number, part in cells.parts():
                 yield Part(number, None, _json(part, record).to_pylist())
-                number += part.num_rows
         except DamagedInput as error:
             yield Fault(number, "$", error.what)
         for row, count in cells.broken:

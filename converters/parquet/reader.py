@@ -42,9 +42,11 @@ def _read_file(path: Path, shown: str, conversion: Conversion) -> Iterator[Batch
             check_version(version.decode(), conversion, shown, "the footer")
         rows = FlatRows(conversion, record_of(file.schema_arrow.names, footer, shown))
         yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
+        first = 1
         try:
             for columns in file.iter_batches(conversion.batch_rows):
-                yield from rows.batches(columns)
+                yield from rows.batches(columns, first)
+                first += columns.num_rows
         except (OSError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
 

@@ -16,6 +16,7 @@ from ktrace.pipeline import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
 from ktrace.trace import Trace
+from ktrace.validate import Validation, validate
 
 #: Format name -> names of outputs.
 OUTPUTS = {
@@ -45,6 +46,7 @@ def test_what_is_written_comes_back_equal(name: str, file: str, found: list[Batc
         assert report.written == sum(len(batch) for batch in found if batch.record != "catalog")
         match = by_name(name).probe(Source(str(out)).sample())
         assert match and match.score >= Score.SHAPE
+        assert validate(str(out)) == Validation([], sum(map(len, trace.to_arrow().values())), "1.0")
         for batch_rows in (1, 7, 65_536):
             again = read(out, name, batch_rows)
             assert again.equals(trace)
