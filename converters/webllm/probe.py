@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from ktrace.format import Match, Score
 from ktrace.source import Sample
@@ -13,6 +14,9 @@ _TIMES = (re.compile(r'"start\\?"\s*:\s*\\?"?-?\d'), re.compile(r'"end\\?"\s*:\s
 #: Characters on either side of `entryPoints` in which the block's other keys are looked for.
 _REACH = 4_000
 
+#: Occurrences of `entryPoints` that are looked at.
+_LOOKS = 100
+
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT where `entryPoints`, `start` and `end` stand near each other."""
@@ -20,7 +24,7 @@ def probe(sample: Sample) -> Match | None:
     if not text:
         return None
     found = None
-    for found in _BLOCK.finditer(text):
+    for found in islice(_BLOCK.finditer(text), _LOOKS):
         near = text[max(0, found.start() - _REACH) : found.end() + _REACH]
         if all(time.search(near) for time in _TIMES):
             return Match(Score.DIALECT, "has blocks with the keys entryPoints, start and end")
