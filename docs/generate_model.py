@@ -1,6 +1,6 @@
 """Writes docs/model.md, the tables of all fields, from the schema.
 
-    python docs/generate_model.py
+python docs/generate_model.py
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def page() -> str:
 
 def _row(record: str, name: str, spec: dict[str, Any]) -> str:
     required = " **never null**" if is_required(record, name) else ""
-    unit = spec.get("x-unit", "")
-    return f"| `{name}` | {spec['x-arrow']}{required} | {unit} | {spec['x-origin']} | {spec['description']}{_words(spec)} |"
+    meaning = spec["description"] + _words(spec)
+    return f"| `{name}` | {spec['x-arrow']}{required} | {spec.get('x-unit', '')} | {spec['x-origin']} | {meaning} |"
 
 
 def _words(spec: dict[str, Any]) -> str:

@@ -214,7 +214,7 @@ _DECODE = msgspec.json.Decoder().decode
 
 
 def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON number; the model has the string \"{word}\"")
+    raise ValueError(f'{word} is no JSON number; the model has the string "{word}"')
 
 
 def _shown(value: Any) -> str:

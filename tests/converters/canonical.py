@@ -11,11 +11,15 @@ from ktrace.rows import to_batch
 from ktrace.trace import Trace
 
 TEXTS = st.one_of(
-    st.sampled_from(["", "a,b", 'say "x"', "tab\tline\nend", "cr\r", "\\", "Ω 中 😀", "\0", "NaN", "null", "12", "#", " x "]),
+    st.sampled_from(
+        ["", "a,b", 'say "x"', "tab\tline\nend", "cr\r", "\\", "Ω 中 😀", "\0", "NaN", "null", "12", "#", " x "]
+    ),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
 )
 FLOATS = st.one_of(
-    st.sampled_from([0.0, -0.0, 1.0, 0.1, 1e22, 5e-324, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf")]),
+    st.sampled_from(
+        [0.0, -0.0, 1.0, 0.1, 1e22, 5e-324, 1.7976931348623157e308, float("nan"), float("inf"), float("-inf")]
+    ),
     st.floats(),
 )
 JSON = st.recursive(

@@ -25,7 +25,7 @@ from ktrace.report import Report
 from ktrace.source import Sample, Source
 from ktrace.trace import Trace
 
-ALL = SAMPLES / "jsonl" / "all_records.jsonl"
+ALL = SAMPLES / "jsonl" / "all-records.jsonl"
 LINES = [json.loads(line) for line in ALL.read_text("utf-8").splitlines()[1:]]
 EVENT = {"record": "event", "source": "run", "id": 1, "ts": 5, "kind": "kernel", "name": "k", "timing": "measured"}
 
@@ -133,7 +133,9 @@ def test_duckdb_reads_every_form(tmp_path: Path) -> None:
     folder.mkdir()
     convert(ALL, folder, from_="jsonl", to="parquet")
     assert duckdb.sql(f"select count(*) from '{folder}/catalog.parquet'").fetchall() == [(4,)]
-    assert duckdb.sql(f"select scope from '{folder}/summaries.parquet' where id = 20").fetchall() == [(["Decode", "L0"],)]
+    assert duckdb.sql(f"select scope from '{folder}/summaries.parquet' where id = 20").fetchall() == [
+        (["Decode", "L0"],)
+    ]
 
 
 def test_pandas_reads_integers_as_integers(tmp_path: Path) -> None:
@@ -182,7 +184,9 @@ def test_another_packages_column_that_comes_late_is_kept(
     trace = Trace(
         batch
         for number, extra in enumerate([{"x_early": 1}, {}, {"x_late": 2}], 1)
-        for batch in read_batches([str(write(tmp_path, EVENT | {"id": number} | extra))], Report(), format="jsonl", batch_rows=1)
+        for batch in read_batches(
+            [str(write(tmp_path, EVENT | {"id": number} | extra))], Report(), format="jsonl", batch_rows=1
+        )
     )
     batches = list(trace.batches())
     assert len(batches) == 1
@@ -206,7 +210,7 @@ def test_another_packages_column_that_comes_late_is_kept(
 
 
 def test_a_newer_minor_version_is_read_and_what_is_unknown_kept() -> None:
-    trace = read(SAMPLES / "jsonl" / "newer_minor.jsonl", "jsonl")
+    trace = read(SAMPLES / "jsonl" / "newer-minor.jsonl", "jsonl")
     events = trace.to_arrow()["events"].to_pylist()
     assert [event["kind"] for event in events] == ["range", "instant"]
     assert events[0]["args"] == '{"from":"hbm","$lanes":4,"$kind":"tensor_move"}'
@@ -234,7 +238,9 @@ def test_unknown_columns_and_kinds_of_flat_tables_are_kept(name: str, tmp_path: 
     assert json.loads(events[1]["args"]) == {"$kind": "beacon"}
 
 
-@pytest.mark.parametrize(("name", "text"), [("jsonl", '{"ktrace":"2.0"}\n'), ("json", '{"ktrace":"2.0","records":[\n]}\n')])
+@pytest.mark.parametrize(
+    ("name", "text"), [("jsonl", '{"ktrace":"2.0"}\n'), ("json", '{"ktrace":"2.0","records":[\n]}\n')]
+)
 def test_another_major_version_is_an_error_that_names_both(name: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / f"in.{name}"
     path.write_text(text)
@@ -243,7 +249,7 @@ def test_another_major_version_is_an_error_that_names_both(name: str, text: str,
 
 
 def test_another_major_version_of_parquet(tmp_path: Path) -> None:
-    table = pq.read_table(SAMPLES / "parquet" / "all_records.parquet")
+    table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
     path = tmp_path / "in.parquet"
     pq.write_table(table.replace_schema_metadata({"ktrace.version": "3.1"}), path)
     with pytest.raises(VersionError, match=r"version 3\.1"):
@@ -259,7 +265,7 @@ def test_without_a_header_it_is_near_and_forced_it_is_an_error(tmp_path: Path) -
 
 
 def test_broken_lines_are_skipped_with_place_and_reason() -> None:
-    trace = read(SAMPLES / "jsonl" / "broken_line_and_cut_end.jsonl", "jsonl")
+    trace = read(SAMPLES / "jsonl" / "broken-line-and-cut-end.jsonl", "jsonl")
     assert trace.to_arrow()["events"]["id"].to_pylist() == [1, 4]
     assert places(trace, "bad-record")[0] == ("line 4", "$.ts: Expected `int`, got `str`")
     assert [where for where, _ in places(trace, "bad-record")] == ["line 4", "line 5"]
@@ -323,7 +329,7 @@ def test_byte_order_marks_and_carriage_returns(name: str, encoding: str, tmp_pat
 
 
 def test_csv_in_another_order_with_broken_rows() -> None:
-    trace = read(SAMPLES / "csv" / "other_order_and_broken_rows.csv", "csv")
+    trace = read(SAMPLES / "csv" / "other-order-and-broken-rows.csv", "csv")
     assert trace.to_arrow()["events"]["name"].to_pylist() == ["gemm"]
     [summary] = trace.to_arrow()["summaries"].to_pylist()
     assert (summary["total"], summary["args"]) == (40.5, '{"$note":"from the tail"}')
@@ -367,7 +373,16 @@ def test_compressed_data_that_breaks_off_gives_its_whole_part(tmp_path: Path) ->
 
 def test_probes_say_no_to_others() -> None:
     for name in ("jsonl", "json", "parquet", "csv"):
-        for head in (b"", b"{", b'{"ktrace"', b"name,total\nk,5\n", b"\0\1\2", b'{"traceEvents":[]}', b"[1,2]", b"[" * 5000):
+        for head in (
+            b"",
+            b"{",
+            b'{"ktrace"',
+            b"name,total\nk,5\n",
+            b"\0\1\2",
+            b'{"traceEvents":[]}',
+            b"[1,2]",
+            b"[" * 5000,
+        ):
             assert by_name(name).probe(Sample("x", head)) is None
     foreign = by_name("parquet").probe(Sample("x.parquet", b"PAR1...PAR1"))
     assert foreign and foreign.score == Score.NEAR

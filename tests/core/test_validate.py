@@ -19,10 +19,10 @@ from ktrace.validate import Fault, Validation, validate
 EVENT = {"record": "event", "source": "run", "id": 1, "ts": 5, "kind": "kernel", "name": "k", "timing": "measured"}
 HEADER = '{"ktrace":"1.0"}'
 SOUND = [
-    *(SAMPLES / "jsonl" / name for name in ("all_records.jsonl", "newer_minor.jsonl")),
+    *(SAMPLES / "jsonl" / name for name in ("all-records.jsonl", "newer-minor.jsonl")),
     *sorted((SAMPLES / "json").glob("*")),
     *sorted((SAMPLES / "parquet").glob("*")),
-    *(SAMPLES / "csv" / name for name in ("all_records.csv", "events_alone.csv")),
+    *(SAMPLES / "csv" / name for name in ("all-records.csv", "events-alone.csv")),
 ]
 
 
@@ -45,7 +45,7 @@ def test_sound_files_are_valid(path: Path) -> None:
 
 
 def test_the_number_of_records_is_that_of_the_lines() -> None:
-    path = SAMPLES / "jsonl" / "all_records.jsonl"
+    path = SAMPLES / "jsonl" / "all-records.jsonl"
     assert validate(str(path)).checked == len(path.read_text("utf-8").splitlines()) - 1
 
 
@@ -142,7 +142,7 @@ def test_json_documents(tmp_path: Path) -> None:
 
 def changed(tmp_path: Path, **columns: pa.Array) -> Path:
     """The sample in one Parquet file, some of its columns replaced."""
-    table = pq.read_table(SAMPLES / "parquet" / "all_records.parquet")
+    table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
     for name, column in columns.items():
         if name in table.column_names:
             table = table.set_column(table.column_names.index(name), name, column)
@@ -154,7 +154,7 @@ def changed(tmp_path: Path, **columns: pa.Array) -> Path:
 
 
 def test_parquet_columns_and_rows(tmp_path: Path) -> None:
-    rows = pq.read_metadata(SAMPLES / "parquet" / "all_records.parquet").num_rows
+    rows = pq.read_metadata(SAMPLES / "parquet" / "all-records.parquet").num_rows
     path = changed(tmp_path, dur=pa.array([-1.5] + [None] * (rows - 1)), lanes=pa.array([4] + [None] * (rows - 1)))
     faults = {(fault.record, fault.path): fault.reason for fault in validate(str(path)).faults}
     assert faults[0, "$.dur"] == "the column is of type double, in the model int64"
@@ -164,7 +164,7 @@ def test_parquet_columns_and_rows(tmp_path: Path) -> None:
 
 
 def test_parquet_facts_of_the_footer_are_checked(tmp_path: Path) -> None:
-    table = pq.read_table(SAMPLES / "parquet" / "all_records.parquet")
+    table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
     facts = [{"record": "catalog", "source": "run", "id": 0, "entity": "planet"}]
     path = tmp_path / "in.parquet"
     pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0", "ktrace.catalog": json.dumps(facts)}), path)
@@ -172,7 +172,7 @@ def test_parquet_facts_of_the_footer_are_checked(tmp_path: Path) -> None:
 
 
 def test_a_cut_parquet_file_is_a_fault(tmp_path: Path) -> None:
-    data = (SAMPLES / "parquet" / "all_records.parquet").read_bytes()
+    data = (SAMPLES / "parquet" / "all-records.parquet").read_bytes()
     path = tmp_path / "in.parquet"
     path.write_bytes(data[:-100])
     [fault] = validate(str(path)).faults
@@ -180,7 +180,7 @@ def test_a_cut_parquet_file_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_csv_rows() -> None:
-    result = validate(str(SAMPLES / "csv" / "other_order_and_broken_rows.csv"))
+    result = validate(str(SAMPLES / "csv" / "other-order-and-broken-rows.csv"))
     assert pairs(result) == [(2, "$.ts"), (3, "$"), (4, "$"), (5, "$")]
 
 
@@ -193,5 +193,5 @@ def test_what_is_no_canonical_file_is_an_input_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.parquet", "out.csv"])
 def test_what_ktrace_writes_is_valid(name: str, tmp_path: Path) -> None:
-    convert(SAMPLES / "jsonl" / "newer_minor.jsonl", tmp_path / name, from_="jsonl")
+    convert(SAMPLES / "jsonl" / "newer-minor.jsonl", tmp_path / name, from_="jsonl")
     assert validate(str(tmp_path / name)).faults == []
