@@ -18,7 +18,9 @@ _REQUIRED = {
 
 def probe(sample: Sample) -> Match | None:
     """Sure of the heads `record`, `source` and `id`, or of those that one record must have."""
-    line = sample.head.partition(b"\n")[0].decode(text_encoding(sample.head[:2]) or "utf-8", "replace").strip("\ufeff\r")
+    line = (
+        sample.head.partition(b"\n")[0].decode(text_encoding(sample.head[:2]) or "utf-8", "replace").strip("\ufeff\r")
+    )
     if "," not in line or ("source" not in line and "record" not in line):
         return None
     try:

@@ -171,4 +171,3 @@ def _account_broken(cells: Cells, conversion: Conversion) -> None:
     for row, count in cells.broken:
         cut = row in (0, last) and not cells.ends_whole
         report.issue("cut" if cut else "bad-record", f"row {row}", f"has {count} cells of {len(cells.heads)}")
-
