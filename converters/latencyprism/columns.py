@@ -26,8 +26,8 @@ def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | 
     if "function name" in index and "metric name" in index:
         fields = {"name": index["function name"], "metric": index["metric name"]}
         fields |= {"device": index["device"]} if "device" in index else {}
-        fields |= _numbered("share", headings, _SHARE.fullmatch) | _numbered("mean", headings, _MEAN.fullmatch)
-        return fields if "share 0" in fields or "mean 0" in fields else None
+        of_runs = _of_runs(headings)
+        return fields | of_runs if of_runs else None
     if "time rank" in index:
         runs = _numbered("run", headings, _CYCLE.fullmatch)
         return {"rank": index["time rank"], **runs} if runs else None
@@ -42,6 +42,18 @@ def _numbered(field: str, headings: Sequence[Heading], is_one: Callable[[str], o
     return {f"{field} {run}": number for run, number in enumerate(columns)}
 
 
+def _of_runs(headings: Sequence[Heading]) -> dict[str, int]:
+    """The columns of β and μ; a run has one number in both, wherever its columns stand."""
+    runs: dict[str, int] = {}
+    fields = {}
+    for field, pattern in (("share", _SHARE), ("mean", _MEAN)):
+        for column, head in enumerate(headings):
+            if found := pattern.fullmatch(head.text):
+                number = runs.setdefault(found.group("run"), len(runs))
+                fields[f"{field} {number}"] = column
+    return fields
+
+
 @dataclass(frozen=True)
 class Run:
     """A run: its name as the headings have it, and the process id in it."""
@@ -51,11 +63,13 @@ class Run:
 
 
 def runs_of(table: Table) -> list[Run]:
-    """The runs that the headings of a table name, in their order; the first is the baseline."""
-    fields = table.fields or {}
-    texts = [table.headings[column].text for field, column in fields.items() if field[:-1] in ("run ", "share ")]
-    texts = texts or [table.headings[column].text for field, column in fields.items() if field.startswith("mean ")]
-    return [_run(text) for text in texts]
+    """The runs that the headings of a table name, by their numbers; the first is the baseline."""
+    runs: dict[int, Run] = {}
+    for field, column in (table.fields or {}).items():
+        what, _, number = field.rpartition(" ")
+        if what in ("run", "share", "mean"):
+            runs.setdefault(int(number), _run(table.headings[column].text))
+    return [runs[number] for number in sorted(runs)]
 
 
 def _run(text: str) -> Run:

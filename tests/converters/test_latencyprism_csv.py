@@ -1,0 +1,80 @@
+"""LatencyPrism's CSV. No real file is at hand: the samples are invented after the description of its columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+from decimal import Decimal
+from pathlib import Path
+
+from conftest import SAMPLES
+
+from ktrace.trace import read
+
+FOLDER = SAMPLES / "latencyprism-csv"
+PERFORMANCE = FOLDER / "epoch-below-a-nanosecond_perf_data.csv"
+COUNTERS = FOLDER / "a-time-in-words_counters_data.csv"
+
+
+def test_performance_row_by_row() -> None:
+    rows = read(PERFORMANCE, "latencyprism-csv").summaries
+    with PERFORMANCE.open(newline="", encoding="utf-8") as file:
+        expected = list(csv.DictReader(file))
+    assert len(rows) == len(expected) == 3
+    for cells, (_, row) in zip(expected, rows.iterrows(), strict=True):
+        assert (row["name"], row["short_name"]) == (cells["function_name"], cells["simple_name"])
+        assert (row["metric"], row["host"], row["cat"]) == (cells["metric_name"], "node7", cells["func_type"])
+        assert (row["pid"], row["percent"]) == (101, float(cells["beta_pct"]))
+        assert row["count"] == int(cells["instances_count"])
+        assert str(row["value"]) == cells["mu_pct"]
+        assert row["ts"] == int((Decimal(cells["cycle_start_ts"]) * 1000).to_integral_value())
+        assert list(row["scope"]) == [f"cycle {cells['cycle']}"]
+    assert rows.kind.tolist() == ["kernel", "range", "kernel"]
+    assert rows.device.tolist()[0] == 1 and rows.device.isna().tolist() == [False, True, False]
+
+
+def test_what_has_no_column_and_what_was_rounded() -> None:
+    trace = read(PERFORMANCE, "latencyprism-csv")
+    args = [json.loads(text) for text in trace.summaries.args]
+    assert args[1]["device"] == "Host"
+    assert args[0] == {
+        "duration": 48.168,
+        "interpolation_status": "measured",
+        "anchor_name": "forward",
+        "anchor_dur_us": 1500.5,
+    }
+    assert args[2]["$ts"] == "1736413971560473.4125"
+    assert trace.report.issues["rounded"].places == [("line 4", "1736413971560473.4125")]
+    assert set(trace.report.issues) == {"rounded"}
+
+
+def test_counters_have_their_real_times() -> None:
+    trace = read(COUNTERS, "latencyprism-csv")
+    events = trace.events
+    assert events.ts.tolist() == [1736413971558972912, 1736413971558973000, 1736413971568972912]
+    assert events.track.tolist() == events.name.tolist() == ["gpu_usage", "cpu_frequency", "gpu_usage"]
+    assert events.value.tolist()[:2] == [7.25, 118687.5] and str(events.value.tolist()[2]) == "nan"
+    assert set(events.kind) == {"counter"} and set(events.timing) == {"measured"} and set(events.host) == {"node7"}
+    assert trace.report.issues["bad-record"].places == [("line 6", "no time: 'soon'")]
+    (clock,) = trace.catalog[trace.catalog.entity == "clock"].facts
+    assert json.loads(clock)["kind"] == "unix"
+
+
+def test_columns_in_any_order_with_units(tmp_path: Path) -> None:
+    path = tmp_path / "x_perf_data.csv"
+    path.write_text(
+        "duration[µs],metric_name,function_name,beta_pct,cycle_start_ts[µs],extra\n2,m,f,5,1000.5,7\n", "utf-8"
+    )
+    trace = read(path)
+    (row,) = trace.summaries.to_dict("records")
+    assert (row["name"], row["metric"], row["percent"], row["ts"]) == ("f", "m", 5.0, 1_000_500)
+    assert json.loads(row["args"]) == {"duration[µs]": 2, "extra": 7}
+    assert trace.report.issues["unknown-column"].places == [("line 1", "extra")]
+
+
+def test_a_time_beyond_the_range_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "x_counters_data.csv"
+    path.write_text("counter_name,timestamp,value,hostname\na,4611686018427387904,1,h\nb,1,2,h\n")
+    trace = read(path, "latencyprism-csv")
+    assert trace.events.name.tolist() == ["b"]
+    assert trace.report.issues["time-range"].places == [("line 2", "4611686018427387904")]
