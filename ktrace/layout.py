@@ -323,9 +323,9 @@ def _untitled(row: Row) -> str:
 
 
 def _track_fact(row: Row, track: str, device: int | None) -> Row:
-    """The track is shown by the last part of its scope."""
+    """The track is shown by the last part of its scope, and says of itself that its times are ours."""
     name = (row.get("scope") or [_untitled(row)])[-1]
-    shown = f"{name} (GPU {device})" if device is not None else name
     key = {column: row[column] for column in ("source", "host", "pid") if column in row}
-    fact = key | {"entity": "track", "id": row["id"], "track": track, "name": shown}
+    facts = dump_json({"description": DESCRIPTION})
+    fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}
     return fact if device is None else fact | {"device": device}
