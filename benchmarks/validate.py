@@ -51,9 +51,8 @@ def main(records: int = 1_000_000) -> None:
             result = validate(str(path))
             seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
             assert not result.faults and result.checked == records, result
-            print(
-                f"{path.name}: {records:,} records in {seconds:.2f} s, {records / seconds:,.0f} records/s ({cpu:.2f} s of CPU)"
-            )
+            rate = f"{records / seconds:,.0f} records/s"
+            print(f"{path.name}: {records:,} records in {seconds:.2f} s ({cpu:.2f} s of CPU), {rate}")
 
 
 if __name__ == "__main__":
