@@ -34,15 +34,16 @@ MOST_MORE = 1_000
 
 _STAMPED = re.compile(
     r"(?:\[browser:(?P<level>[^\]]*)\] ?|(?P<at>\S+:\d+(?::\d+)?) +)?"
-    r"(?:\[(?P<ms>\d+(?:\.\d+)?)ms\])?(?:\[(?P<module>[A-Za-z][^\]\[]*)\])? ?(?P<text>.*)",
+    r"(?:\[(?P<ms>\d{1,15}(?:\.\d{1,9})?)ms\])?(?:\[(?P<module>[A-Za-z][^\]\[]*)\])? ?(?P<text>.*)",
     re.S,
 )
 _TOOL = re.compile(r"\[(?P<kind>[a-z][a-z_-]*)\] (?P<text>.*)", re.S)
-_FIRST_TIME = re.compile(rb"\[(\d+(?:\.\d+)?)ms\]")
+_FIRST_TIME = re.compile(rb"\[(\d{1,15}(?:\.\d{1,9})?)ms\]")
 _CONTINUED = re.compile(r"\s+\S|[}\])]+[,;]?\s*$")
 _HEADER = re.compile(r"\s*Kernel\s.*Time", re.I)
 _UNIT = re.compile(r"\(([^)]*)\)|%")
 _DECIMAL = re.compile(r"-?\d+\.\d+|-?\d+\.\d+e[+-]?\d+|NaN|-?Infinity")
+_COUNT = re.compile(r"[0-9]{1,18}")
 _MODEL = re.compile(r"(?:Loading: |resolved modelUrl=\S*/)(?P<model>[^\s/]+)\s*")
 
 
@@ -303,7 +304,7 @@ def _figures(columns: list[str], cells: list[str]) -> tuple[dict[str, Any], dict
             figures["total"] = _ns(cell, column)
         elif column == "%" and "percent" not in figures:
             figures["percent"] = float(cell)
-        elif column.lower() in ("count", "calls") and cell.isdecimal():
+        elif column.lower() in ("count", "calls") and _COUNT.fullmatch(cell):
             figures["count"] = int(cell)
         else:
             others[column] = cell

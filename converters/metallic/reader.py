@@ -49,7 +49,7 @@ _TITLE = re.compile(r"=== Analyzing (?P<path>.+) ===\s*")
 _SECTION = re.compile(r"(?P<title>\S.*):\s*")
 _SHAPE = re.compile(r"\s+(?P<shape>\w+=[^|]*(?:\| *\w+=[^|]*)*):\s*")
 _ROW = re.compile(
-    r"\s+(?P<name>\S.*): (?P<key>count=)?(?P<count>\d+)(?: ops)?"
+    r"\s+(?P<name>\S.*): (?P<key>count=)?(?P<count>\d{1,18})(?: ops)?"
     r"(?P<figures>(?:\s*[|,]\s*[A-Za-z]\w*(?:=|: )[^|,]*)*)\s*"
 )
 _NO_SAMPLES = re.compile(r"\s+(?P<name>\S.*): no samples\s*")
@@ -58,7 +58,7 @@ _FIGURE = re.compile(
     r"(?P<key>[A-Za-z]\w*?)(?:_(?:ns|us|ms|s))?(?:=|: )(?P<value>-?\d+(?:\.\d+)?)(?P<unit>ns|us|ms|s)\s*"
 )
 _REMARK = re.compile(r"\s+\(.*\)\s*|Error parsing line .*")
-_COUNTED = re.compile(r"(?P<name>.*) \(count=(?P<count>\d+)\)")
+_COUNTED = re.compile(r"(?P<name>.*) \(count=(?P<count>\d{1,18})\)")
 _BLOCK = re.compile(r"block_\d+")
 _FIELD = re.compile(r"(\w+)=([^\s|]+)")
 

@@ -185,7 +185,11 @@ def _dispatch(record: _Record, rows: Rows) -> None:
     name = _text(record.data, "kernel_name")
     grid: dict[str, Any] = {}
     groups = record.data.get("thread_groups")
-    if isinstance(groups, list) and len(groups) == 3 and all(type(group) is int for group in groups):
+    if (
+        isinstance(groups, list)
+        and len(groups) == 3
+        and all(type(group) is int and abs(group) < _LIMIT for group in groups)
+    ):
         grid = dict(zip(("grid_x", "grid_y", "grid_z"), record.data.pop("thread_groups"), strict=True))
     rows.event("instant", name, ts=record.end, cat=record.type, track="dispatches", args=_args(record), **grid)
 
