@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .._shared.columns import STATISTICS as COMMON
-from .._shared.columns import Columns
+from .._shared.columns import Columns, Heading
 
 _SPELLINGS = {
     "name": ("kernel name", "kernel", "name"),
@@ -16,3 +18,8 @@ STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"), others=("c
 
 #: The peaks of some kernels, which the statistics hold as well.
 PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required=("name", "max"))
+
+
+def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """The columns of a table of statistics, else those of a table of peaks."""
+    return STATISTICS.bind(headings) or (PEAKS.bind(headings) if len(headings) < 4 else None)

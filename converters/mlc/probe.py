@@ -6,8 +6,7 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.tables import Table, find_tables
-from .columns import PEAKS
-from .reader import fits
+from .columns import PEAKS, fits
 
 _TITLES = ("profiling analysis:", "kernel execution statistics")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktrace.conversion import Conversion
@@ -12,18 +12,13 @@ from ktrace.report import Report
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import Figures, Heading, plain
+from .._shared.columns import Figures, plain
 from .._shared.lines import Lines
 from .._shared.tables import Row, Table, Title, read_tables
-from .columns import PEAKS, STATISTICS
+from .columns import STATISTICS, fits
 
 _PRECISION = re.compile(r"\bq\d+(?:b?f\d+|fp8)\w*")
 _DEVICE = re.compile(r"\bon (?P<name>\S.*)$")
-
-
-def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
-    """The columns of a table of statistics, else those of a table of peaks."""
-    return STATISTICS.bind(headings) or (PEAKS.bind(headings) if len(headings) < 4 else None)
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
