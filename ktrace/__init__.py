@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.detect import detect
+    from ktrace.detection import detect
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "detect": "ktrace.detect",
+    "detect": "ktrace.detection",
     "formats": "ktrace.format:all_formats",
     "Format": "ktrace.format",
     "Match": "ktrace.format",

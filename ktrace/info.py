@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog, Entry
-from ktrace.detect import detect
+from ktrace.detection import detect
 from ktrace.format import Detected
 from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.pipeline import read_batches

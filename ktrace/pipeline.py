@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.detect import by_name, choose
+from ktrace.detection import by_name, choose
 from ktrace.errors import KtraceError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
 from ktrace.layout import layout
 from ktrace.model import Batch
 from ktrace.order import order
-from ktrace.report import Report
+from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
 from ktrace.sink import Sink, writing
 from ktrace.source import COMPRESSED, Source, stem
@@ -96,6 +96,9 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
             rows = len(ordered) + ordered.link_ends
             _account(report, ledger, rows, writer.write(ordered))
     else:
+        table = conversion.options.get("table")
+        if table:
+            batches = _only(table, batches, report.stage("--table"))
         ledger = report.stage(fmt.name)
         for batch in batches:
             kept = writer.write(batch)
@@ -104,7 +107,19 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     writer.close()
 
 
-def _account(report: Report, ledger: Any, rows: int, kept: int) -> None:
+def _only(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterator[Batch]:
+    """The batches of one record, and the catalog."""
+    for batch in batches:
+        if batch.record != "catalog":
+            ledger.taken += len(batch)
+            if batch.record != table:
+                ledger.removed["other records"] += len(batch)
+                continue
+            ledger.given += len(batch)
+        yield batch
+
+
+def _account(report: Report, ledger: Ledger, rows: int, kept: int) -> None:
     ledger.taken += rows
     ledger.given += kept
     if rows > kept:

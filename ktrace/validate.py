@@ -21,7 +21,7 @@ import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktrace.detect import by_name
+from ktrace.detection import by_name
 from ktrace.errors import InputError
 from ktrace.model import VERSION, json_schema
 from ktrace.source import Source

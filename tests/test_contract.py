@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.detect import choose
+from ktrace.detection import choose
 from ktrace.errors import KtraceError
 from ktrace.format import builtin_formats
 from ktrace.model import RECORDS

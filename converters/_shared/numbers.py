@@ -1,12 +1,12 @@
 """Numbers and units as people and tools print them, read as text and exactly.
 
-    64,892   1.024000e-03   57.0%   1.266 s   84.724 μs   2.04 GB   -   N/A   nan
+64,892   1.024000e-03   57.0%   1.266 s   84.724 μs   2.04 GB   -   N/A   nan
 """
 
 from __future__ import annotations
 
 import re
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})
 
 _QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
+_WIDE = Context(prec=60)
 _SPECIAL = {"nan": "NaN", "-nan": "NaN", "-nan(ind)": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -71,9 +72,15 @@ def nanoseconds(number: Decimal, unit: str) -> Decimal | None:
 
 
 def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
-    """The time in whole ns, rounded half to even, and whether it is exact. Raises KeyError for an unknown unit."""
-    exact = number * TIME_NS[unit]
-    whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN)
+    """The time in whole ns, rounded half to even, and whether it is exact.
+
+    Raises KeyError for an unknown unit and ValueError for what is no finite number below 10^60 ns.
+    """
+    try:
+        exact = _WIDE.multiply(number, TIME_NS[unit])
+        whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN, _WIDE)
+    except InvalidOperation:
+        raise ValueError(f"no time: {number} {unit}") from None
     return int(whole), whole == exact
 
 

@@ -9,7 +9,7 @@ import pytest
 from canonical import batches
 from hypothesis import HealthCheck, given, settings
 
-from ktrace.detect import by_name
+from ktrace.detection import by_name
 from ktrace.format import Score
 from ktrace.model import Batch
 from ktrace.pipeline import read_batches

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import SAMPLES
 
-from ktrace.detect import by_name
+from ktrace.detection import by_name
 from ktrace.errors import DamagedInput, VersionError
 from ktrace.format import Score
 from ktrace.model import RECORDS, WORD, arrow_schema, union_schema
@@ -391,7 +391,7 @@ def test_probes_say_no_to_others() -> None:
 @pytest.mark.parametrize("name", ["jsonl", "json", "parquet", "csv"])
 def test_an_aborted_output_is_silent_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     code = f"""
-from ktrace.detect import by_name
+from ktrace.detection import by_name
 from ktrace.conversion import Conversion
 from ktrace.pipeline import read_batches
 from ktrace.report import Report

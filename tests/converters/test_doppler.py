@@ -13,7 +13,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.converters.doppler.figures import device_of, memory_levels, perf_figures, take_apart, tool_figures
-from ktrace.detect import detect
+from ktrace.detection import detect
 from ktrace.format import Score
 
 ODD = SAMPLES / "doppler" / "long-labels-and-nan.log"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.detect import detect_sample
+from ktrace.detection import detect_sample
 from ktrace.format import Score, builtin_formats
 from ktrace.source import Sample
 from ktrace.trace import Trace, read

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import ktrace.detect
-from ktrace.detect import by_name, choose, detect, detect_sample
+import ktrace.detection
+from ktrace.detection import by_name, choose, detect, detect_sample
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
 from ktrace.format import Match, Score
 from ktrace.source import Sample, Source
@@ -35,8 +35,8 @@ def test_two_formats_that_are_equally_sure_are_an_error_that_names_both(
     path = tmp_path / "x"
     path.write_text("x")
     rivals = (fake("one", Match(Score.DIALECT, "has a")), fake("two", Match(Score.DIALECT, "has b")))
-    monkeypatch.setattr(ktrace.detect, "builtin_formats", lambda: rivals)
-    monkeypatch.setattr(ktrace.detect, "all_formats", lambda: rivals)
+    monkeypatch.setattr(ktrace.detection, "builtin_formats", lambda: rivals)
+    monkeypatch.setattr(ktrace.detection, "all_formats", lambda: rivals)
     with pytest.raises(AmbiguousFormat, match=r"one \(has a\), two \(has b\)") as caught:
         choose(Source(str(path)))
     assert "--from" in str(caught.value.remedy)
