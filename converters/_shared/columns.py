@@ -55,6 +55,7 @@ UNIT = re.compile(rf"%|[nuµμm]?s|[num]secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[K
 _BRACKETED = re.compile(r"(.*?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
+_GREATEST_EXPONENT = 300
 _KNOWN_UNITS = frozenset({"%", *TIME_NS})
 _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
 
@@ -172,8 +173,8 @@ def read_figures(
         figure = cell_quantity(cell) if field else None
         if figure and field == "percent" and figure.unit in ("", "%"):
             columns["percent"] = float(figure.number)
-        elif figure and field == "count" and not figure.unit and figure.number == figure.number.to_integral_value():
-            columns["count"] = int(figure.number)
+        elif figure and field == "count" and not figure.unit and (count := whole(figure.number)) is not None:
+            columns["count"] = count
         elif figure and field in FIGURES:
             measured[field] = Quantity(figure.number, figure.unit or head.unit or common)
         else:
@@ -202,11 +203,23 @@ def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
 
 
 def cell_quantity(cell: str) -> Quantity | None:
-    """The number in a cell with its unit, None where the cell is text that merely begins with a number."""
+    """The number in a cell with its unit, None where the cell is text that merely begins with a number.
+
+    None, too, for a number that no float holds.
+    """
     found = quantity(cell)
+    if found and found.number.is_finite() and abs(found.number.adjusted()) > _GREATEST_EXPONENT:
+        return None
     return (
         found if found and (not found.unit or found.unit in _KNOWN_UNITS or _CELL_UNIT.fullmatch(found.unit)) else None
     )
+
+
+def whole(number: Decimal) -> int | None:
+    """The number as an int64, None where it is none."""
+    if not number.is_finite() or abs(number) >= 1 << 63 or number != number.to_integral_value():
+        return None
+    return int(number)
 
 
 def is_time(unit: str) -> bool:
@@ -216,7 +229,7 @@ def is_time(unit: str) -> bool:
 
 def plain(cell: str, head: Heading | None = None) -> Any:
     """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text."""
-    found = quantity(cell)
+    found = cell_quantity(cell)
     if not found or (found.unit and not (found.unit == "%" and head and head.unit == "%")):
         return cell.strip()
     value = found.number

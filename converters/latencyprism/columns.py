@@ -13,7 +13,7 @@ _CHANGE = re.compile(r"[Δ∆]|change", re.IGNORECASE)
 _CYCLE = re.compile(r"(?P<run>.+?)\s+Time\s*[(\[].+[)\]]", re.IGNORECASE)
 _SHARE = re.compile(r"[βß][_ ](?P<run>.+?)\s*(?:[(\[]%[)\]])?")
 _MEAN = re.compile(r"[μµ][_ ](?P<run>.+)")
-_PID = re.compile(r"pid[_: ]*(\d+)", re.IGNORECASE)
+_PID = re.compile(r"pid[_: ]*(\d{1,18})(?!\d)", re.IGNORECASE)
 
 
 def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:

@@ -12,13 +12,13 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import heading, own_key, plain, to_base
+from .._shared.columns import cell_quantity, heading, own_key, plain, to_base, whole
 from .._shared.lines import Lines
-from .._shared.numbers import is_missing, quantity
+from .._shared.numbers import is_missing
 from .._shared.tables import Row, Text, Title, read_tables
 from .columns import fits, runs_of
 
-_GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(\d+)", re.IGNORECASE)
+_GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})", re.IGNORECASE)
 _COPY = re.compile(r"Memcpy ([HDP]to[HDP])\b.*")
 _SHARES = ("_usage", "_util", "_occupancy")
 _BULLET = re.compile(r"[-*+] +")
@@ -109,13 +109,13 @@ class _Reading:
         """A metric of the whole run: the mean time of a cycle is what shares are shares of."""
         head = heading(row.text("metric"))
         for number, run in enumerate(runs_of(row.table)):
-            found = quantity(row.text(f"run {number}"))
+            found = cell_quantity(row.text(f"run {number}"))
             if not found:
                 continue
             unit, value = to_base(found.number, found.unit or head.unit)
             columns: dict[str, Any] = {"name": head.text, "unit": unit or None, "value": float(value)}
-            if head.name.casefold() == _CYCLES and value == value.to_integral_value():
-                self.cycles[run.name] = int(value)
+            if head.name.casefold() == _CYCLES and (cycles := whole(value)) is not None:
+                self.cycles[run.name] = cycles
                 columns["unit"] = "count"
             if unit == "ns":
                 columns |= {"kind": "total", "metric": "duration", "count": self.cycles.get(run.name)}
@@ -128,7 +128,7 @@ class _Reading:
         fields = row.table.fields or {}
         rank = row.table.headings[fields["rank"]].text
         for number in range(len(runs_of(row.table))):
-            found = quantity(row.text(f"run {number}"))
+            found = cell_quantity(row.text(f"run {number}"))
             if found:
                 unit, value = to_base(found.number, found.unit or row.table.headings[fields[f"run {number}"]].unit)
                 columns = {"kind": "range", "name": "cycle", "metric": "duration", "unit": unit, "value": float(value)}
@@ -163,7 +163,7 @@ def _comparison(row: Row) -> dict[str, Any]:
 
 
 def _figure(cell: str) -> float | None:
-    found = quantity(cell)
+    found = cell_quantity(cell)
     return float(found.number) if found else None
 
 
@@ -171,7 +171,7 @@ def _place(device: str) -> dict[str, Any]:
     """The device column of a GPU; what is no GPU ("Host") stays in args."""
     found = _GPU.fullmatch(device)
     if found:
-        return {"device": int(found.group(1))}
+        return {"device": int(found.group("number"))}
     return {} if is_missing(device) else {"args": {"Device": device}}
 
 

@@ -12,13 +12,13 @@ from ktrace.report import Report
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import plain
+from .._shared.columns import cell_quantity, plain
 from .._shared.lines import Lines
-from .._shared.numbers import is_missing, quantity, to_ns
+from .._shared.numbers import is_missing, to_ns
 from .._shared.tables import Row, Table, read_tables
 from .columns import PERFORMANCE, fits
 
-_GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d+)", re.IGNORECASE)
+_GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d{1,6})", re.IGNORECASE)
 _KERNEL = re.compile(r"kernel|gpu", re.IGNORECASE)
 _TOO_LATE = 1 << 62
 
@@ -82,11 +82,13 @@ def _counter(row: Row, rows: Rows, report: Report) -> tuple[str, str] | None:
 def _start(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
     """The time of a row: epoch microseconds, exactly; what isn't whole ns is noted and kept in args."""
     text = row.text("start")
-    found = quantity(text)
+    found = cell_quantity(text)
     if not found or found.unit or not found.number.is_finite():
         if not is_missing(text):
             args["$ts"] = text
         return {}
+    if abs(found.number) >= _TOO_LATE:
+        return {"ts": _TOO_LATE}
     ts, exact = to_ns(found.number, "us")
     if not exact:
         args["$ts"] = text
@@ -96,7 +98,7 @@ def _start(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
 
 def _place(row: Row, columns: dict[str, Any], args: dict[str, Any]) -> bool:
     """Fills `pid` and `device`, what is no number of either goes to args; whether it is a GPU."""
-    for field, pattern in (("pid", re.compile(r"(-?\d+)")), ("device", _GPU)):
+    for field, pattern in (("pid", re.compile(r"(-?\d{1,18})")), ("device", _GPU)):
         text = row.text(field)
         if found := pattern.fullmatch(text):
             columns[field] = int(found.group(1))

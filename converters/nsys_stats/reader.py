@@ -25,7 +25,7 @@ _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statis
 _TITLE_UNIT = re.compile(r"\((bytes|[KMG]i?B)\)")
 _COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?P<way>[\w-]+)\]", re.IGNORECASE)
 _WAYS = {"host-to-device": "HtoD", "device-to-host": "DtoH", "device-to-device": "DtoD", "host-to-host": "HtoH"}
-_XYZ = re.compile(r"\s*(\d+)[\s,]+(\d+)[\s,]+(\d+)\s*")
+_XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

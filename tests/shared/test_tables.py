@@ -328,3 +328,14 @@ def test_text_is_no_quantity(text: str) -> None:
 )
 def test_a_plain_value(text: str, value: object) -> None:
     assert plain(text) == value
+
+
+@pytest.mark.parametrize("text", ["1e999", "1e-999999", "9e99999999"])
+def test_a_number_that_no_float_holds_stays_text(text: str) -> None:
+    assert figures("name|total (ms)|max (ms)", f"k|{text}|3") == ({"max": 3e6, "unit": "ns"}, {"total (ms)": text})
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "1.5", "inf", "3 ms"])
+def test_a_count_that_is_no_int64_stays_in_args(text: str) -> None:
+    columns, args = figures("name|total (ns)|calls", f"k|1|{text}")
+    assert "count" not in columns and list(args) == ["calls"]
