@@ -105,18 +105,22 @@ def _place(node: Node) -> tuple[bool, int]:
 
 
 def _told_apart(processes: list[Node]) -> list[Node]:
-    """Processes of one name get behind it what differs: source, host, process id."""
+    """Processes of one name get behind it what differs: "python3 (rank0, pid 4242)"."""
     alike: dict[str, list[Node]] = {}
     for node in processes:
         alike.setdefault(node.shown.name, []).append(node)
     for name, nodes in alike.items():
-        for part in ("source", "host", "pid"):
-            words = [getattr(node.key, part) for node in nodes]
-            if len(set(words)) > 1:
-                for node, word in zip(nodes, words, strict=True):
-                    if word not in (None, name):
-                        node.shown = replace(node.shown, name=f"{node.shown.name} ({part} {word})")
+        columns = [column for column in _TELLING if len({getattr(node.key, column) for node in nodes}) > 1]
+        for node in nodes:
+            words = [(column, getattr(node.key, column)) for column in columns]
+            shown = [_TELLING[column].format(word) for column, word in words if word not in (None, name)]
+            if shown:
+                node.shown = replace(node.shown, name=f"{name} ({', '.join(shown)})")
     return processes
+
+
+#: What tells processes of one name apart, and how it is said.
+_TELLING = {"source": "{}", "host": "on {}", "pid": "pid {}"}
 
 
 def _steps(track: Track) -> Iterator[tuple[str, Track]]:

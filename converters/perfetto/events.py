@@ -14,8 +14,8 @@ from .wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag
 #: Characters of texts of one kind that are remembered in order to intern them; the others are written out.
 _REMEMBERED = 16 << 20
 
-#: Encoded integer arguments that are kept for the next time.
-_CACHED = 1 << 16
+#: Arguments that are remembered in order to encode them once.
+_KEPT = 1 << 16
 
 _ANNOTATION = bytes_tag(n.TRACK_EVENT_DEBUG_ANNOTATIONS)
 _BOOL = int_tag(n.DEBUG_ANNOTATION_BOOL_VALUE)
@@ -82,7 +82,8 @@ class Encoder:
             n.DEBUG_ANNOTATION_STRING_VALUE_IID,
             n.DEBUG_ANNOTATION_STRING_VALUE,
         )
-        self._integers: dict[tuple[str, int], bytes] = {}  # (key, value) -> annotation
+        self._kept: dict[tuple[str, type, Any], bytes] = {}  # (key, type, value) -> annotation
+        self._met: set[tuple[str, type, Any]] = set()
 
     def fresh(self) -> bytes:
         """The entries interned since the last call, as a field of a packet; empty where there are none."""
@@ -118,16 +119,25 @@ class Encoder:
         return b"".join(found)
 
     def _annotation(self, name: str, value: Any) -> bytes:
-        """An argument as a field of a TrackEvent; nothing for null."""
+        """An argument as a field of a TrackEvent; nothing for null.
+
+        One that is met again is kept: by then the texts in it are interned.
+        """
         if value is None:
             return b""
-        if type(value) is not int:
+        kind = type(value)
+        if kind is float:
             return self._encode(name, value)
-        known = self._integers.get((name, value))
+        key = (name, kind, repr(value) if kind is dict or kind is list else value)
+        known = self._kept.get(key)
         if known is None:
-            if len(self._integers) >= _CACHED:
-                self._integers.clear()
-            known = self._integers[name, value] = self._encode(name, value)
+            known = self._encode(name, value)
+            if len(self._met) + len(self._kept) >= _KEPT:
+                self._met.clear()
+                self._kept.clear()
+            if key in self._met:
+                self._kept[key] = known
+            self._met.add(key)
         return known
 
     def _encode(self, name: str, value: Any) -> bytes:
@@ -136,23 +146,25 @@ class Encoder:
 
     def _value(self, value: Any) -> bytes:
         """The value of an annotation. What protobuf has no number for is a text."""
-        if isinstance(value, str):
-            return self._texts.field(value)
-        if isinstance(value, bool):
-            return _BOOL + varint(value)
-        if isinstance(value, int):
+        kind = type(value)
+        if kind is int:
             return _INT + varint(value) if -(2**63) <= value < 2**63 else self._texts.field(str(value))
-        if isinstance(value, float):
+        if kind is str:
+            return self._texts.field(value)
+        if kind is float:
             return _DOUBLE + double(value) if value - value == 0 else self._texts.field(_SPELLED[str(value)])
-        if isinstance(value, dict):
-            value = {key: item for key, item in value.items() if item is not None}
-        if isinstance(value, dict) and value:
-            entries = (self._keys.field(key) + self._value(item) for key, item in value.items())
-            return b"".join(_ENTRY + varint(len(body)) + body for body in entries)
-        if isinstance(value, (list, tuple)) and value:
-            return b"".join(_ELEMENT + varint(len(body)) + body for body in map(self._value, value))
-        return self._texts.field("null" if value is None else str(value))
+        if kind is bool:
+            return _BOOL + varint(value)
+        if kind is dict and any(item is not None for item in value.values()):
+            fields = (self._keys.field(key) + self._value(item) for key, item in value.items() if item is not None)
+            return b"".join([_ENTRY + varint(len(field)) + field for field in fields])
+        if kind is list and value:
+            return b"".join([_ELEMENT + varint(len(field)) + field for field in map(self._value, value)])
+        return self._texts.field(_EMPTY.get(kind) or str(value))
 
+
+#: How what has no value of its own is spelled.
+_EMPTY = {type(None): "null", dict: "{}", list: "[]"}
 
 #: How JSON spells the floats that are no numbers.
 _SPELLED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

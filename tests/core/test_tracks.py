@@ -1,0 +1,93 @@
+"""Names, nesting and order of tracks, as all timeline writers show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ktrace.catalog import Catalog
+from ktrace.rows import to_batch
+from ktrace.tracks import Node, Track, arrange, give_ids
+
+
+def catalog(*facts: dict[str, Any]) -> Catalog:
+    made = Catalog()
+    if facts:
+        made.add(to_batch("catalog", [{"source": "run", "id": number} | fact for number, fact in enumerate(facts)]))
+    return made
+
+
+def outline(nodes: list[Node]) -> list[Any]:
+    """Names, each followed by the list of what stands below it."""
+    return [item for node in nodes for item in (node.shown.name, *([outline(node.children)] if node.children else []))]
+
+
+def test_tracks_nest_by_their_numbers() -> None:
+    tracks = [
+        Track("run", pid=5, tid=6),
+        Track("run", pid=5, device=0, context=1, stream=7),
+        Track("run", pid=5, tid=6, track="NVTX"),
+        Track("run", pid=5, device=0),
+        Track("run", track="log"),
+        Track("run", run="fp16", track="Statistics"),
+        Track("run", pid=5),
+    ]
+    facts = catalog(
+        {"entity": "process", "pid": 5, "name": "python3"},
+        {"entity": "device", "device": 0, "name": "H100"},
+        {"entity": "thread", "pid": 5, "tid": 6, "name": "main"},
+    )
+    found = arrange(tracks, facts)
+    assert outline(found) == [
+        "python3",
+        ["main", ["NVTX"], "GPU 0 H100", ["stream 7 context 1"], "events"],
+        "run",
+        ["log"],
+        "fp16",
+        ["Statistics"],
+    ]
+    numbers = sorted(node.number for process in found for node in process.walk() if node.number is not None)
+    assert numbers == list(range(len(tracks)))
+
+
+def test_the_catalog_s_order_comes_before_that_of_appearance() -> None:
+    tracks = [Track("run", pid=1, tid=tid) for tid in (10, 11, 12, 13)]
+    facts = catalog(
+        {"entity": "thread", "pid": 1, "tid": 13, "order": 1, "name": "first"},
+        {"entity": "thread", "pid": 1, "tid": 11, "order": 2},
+    )
+    assert outline(arrange(tracks, facts)) == ["run", ["first", "thread 11", "thread 10", "thread 12"]]
+
+
+def test_a_stream_is_named_by_a_fact_that_knows_less_of_it() -> None:
+    facts = catalog({"entity": "stream", "device": 0, "stream": 7, "name": "compute"})
+    found = arrange([Track("run", pid=1, device=0, context=3, stream=7)], facts)
+    assert outline(found) == ["run", ["GPU 0", ["compute"]]]
+
+
+def test_processes_of_one_name_are_told_apart() -> None:
+    facts = catalog(
+        {"entity": "process", "pid": 1, "name": "python3"},
+        {"entity": "process", "pid": 2, "name": "python3"},
+        {"entity": "process", "source": "other", "pid": 2, "name": "python3"},
+    )
+    tracks = [Track("run", pid=1, tid=1), Track("run", pid=2, tid=1), Track("other", pid=2, tid=1)]
+    assert outline(arrange(tracks, facts))[::2] == [
+        "python3 (run, pid 1)",
+        "python3 (run, pid 2)",
+        "python3 (other, pid 2)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [
+        ([4, None, 2], [4, 1, 2]),
+        ([None, 1, 1, None], [2, 1, 3, 4]),
+        ([0, -5, 2**40, 10], [1, 2, 3, 10]),
+        ([], []),
+    ],
+)
+def test_ids_are_kept_where_legal_and_free(wanted: list[int | None], given: list[int]) -> None:
+    assert give_ids(wanted, 2**31 - 1) == given
