@@ -42,7 +42,7 @@ class Catalog:
 
     def add(self, batch: Batch) -> None:
         """Merges a batch of the record `catalog`."""
-        for row in batch.columns.to_pylist():
+        for row in to_rows(batch):
             self._merge(row)
 
     def _merge(self, row: dict[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from ktrace.model import Batch, dump_json
 from ktrace.report import Ledger, Report
-from ktrace.rows import to_batch
+from ktrace.rows import to_batch, to_rows
 
 Row = dict[str, Any]
 
@@ -30,6 +30,9 @@ DESCRIPTION = (
 
 #: Figures of a summary in the order in which an argument list shows them.
 FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
+
+#: Rows that are gathered before they are given on.
+BATCH_ROWS = 16_384
 
 #: What shares are drawn of where the source doesn't say: 100 ms, so that 1 % is 1 ms.
 NOMINAL_WHOLE = 100_000_000
@@ -85,6 +88,8 @@ class _Plan:
     def __init__(self, report: Report, ledger: Ledger) -> None:
         self.report = report
         self.ledger = ledger
+        self._events: list[Row] = []
+        self._facts: list[Row] = []
         self._table: list[Row] = []
         self._table_key: tuple[Any, ...] | None = None
         self._cursor: dict[tuple[Any, ...], int] = {}  # (process, track) -> where its last table ended
@@ -104,41 +109,48 @@ class _Plan:
 
     def take(self, batch: Batch) -> Iterator[Batch]:
         """Collects rows; gives the slices of each table that is whole."""
-        for row in batch.columns.to_pylist():
+        for row in to_rows(batch):
             key = (row["source"], row.get("table"))
             if key != self._table_key and self._table:
                 yield from self._lay_out()
             self._table_key = key
-            self._table.append({name: value for name, value in row.items() if value is not None})
+            self._table.append(row)
 
     def finish(self) -> Iterator[Batch]:
         """Gives the last table."""
         if self._table:
             yield from self._lay_out()
+        yield from self._given()
 
     def _lay_out(self) -> Iterator[Batch]:
         rows, self._table = self._table, []
         self.ledger.taken += len(rows)
-        events: list[Row] = []
-        facts: list[Row] = []
+        before = len(self._events)
         rows.sort(key=lambda row: row["id"])
         for row in rows:
             self._note_whole(row)
         devices = {row.get("device") for row in rows if "parent" not in row and row["kind"] not in REMARKS}
         apart = len(devices) > 1
         for block in _blocks(rows, apart=apart):
-            events += self._block(block, facts, apart=apart)
-        self.ledger.given += len(events)
-        if len(rows) > len(events):
-            self.ledger.removed["argument of a slice"] += len(rows) - len(events)
+            self._block(block, apart=apart)
+        drawn = len(self._events) - before
+        self.ledger.given += drawn
+        if len(rows) > drawn:
+            self.ledger.removed["argument of a slice"] += len(rows) - drawn
         source = rows[0]["source"]
         if source not in self._described:
             self._described.add(source)
-            facts.append(
-                {"entity": "source", "id": 0, "source": source, "facts": dump_json({"description": DESCRIPTION})}
-            )
-        yield to_batch("catalog", facts)
-        yield to_batch("events", events)
+            facts = dump_json({"description": DESCRIPTION})
+            self._facts.append({"entity": "source", "id": 0, "source": source, "facts": facts})
+        if len(self._events) >= BATCH_ROWS:
+            yield from self._given()
+
+    def _given(self) -> Iterator[Batch]:
+        """What was laid out so far, as batches."""
+        for record, rows in (("catalog", self._facts), ("events", self._events)):
+            if rows:
+                yield to_batch(record, rows)
+                rows.clear()
 
     def _note_whole(self, row: Row) -> None:
         """A total is what shares are shares of, in its run."""
@@ -147,8 +159,8 @@ class _Plan:
             if whole:
                 self._whole[row["source"], row.get("run")] = _ns(whole)
 
-    def _block(self, rows: list[Row], facts: list[Row], *, apart: bool) -> list[Row]:
-        """The events of one table, of one run, with one time."""
+    def _block(self, rows: list[Row], *, apart: bool) -> None:
+        """Lays out what is of one table, of one run, with one time."""
         first = rows[0]
         drawn = [row for row in rows if row["kind"] not in REMARKS]
         remarks = [row for row in rows if row["kind"] in REMARKS]
@@ -158,7 +170,9 @@ class _Plan:
         device = first.get("device") if apart else None
         track = _track_name(first)
         place = (first["source"], first.get("host"), first.get("pid"), first.get("run"), track, device)
-        facts.append(_track_fact(first, track, device) | {"order": self._orders.setdefault(place, len(self._orders))})
+        if place not in self._orders:
+            self._orders[place] = len(self._orders)
+            self._facts.append(_track_fact(first, track, device) | {"order": self._orders[place]})
         span = sum(piece.extent for piece in slices)
         if "ts" in first:
             start = first["ts"] - span
@@ -166,13 +180,11 @@ class _Plan:
             start = self._cursor.get(place, self._first.get(first["source"], 0))
             self._cursor[place] = start + span
         common = {"track": track, "timing": "synthetic", "run": first.get("run"), "device": device}
-        events: list[Row] = []
         if remarks:
-            events.append(_remark(remarks, start + span if "ts" in first else start) | common)
+            self._events.append(_remark(remarks, start + span if "ts" in first else start) | common)
         for piece in slices:
-            _emit(piece, start, common, events)
+            _emit(piece, start, common, self._events)
             start += piece.extent
-        return events
 
     def _measure(self, piece: _Slice) -> None:
         """Sets the widths: a slice is as wide as its figure says, and never narrower than what is in it."""

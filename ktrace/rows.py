@@ -94,3 +94,14 @@ def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
         arrays.append(pa.array([row.get(name) for row in rows], INTERNAL.get(name)))
         fields.append(pa.field(name, arrays[-1].type))
     return Batch(record, pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
+
+
+def to_rows(batch: Batch) -> list[dict[str, Any]]:
+    """The rows of a batch as dicts, nulls left out. A dictionary column is decoded at once, not cell by cell."""
+    rows: list[dict[str, Any]] = [{} for _ in range(len(batch))]
+    for name, column in zip(batch.columns.schema.names, batch.columns.columns, strict=True):
+        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+        for row, value in zip(rows, plain.to_pylist(), strict=True):
+            if value is not None:
+                row[name] = value
+    return rows
