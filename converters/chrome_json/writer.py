@@ -32,7 +32,6 @@ class Writer:
         self._stream = sink.open()
         self._report = conversion.report
         self._separator = ""
-        self._finished = bytearray()  # a 1 for the number of each arrow that had its last end
 
     def start(self, timeline: Timeline) -> None:
         """Writes the head. Times count from the begin of the trace."""
@@ -47,10 +46,11 @@ class Writer:
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns how many events and arrow ends it kept.
 
-        A counter that is no number has no place, nor has an end of an arrow that has had its last one.
+        A counter that is no number has no place.
         """
         events = batch.batch
-        flows, lost = self._flows(batch)
+        flows = self._flows(batch)
+        lost = 0
         texts = {name: encode_basestring(name) for name in {*values(events, "name"), *categories(events)}}
         columns = (
             *(values(events, "kind"), values(events, "name"), categories(events), _arguments(events)),
@@ -89,24 +89,20 @@ class Writer:
         what = f'"name":{encode_basestring(shown)},{self._rows.process(track)},"ts":{time}'
         return f'{{"ph":"C",{what},"args":{{{encode_basestring(unit or "value")}:{number}}}}}'
 
-    def _flows(self, batch: TimelineBatch) -> tuple[dict[int, list[tuple[str, int]]], int]:
-        """Row -> (phase, arrow number) of the arrow ends on it, and how many ends have no place.
+    def _flows(self, batch: TimelineBatch) -> dict[int, list[tuple[str, int]]]:
+        """Row -> (phase, arrow number) of the arrow ends on it.
 
-        The last arrival in the batch ends its arrow, those before are steps.
+        An arrival is a step (t) as long as the arrow may go on: only in the last batch it is known not to (f).
+        Viewers draw both alike, but an arrow that has ended can't go on.
         """
         rows, arrows, outs = (column.tolist() for column in (batch.arrows.row, batch.arrows.arrow, batch.arrows.out))
+        is_last = len(batch.edges.ts) > 0 and batch.edges.ts[-1] >= self._end
         last = {arrow: index for index, (arrow, out) in enumerate(zip(arrows, outs, strict=True)) if not out}
-        self._finished.extend(bytes(max(arrows, default=0) + 1 - len(self._finished)))
         flows: dict[int, list[tuple[str, int]]] = {}
-        lost = 0
         for index, (row, arrow, out) in enumerate(zip(rows, arrows, outs, strict=True)):
-            if self._finished[arrow]:
-                lost += 1
-                continue
-            phase = "s" if out else "f" if last[arrow] == index else "t"
-            self._finished[arrow] = phase == "f"
+            phase = "s" if out else "f" if is_last and last[arrow] == index else "t"
             flows.setdefault(row, []).append((phase, arrow))
-        return flows, lost
+        return flows
 
     def _lines(self, lines: list[str]) -> None:
         """Writes events, those that name new processes and threads first."""

@@ -6,12 +6,15 @@ import gzip
 import json
 import random
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engine import FAULTS, errors, query
 from scene import ARGS, ARROWS, EPOCH, KERNEL, PLACES, rows, scene, write
+
+from ktrace.order import order
 
 SLICES = "select name, ts, dur, category, depth from slice"
 
@@ -137,6 +140,32 @@ def test_what_is_known_of_source_and_device_is_kept(trace: Any) -> None:
     known = trace["otherData"]["ktrace"]
     assert known["source"] == [{"source": "run", "name": "run", "description": "About the run."}]
     assert known["device"] == [{"source": "run", "device": 0, "name": "H100"}]
+
+
+def test_small_ranges_of_time_give_the_same_slices(tmp_path: Path, trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktrace.pipeline.order", partial(order, range_rows=2))
+    write(scene(EPOCH), "chrome", tmp_path / "ranges.trace.json")
+    found = json.loads((tmp_path / "ranges.trace.json").read_bytes())
+    assert [event["name"] for event in events(found, "X", "i")] == [event["name"] for event in events(trace, "X", "i")]
+    assert {event["name"]: event for event in events(found, "X", "i")} == {
+        event["name"]: event for event in events(trace, "X", "i")
+    }
+
+
+@pytest.mark.parametrize("range_rows", [2, 1000])
+def test_a_long_arrow_goes_through_all_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, range_rows: int
+) -> None:
+    monkeypatch.setattr("ktrace.pipeline.order", partial(order, range_rows=range_rows))
+    made = rows()
+    for number in range(40):
+        event = made.event("op", f"step {number}", ts=number * 100, dur=50, pid=1, tid=1)
+        made.link("flow", "long", "out" if number == 0 else "step", event=event)
+    path = tmp_path / "long.trace.json"
+    write(list(made.rest()), "chrome", path)
+    ends = [end["ph"] for end in events(json.loads(path.read_bytes()), "s", "t", "f")]
+    assert ends == ["s", *["t"] * 38, "f"]
+    assert query(path, "select count(*) as arrows from flow", FAULTS) == [[{"arrows": 39}], []]
 
 
 def test_gz(tmp_path: Path, trace: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from engine import FAULTS, errors, query
 from scene import ARROWS, EPOCH, KERNEL, PLACES, rows, scene, write
 
 from ktrace.converters.perfetto.wire import varint
+from ktrace.order import order
 
 #: Every slice with its process, thread and track.
 SLICES = """
@@ -166,6 +168,15 @@ def test_many_counters_have_a_group(tmp_path: Path) -> None:
         "left join track p on p.id = g.parent_id where g.is_counter order by order_id",
     )[0]
     assert found == [{"name": f"series {5 - number}", "parent": "counters"} for number in range(6)]
+
+
+def test_small_ranges_of_time_give_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ktrace.pipeline.order", partial(order, range_rows=2))
+    write(scene(), "perfetto", tmp_path / "ranges.perfetto")
+    slices, flows, faults = query(tmp_path / "ranges.perfetto", SLICES, FLOWS, FAULTS)
+    assert faults == []
+    assert {row["name"]: (row["ts"], row["dur"]) for row in slices} == PLACES
+    assert {(row["out"], row["inn"]) for row in flows} == ARROWS
 
 
 def test_an_empty_trace_loads(tmp_path: Path) -> None:
