@@ -175,6 +175,7 @@ class Source:
             self._spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
             while chunk := sys.stdin.buffer.read(1 << 20):
                 self._spool.write(chunk)
+            self._spool.flush()
         again = os.fdopen(os.dup(self._spool.fileno()), "rb")
         again.seek(0)
         return again

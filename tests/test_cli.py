@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-LOG = next(iter(sorted((SAMPLES / "doppler").glob("*"))), SAMPLES / "doppler" / "missing")
+LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"
 
 
 def ktrace(*arguments: object, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:

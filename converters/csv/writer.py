@@ -39,7 +39,10 @@ class Writer:
     def _write(self, part: pa.Table) -> None:
         cells = pa.table({name: _cells(column) for name, column in zip(part.column_names, part.columns, strict=True)})
         if self._writer is None:
-            self._writer = pa.csv.CSVWriter(self._stream, cells.schema)
+            self._stream.write(",".join(cells.column_names).encode() + b"\n")
+            self._writer = pa.csv.CSVWriter(
+                self._stream, cells.schema, write_options=pa.csv.WriteOptions(include_header=False)
+            )
         self._writer.write_table(cells)
 
 

@@ -2,7 +2,7 @@
 
 root                      uuid 0: says that processes and threads come in our order
   python3                 ProcessDescriptor
-    thread 4242           ThreadDescriptor
+    thread 4242           ThreadDescriptor; a text track is one, too, where its place isn't that of its name
     GPU 0 NVIDIA H100     a track without events, only to nest
       stream 7            a track; slices that overlap without nesting lie on a second one of the same name,
       stream 7            which the viewer shows as further rows of the first
@@ -53,6 +53,9 @@ class Descriptors:
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog)
         self._pids = _pids(self._processes)
+        self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
+        for process in self._processes:
+            self._tids |= _tids(process, self._pids[id(process)])
         self._nodes: dict[int, Node] = {}
         for process in self._processes:
             for node in process.walk():
@@ -95,7 +98,7 @@ class Descriptors:
     def _lane(self, node: Node) -> int:
         """A further row: a sibling of the same merge key or, as threads don't merge, a child of the thread."""
         first = self._node(node)
-        parent = first if node.kind == "thread" else self._node(self._parents[id(node)])
+        parent = first if id(node) in self._tids else self._node(self._parents[id(node)])
         uuid = next(self._uuids)
         self._fresh(
             int_field(n.TRACK_DESCRIPTOR_UUID, uuid),
@@ -116,7 +119,7 @@ class Descriptors:
             description = "\n".join(line for line in (description, self._note) if line)
         elif parent is not None:
             fields.append(int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent))
-        if node.kind == "thread" and self._is_thread(node):
+        if id(node) in self._tids:
             fields.append(bytes_field(n.TRACK_DESCRIPTOR_THREAD, self._thread(node)))
         elif node.kind != "process":
             fields += [text_field(n.TRACK_DESCRIPTOR_NAME, node.shown.name), _merge_key(uuid)]
@@ -128,14 +131,10 @@ class Descriptors:
         ]
         self._fresh(*fields)
 
-    def _is_thread(self, node: Node) -> bool:
-        return isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID
-
     def _thread(self, node: Node) -> bytes:
-        assert isinstance(node.key, Track) and node.key.tid is not None
         return (
             int_field(n.THREAD_DESCRIPTOR_PID, self._pids[id(self._parents[id(node)])])
-            + int_field(n.THREAD_DESCRIPTOR_TID, node.key.tid)
+            + int_field(n.THREAD_DESCRIPTOR_TID, self._tids[id(node)])
             + text_field(n.THREAD_DESCRIPTOR_THREAD_NAME, node.shown.name)
         )
 
@@ -184,6 +183,25 @@ class Descriptors:
 def _pids(processes: Sequence[Node]) -> dict[int, int]:
     wanted = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
     return {id(node): pid for node, pid in zip(processes, give_ids(wanted, HIGHEST_PID), strict=True)}
+
+
+def _tids(process: Node, pid: int) -> dict[int, int]:
+    """The thread ids of what is drawn as a thread: the legal ones of the source, made ones for text tracks.
+
+    The viewer orders custom tracks of a process by name, whatever their rank, but its threads by their id. So
+    text tracks that would come in another order than ours are drawn as threads, with rising ids.
+    """
+    tids: dict[int, int] = {}
+    for node in process.children:
+        if node.kind == "thread" and isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID:
+            tids[id(node)] = node.key.tid or 0
+    tracks = [node for node in process.children if node.kind == "track"]
+    names = [node.shown.name for node in tracks]
+    if names != sorted(names):
+        taken = {pid, *tids.values()}
+        free = (number for number in count(1) if number not in taken)
+        tids |= {id(node): next(free) for node in tracks}
+    return tids
 
 
 def _root() -> bytes:
