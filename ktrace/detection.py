@@ -76,6 +76,11 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
             remedy="name the files in it",
         )
     lines = [f"{match.format}: {match.reason}" for match in near]
+    lines += [
+        f"{fmt.name}: its files are called {' '.join(fmt.patterns)}, but nothing of its own is in this one"
+        for fmt in all_formats()
+        if fmt.reads and fmt.matches(sample.name) and fmt.name not in {match.format for match in near}
+    ]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
     return UnknownFormat(
         "no format knows this input" + nearest,

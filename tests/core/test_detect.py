@@ -55,6 +55,12 @@ def test_an_unknown_input_is_explained(tmp_path: Path) -> None:
             choose(Source(str(tmp_path / "x")))
 
 
+def test_formats_that_go_by_such_a_name_are_named(tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("nothing that anybody knows\n")
+    with pytest.raises(UnknownFormat, match=r"doppler: its files are called \*\.log"):
+        choose(Source(str(tmp_path / "run.log")))
+
+
 def test_a_near_miss_is_named(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"record":"event","source":"a","id":1}\n')
     with pytest.raises(UnknownFormat, match="jsonl: "):
