@@ -11,10 +11,11 @@ import copy
 import json
 from array import array
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jsonschema_rs
 import msgspec
@@ -27,6 +28,8 @@ from ktrace.model import VERSION, json_schema
 from ktrace.source import Source
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
+
+_Item = TypeVar("_Item")
 
 #: Rows up to which ids are compared: 16 bytes each are held.
 COUNTED_IDS = 10_000_000
@@ -75,7 +78,7 @@ def validate(path: str, *, limit: int = 20) -> Validation:
     source = Source(path, on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
     room = import_module(f"ktrace.converters.{_format(source)}.texts")
     items: Iterator[Part | Fault] = room.texts(source)
-    for item in items:
+    for item in _ahead(items):
         if isinstance(item, Fault):
             check.add(item)
         elif item.number == 0:
@@ -88,6 +91,15 @@ def validate(path: str, *, limit: int = 20) -> Validation:
         check.ids()
     check.result.faults.sort(key=lambda fault: fault.record)
     return check.result
+
+
+def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
+    """The items, the next one made by a thread while this one is checked."""
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = thread.submit(next, items, None)
+            yield item
 
 
 def _format(source: Source) -> str:

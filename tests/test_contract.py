@@ -117,7 +117,7 @@ def test_memory_does_not_grow_with_the_file(name: str, path: Path, tmp_path: Pat
         pytest.skip("compressed or not UTF-8: not the same text many times over")
     data = data if data.endswith(b"\n") else data + b"\n"
     peaks = []
-    for times in (40, 400):
+    for times in (40, 40, 400):  # the first time imports and fills caches
         long = tmp_path / f"{times}{path.suffix}"
         long.write_bytes(data * (1 + times * 2000 // max(2000, len(data))))
         tracemalloc.start()
@@ -125,4 +125,4 @@ def test_memory_does_not_grow_with_the_file(name: str, path: Path, tmp_path: Pat
             pass
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] * 2 + 500_000, peaks
+    assert peaks[2] < peaks[1] * 1.5 + 500_000, peaks
