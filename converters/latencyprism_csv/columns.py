@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from .._shared.columns import Columns, Heading
 
-#: A row is a function of a cycle, with the mean and deviation of a metric while it ran.
+#: A row is a function of a cycle, with the mean and deviation of a metric while it ran. Its figures of the
+#: function itself (share, duration, instances) stand in a row of each metric again.
 PERFORMANCE = Columns(
     {
         "name": ("function name",),
@@ -21,10 +22,12 @@ PERFORMANCE = Columns(
         "device": ("device",),
         "type": ("func type",),
         "start": ("cycle start ts",),
+        "duration": ("duration",),
+        "anchor": ("anchor dur",),
         "short name": ("simple name",),
     },
     required=("name", "metric", "percent|value"),
-    others=("duration", "interpolation status", "anchor name", "anchor dur"),
+    others=("interpolation status", "anchor name"),
 )
 
 #: A row is a reading of a counter.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -14,7 +15,7 @@ from ktrace.source import Source
 
 from .._shared.columns import cell_quantity, plain
 from .._shared.lines import Lines
-from .._shared.numbers import is_missing, to_ns
+from .._shared.numbers import is_missing, nanoseconds, to_ns
 from .._shared.tables import Row, Table, read_tables
 from .columns import PERFORMANCE, fits
 
@@ -24,43 +25,70 @@ _TOO_LATE = 1 << 62
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A row of performance is a summary with the begin of its cycle, a row of counters an event."""
+    """Functions of cycles as summaries that end with their cycle, readings of counters as events."""
     lines, rows = Lines(source, conversion), Rows(conversion)
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    cycle = _Cycle(rows, conversion.report)
     for item in read_tables(lines, fits):
         if isinstance(item, Table):
             for heading in PERFORMANCE.unknown(item.headings, item.fields or {}):
                 conversion.report.issue("unknown-column", f"line {item.line}", heading)
         elif isinstance(item, Row):
-            take = _performance if "metric" in (item.table.fields or {}) else _counter
-            problem = take(item, rows, conversion.report)
+            is_performance = "metric" in (item.table.fields or {})
+            problem = cycle.take(item) if is_performance else _counter(item, rows, conversion.report)
             lines.skip(*problem) if problem else lines.used()
         yield from rows.ready()
     yield from rows.rest()
 
 
-def _performance(row: Row, rows: Rows, report: Report) -> tuple[str, str] | None:
-    """Adds a summary; returns the kind of issue and its detail where that can't be."""
-    figures, name = row.figures(unit="%"), row.text("name")
-    if not name or not figures:
-        return "bad-record", "no figure" if name else "no name"
-    args = figures.args
-    columns = figures.columns | _start(row, args, report)
-    on_gpu = _place(row, columns, args)
-    cycle, metric = row.text("cycle"), row.text("metric")
-    rows.summary(
-        "kernel" if on_gpu or _KERNEL.search(row.text("type")) else "range",
-        name,
-        metric=metric if not is_missing(metric) else "share",
-        short_name=row.text("short name") or None,
-        host=row.text("host") or None,
-        cat=row.text("type") or None,
-        table=row.table.ordinal,
-        scope=[f"cycle {cycle}"] if cycle else None,
-        args=args,
-        **columns,
-    )
-    return None
+class _Cycle:
+    """The functions of the cycle that is being read: each has one row of its own, and one for each metric."""
+
+    def __init__(self, rows: Rows, report: Report) -> None:
+        self._rows = rows
+        self._report = report
+        self._cycle = ""
+        self._functions: dict[tuple[str, ...], int] = {}
+
+    def take(self, row: Row) -> tuple[str, str] | None:
+        """Adds the rows of a line; returns the kind of issue and its detail where that can't be."""
+        figures, name = row.figures(unit="%"), row.text("name")
+        if not name or not (figures or row.text("duration")):
+            return "bad-record", "no figure" if name else "no name"
+        if row.text("cycle") != self._cycle:
+            self._cycle = row.text("cycle")
+            self._functions.clear()
+        columns: dict[str, Any] = {"table": row.table.ordinal, "host": row.text("host"), "cat": row.text("type")}
+        columns = {column: value for column, value in columns.items() if value != ""}
+        if self._cycle:
+            columns["scope"] = [f"cycle {self._cycle}"]
+        args: dict[str, Any] = {}
+        on_gpu = _place(row, columns, args)
+        kind = "kernel" if on_gpu or _KERNEL.search(row.text("type")) else "range"
+        columns |= _end(row, args, self._report)
+        if abs(columns.get("ts", 0)) >= _TOO_LATE:
+            return "time-range", row.text("start")
+        measured = {
+            field: figures.columns.pop(field) for field in ("value", "stddev", "unit") if field in figures.columns
+        }
+        key = tuple(row.text(field) for field in ("name", "device", "pid", "host", "duration", "percent", "count"))
+        if key not in self._functions:
+            self._functions[key] = self._function(row, kind, name, columns | figures.columns, args)
+        metric = row.text("metric") if not is_missing(row.text("metric")) else "share"
+        columns |= {"parent": self._functions[key], "args": figures.args}
+        self._rows.summary(kind, name, metric=metric, **columns, **measured)
+        return None
+
+    def _function(self, row: Row, kind: str, name: str, columns: dict[str, Any], args: dict[str, Any]) -> int:
+        """Adds the row of the function itself: its time in the cycle, its share, its instances."""
+        duration = _time(row, "duration")
+        if duration is not None:
+            columns["total"] = float(duration)
+        if anchor := row.text("anchor"):
+            args["anchor_dur_us"] = plain(anchor)
+        return self._rows.summary(
+            kind, name, unit="ns", short_name=row.text("short name") or None, args=args, **columns
+        )
 
 
 def _counter(row: Row, rows: Rows, report: Report) -> tuple[str, str] | None:
@@ -77,6 +105,22 @@ def _counter(row: Row, rows: Rows, report: Report) -> tuple[str, str] | None:
     columns = figures.columns | start | {"host": row.text("host") or None}
     rows.event("counter", name, track=name, args=args, **columns)
     return None
+
+
+def _time(row: Row, field: str) -> Decimal | None:
+    """A duration in ns, of microseconds where the heading doesn't say otherwise."""
+    found = cell_quantity(row.text(field))
+    if not found or not found.number.is_finite() or abs(found.number) >= _TOO_LATE:
+        return None
+    heading = row.table.headings[(row.table.fields or {})[field]]
+    return nanoseconds(found.number, found.unit or heading.unit or "us")
+
+
+def _end(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
+    """The end of the cycle, where a table of it ends: its begin and the duration of its anchor."""
+    start = _start(row, args, report)
+    anchor = _time(row, "anchor")
+    return {"ts": start["ts"] + round(anchor)} if start and anchor is not None else start
 
 
 def _start(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:

@@ -16,35 +16,54 @@ PERFORMANCE = FOLDER / "epoch-below-a-nanosecond_perf_data.csv"
 COUNTERS = FOLDER / "a-time-in-words_counters_data.csv"
 
 
-def test_performance_row_by_row() -> None:
+def cells_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_function_of_a_cycle_is_a_row_that_ends_with_the_cycle() -> None:
     rows = read(PERFORMANCE, "latencyprism-csv").summaries
-    with PERFORMANCE.open(newline="", encoding="utf-8") as file:
-        expected = list(csv.DictReader(file))
-    assert len(rows) == len(expected) == 3
-    for cells, (_, row) in zip(expected, rows.iterrows(), strict=True):
+    functions, expected = rows[rows.metric == "duration"], cells_of(PERFORMANCE)[:3]
+    assert len(functions) == len(expected)
+    for cells, (_, row) in zip(expected, functions.iterrows(), strict=True):
         assert (row["name"], row["short_name"]) == (cells["function_name"], cells["simple_name"])
-        assert (row["metric"], row["host"], row["cat"]) == (cells["metric_name"], "node7", cells["func_type"])
+        assert (row["host"], row["cat"], row["unit"]) == ("node7", cells["func_type"], "ns")
         assert (row["pid"], row["percent"]) == (101, float(cells["beta_pct"]))
         assert row["count"] == int(cells["instances_count"])
-        assert str(row["value"]) == cells["mu_pct"]
-        assert row["ts"] == int((Decimal(cells["cycle_start_ts"]) * 1000).to_integral_value())
+        assert row["total"] == float(Decimal(cells["duration"]) * 1000)
+        start = int((Decimal(cells["cycle_start_ts"]) * 1000).to_integral_value())
+        assert row["ts"] == start + int(Decimal(cells["anchor_dur_us"]) * 1000)
         assert list(row["scope"]) == [f"cycle {cells['cycle']}"]
-    assert rows.kind.tolist() == ["kernel", "range", "kernel"]
-    assert rows.device.tolist()[0] == 1 and rows.device.isna().tolist() == [False, True, False]
+    assert functions.kind.tolist() == ["kernel", "range", "kernel"]
+    assert functions.device.isna().tolist() == [False, True, False]
+    assert functions.device.tolist()[0] == 1
+
+
+def test_each_metric_is_a_row_below_its_function() -> None:
+    rows = read(PERFORMANCE, "latencyprism-csv").summaries
+    metrics, expected = rows[rows.metric != "duration"], cells_of(PERFORMANCE)
+    names = dict(zip(rows.id, rows.name, strict=True))
+    assert len(metrics) == len(expected) == 4
+    for cells, (_, row) in zip(expected, metrics.iterrows(), strict=True):
+        assert (row["metric"], str(row["value"]), row["unit"]) == (cells["metric_name"], cells["mu_pct"], "%")
+        assert names[row["parent"]] == row["name"] == cells["function_name"]
+    # The last line is another metric of the function of the line before: no function twice.
+    assert metrics.parent.tolist()[2] == metrics.parent.tolist()[3]
 
 
 def test_what_has_no_column_and_what_was_rounded() -> None:
     trace = read(PERFORMANCE, "latencyprism-csv")
     args = [json.loads(text) for text in trace.summaries.args]
-    assert args[1]["device"] == "Host"
-    assert args[0] == {
-        "duration": 48.168,
-        "interpolation_status": "measured",
-        "anchor_name": "forward",
-        "anchor_dur_us": 1500.5,
-    }
-    assert args[2]["$ts"] == "1736413971560473.4125"
-    assert trace.report.issues["rounded"].places == [("line 4", "1736413971560473.4125")]
+    assert args[:3] == [
+        {"anchor_dur_us": 1500.5},
+        {"interpolation_status": "measured", "anchor_name": "forward"},
+        {"device": "Host", "anchor_dur_us": 1500.5},
+    ]
+    assert args[4]["$ts"] == "1736413971560473.4125"
+    assert trace.report.issues["rounded"].places == [
+        ("line 4", "1736413971560473.4125"),
+        ("line 5", "1736413971560473.4125"),
+    ]
     assert set(trace.report.issues) == {"rounded"}
 
 
@@ -66,9 +85,16 @@ def test_columns_in_any_order_with_units(tmp_path: Path) -> None:
         "duration[µs],metric_name,function_name,beta_pct,cycle_start_ts[µs],extra\n2,m,f,5,1000.5,7\n", "utf-8"
     )
     trace = read(path)
-    (row,) = trace.summaries.to_dict("records")
-    assert (row["name"], row["metric"], row["percent"], row["ts"]) == ("f", "m", 5.0, 1_000_500)
-    assert json.loads(row["args"]) == {"duration[µs]": 2, "extra": 7}
+    function, metric = trace.summaries.to_dict("records")
+    assert (function["name"], function["metric"], function["percent"], function["ts"]) == (
+        "f",
+        "duration",
+        5.0,
+        1_000_500,
+    )
+    assert (function["total"], function["unit"]) == (2000.0, "ns")
+    assert (metric["metric"], metric["parent"], metric["ts"]) == ("m", function["id"], 1_000_500)
+    assert json.loads(metric["args"]) == {"extra": 7}
     assert trace.report.issues["unknown-column"].places == [("line 1", "extra")]
 
 
