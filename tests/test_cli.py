@@ -119,6 +119,12 @@ def test_the_report_is_json_and_adds_up(tmp_path: Path) -> None:
     assert reader["in"] == reader["out"] + sum(reader["removed"].values())
 
 
+def test_a_report_that_cannot_be_written_is_explained(tmp_path: Path) -> None:
+    done = ktrace("convert", LOG, "-o", tmp_path / "o.jsonl", "--report", tmp_path / "no" / "r.json")
+    fails(done, 1, "r.json", "No such file")
+    assert b"fault of ktrace" not in done.stderr
+
+
 def test_an_output_that_exists_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "o.jsonl"
     out.write_text("mine")

@@ -89,6 +89,8 @@ def _explain(error: BaseException) -> int:
         message = str(error)
     elif isinstance(error, click.ClickException):
         message = error.format_message()
+    elif isinstance(error, OSError) and error.strerror:
+        message = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     elif isinstance(error, MemoryError):
         message = "out of memory"
     else:
