@@ -7,23 +7,23 @@ from ktrace.format import Format
 # fmt: off
 FORMATS = (
     # Timelines and tables that ktrace writes.
-    Format("perfetto", "Perfetto trace", "perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), writes=True, timeline=True),
-    Format("chrome", "Chrome trace JSON", "chrome_json", ("*.trace.json",), writes=True, timeline=True),
-    Format("jsonl", "canonical records, a line each", "jsonl", ("*.jsonl",), reads=True, writes=True),
-    Format("json", "canonical records, one document", "json", ("*.json",), reads=True, writes=True),
-    Format("parquet", "canonical records in Parquet, a file or a folder", "parquet", ("*.parquet",), reads=True, writes=True, folder=True),
-    Format("csv", "canonical records as one flat table", "csv", ("*.csv",), reads=True, writes=True),
+    Format("perfetto", "Perfetto trace", ".perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), writes=True, timeline=True),
+    Format("chrome", "Chrome trace JSON", ".chrome_json", ("*.trace.json",), writes=True, timeline=True),
+    Format("jsonl", "canonical records, a line each", ".jsonl", ("*.jsonl",), reads=True, writes=True),
+    Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True),
+    Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True),
+    Format("csv", "canonical records as one flat table", ".csv", ("*.csv",), reads=True, writes=True),
     # Logs and tables that ktrace reads.
-    Format("doppler", "Doppler browser log", "doppler", ("*.log", "*.txt"), reads=True),
-    Format("metallic", "Metallic analysis text", "metallic", ("*.txt",), reads=True),
-    Format("metallic-jsonl", "Metallic raw JSON Lines", "metallic_jsonl", ("*.jsonl",), reads=True),
-    Format("mlc", "MLC kernel statistics in Markdown", "mlc", ("*.md", "*.txt"), reads=True),
-    Format("webllm", "WebLLM timestamp blocks", "webllm", ("*.log", "*.txt"), reads=True),
-    Format("latencyprism", "LatencyPrism comparison", "latencyprism", ("*.md",), reads=True),
-    Format("latencyprism-csv", "LatencyPrism performance and counter CSV", "latencyprism_csv", ("*_data.csv",), reads=True),
-    Format("nsys-stats", "Nsight Systems statistics table", "nsys_stats", ("*.txt", "*.tsv"), reads=True),
-    Format("table", "any Markdown, TSV or text table with a name and a time", "table", ("*.md", "*.tsv", "*.txt"), reads=True),
+    Format("doppler", "Doppler browser log", ".doppler", ("*.log", "*.txt"), reads=True),
+    Format("metallic", "Metallic analysis text", ".metallic", ("*.txt",), reads=True),
+    Format("metallic-jsonl", "Metallic raw JSON Lines", ".metallic_jsonl", ("*.jsonl",), reads=True),
+    Format("mlc", "MLC kernel statistics in Markdown", ".mlc", ("*.md", "*.txt"), reads=True),
+    Format("webllm", "WebLLM timestamp blocks", ".webllm", ("*.log", "*.txt"), reads=True),
+    Format("latencyprism", "LatencyPrism comparison", ".latencyprism", ("*.md",), reads=True),
+    Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True),
+    Format("nsys-stats", "Nsight Systems statistics table", ".nsys_stats", ("*.txt", "*.tsv"), reads=True),
+    Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True),
     # Closed formats, to name the vendor's export command.
-    Format("closed", "vendors' closed formats", "closed", ("*.nsys-rep", "*.ncu-rep", "*.qdrep", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.ncu-rep", "*.qdrep", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

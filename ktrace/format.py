@@ -1,6 +1,7 @@
 """What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
 
-A room is a module path, `ktrace.converters.<room>`, with up to three modules beside each other:
+A room is a package with up to three modules beside each other; one of ours is named with a leading dot,
+`.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
 
     probe.py    probe(sample: Sample) -> Match | None
     reader.py   read(source: Source, conversion: Conversion) -> Iterator[Batch]
@@ -123,8 +124,7 @@ class Format:
         return max(fitting, default=0)
 
     def _module(self, part: str) -> Any:
-        room = self.room if "." in self.room else f"ktrace.converters.{self.room}"
-        return import_module(f"{room}.{part}")
+        return import_module(f"{self.room}.{part}", "ktrace.converters")
 
 
 @cache
