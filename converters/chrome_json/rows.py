@@ -38,6 +38,11 @@ class Rows:
         self._places = dict(_places(processes))
         self._tids = {id(node): _thread_ids(node) for node in processes}
         self._free = {id(node): self._free_tids(node) for node in processes}
+        # Viewers put threads of one process in the order of their ids.
+        for number, place in self._places.items():
+            tids = self._tids[id(place.process)]
+            if number not in tids:
+                tids[number] = next(self._free[id(place.process)])
         self._rows: dict[tuple[int, int], str] = {}
         self._named: set[int] = set()
 
@@ -46,9 +51,7 @@ class Rows:
         row = self._rows.get((number, lane))
         if row is None:
             place = self._places[number]
-            tid = self._tids[id(place.process)].get(number) if lane == 0 else None
-            if tid is None:
-                tid = next(self._free[id(place.process)])
+            tid = next(self._free[id(place.process)]) if lane else self._tids[id(place.process)][number]
             row = self._rows[number, lane] = f'{self.process(number)},"tid":{tid}'
             self._meta(row, "thread_name", name=place.name)
             self._meta(row, "thread_sort_index", sort_index=place.sort_index + min(lane, _LANES - 1))
@@ -71,7 +74,7 @@ class Rows:
 
     def _free_tids(self, process: Node) -> Iterator[int]:
         """Ids for what is no thread: not those of threads, nor that of the process, which is its main thread's."""
-        taken = {*self._tids[id(process)].values(), self._pids[id(process)]}
+        taken = {*_thread_ids(process).values(), self._pids[id(process)]}
         return (tid for tid in count(1) if tid not in taken)
 
     def _meta(self, place: str, event: str, **args: Any) -> None:

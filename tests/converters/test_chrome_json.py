@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SAMPLES
 from engine import FAULTS, errors, query
 from scene import ARGS, ARROWS, EPOCH, KERNEL, PLACES, rows, scene, write
 
+import ktrace
 from ktrace.order import order
 
 SLICES = "select name, ts, dur, category, depth from slice"
@@ -191,3 +193,13 @@ def test_overlapping_slices_of_a_thread_keep_their_durations(tmp_path: Path) -> 
     assert errors(tmp_path / "dense.trace.json") == []
     found = query(tmp_path / "dense.trace.json", SLICES)[0]
     assert {row["name"]: (row["ts"] + first, row["dur"]) for row in found} == put
+
+
+def test_rows_are_numbered_in_the_order_in_which_they_are_drawn(tmp_path: Path) -> None:
+    out = tmp_path / "o.trace.json"
+    ktrace.convert(SAMPLES / "doppler" / "prefill-and-three-decodes.log", out)
+    events = json.loads(out.read_text("utf-8"))["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    places = {event["tid"]: event["args"]["sort_index"] for event in events if event["name"] == "thread_sort_index"}
+    assert sorted(places, key=lambda tid: places[tid]) == sorted(names)
+    assert [names[tid] for tid in sorted(names)][:2] == ["Prefill (prefill)", "Batch decode (N=4)"]
