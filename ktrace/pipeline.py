@@ -12,7 +12,7 @@ from ktrace.detection import by_name, choose
 from ktrace.errors import KtraceError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
 from ktrace.layout import layout
-from ktrace.model import Batch
+from ktrace.model import Batch, dump_json
 from ktrace.order import order
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
@@ -50,7 +50,7 @@ def read_batches(
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
-    facts = f'{{"format":"{fmt.name}"}}'
+    facts = dump_json({"path": source.path, "format": fmt.name})
     return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
 
 
