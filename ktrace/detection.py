@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
 from ktrace.format import Detected, Format, Score, all_formats, builtin_formats
 from ktrace.source import Sample, Source
@@ -17,7 +19,7 @@ def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]
     return sorted(found, key=lambda detected: -detected.score)
 
 
-def detect(path: str) -> list[Detected]:
+def detect(path: str | Path) -> list[Detected]:
     """The formats that `path` may be, best first, each with a score and a reason.
 
     Near misses stand at the end with Score.NEAR and say what is missing. Raises InputError where the

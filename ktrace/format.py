@@ -119,7 +119,7 @@ class Format:
         return self._module("writer").Writer(sink, conversion)
 
     def matches(self, filename: str) -> int:
-        """How many characters of the best pattern that fits the name are literal; 0 where none fits."""
+        """The length of the longest pattern that fits the name, 0 where none fits. Upper and lower case are alike."""
         fitting = [len(pattern) for pattern in self.patterns if fnmatch(filename.lower(), pattern.lower())]
         return max(fitting, default=0)
 

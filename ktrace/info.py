@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ktrace.catalog import Catalog, Entry
 from ktrace.detection import detect
 from ktrace.format import Detected
-from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.model import DEVICE_KINDS, Batch, decoded
 from ktrace.pipeline import read_batches
 from ktrace.report import Report
 
@@ -81,9 +81,9 @@ def _widen(span: tuple[int, int] | None, batch: Batch) -> tuple[int, int]:
 
 def _add_work(work: defaultdict[str, list[float]], batch: Batch, column: str) -> None:
     """Adds the device work of a batch by name: its count and its ns."""
-    mine = pc.is_in(batch.column("kind").cast(pa.string()), pa.array(DEVICE_KINDS))
+    mine = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     if column == "total":
-        mine = pc.and_(mine, pc.equal(batch.column("metric").cast(pa.string()), "duration"))
+        mine = pc.and_(mine, pc.equal(decoded(batch.column("metric")), "duration"))
     counts = batch.column("count") if column == "total" else pa.nulls(len(batch), pa.int64())
     columns = [batch.column("name"), counts, batch.column(column)]
     for name, count, total in zip(*(values.filter(mine).to_pylist() for values in columns), strict=True):

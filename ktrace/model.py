@@ -149,6 +149,11 @@ class Batch:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def decoded(column: pa.Array) -> pa.Array:
+    """The column (or chunked column) without its dictionary, where it has one."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
 def dump_json(value: Any) -> str:
     """JSON text as it stands in `args` and `facts`: compact, in the order of the keys, NaN and inf as strings."""
     try:

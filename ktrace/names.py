@@ -35,16 +35,12 @@ def join_names(frame: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
 
 
 def _look_up(frame: pd.DataFrame, key: tuple[str, ...], names: dict[tuple[Any, ...], Any]) -> list[Any]:
-    if not names:
-        return [None] * len(frame)
-    columns = [[None if value is missing else value for value in frame[part]] for part in key for missing in [_na()]]
-    return [names.get(values) for values in zip(*columns, strict=True)]
-
-
-def _na() -> Any:
     import pandas as pd
 
-    return pd.NA
+    if not names:
+        return [None] * len(frame)
+    columns = [[None if value is pd.NA else value for value in frame[part]] for part in key]
+    return [names.get(values) for values in zip(*columns, strict=True)]
 
 
 def trace_html(trace: Trace) -> str:

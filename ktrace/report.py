@@ -46,18 +46,14 @@ KINDS: dict[str, Kind] = {
     "newer-minor": Kind(
         Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
     ),
-    "derived-time": Kind(Severity.NOTE, "The time was worked out from other times of the source."),
     "no-whole": Kind(
         Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."
     ),
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),
     "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),
-    "name-too-long": Kind(Severity.NOTE, "A name was shortened, as the output format demands."),
     # Repairs: the source was damaged, the meaning is plain.
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
-    "duplicate-key": Kind(Severity.REPAIR, "A key stands twice in an object; the last one was taken."),
-    "json-repair": Kind(Severity.REPAIR, "JSON that breaks the rules was read as it was plainly meant."),
     # Skips: a record of the source is not in the result.
     "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ktrace.model import INTERNAL, RECORDS, Batch, arrow_schema, dump_json
+from ktrace.model import INTERNAL, RECORDS, Batch, arrow_schema, decoded, dump_json
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
@@ -100,8 +100,7 @@ def to_rows(batch: Batch) -> list[dict[str, Any]]:
     """The rows of a batch as dicts, nulls left out. A dictionary column is decoded at once, not cell by cell."""
     rows: list[dict[str, Any]] = [{} for _ in range(len(batch))]
     for name, column in zip(batch.columns.schema.names, batch.columns.columns, strict=True):
-        plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-        for row, value in zip(rows, plain.to_pylist(), strict=True):
+        for row, value in zip(rows, decoded(column).to_pylist(), strict=True):
             if value is not None:
                 row[name] = value
     return rows

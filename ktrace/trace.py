@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import DEVICE_KINDS, RECORDS, Batch, arrow_schema
+from ktrace.model import DEVICE_KINDS, RECORDS, Batch, arrow_schema, decoded
 from ktrace.report import Report
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ class Trace:
         return catalog
 
     def write(self, path: str | Path, *, to: str | None = None, overwrite: bool = False) -> Report:
-        """Writes the trace in the format that the name (or `to`) says, and returns the account of it."""
+        """Writes the trace in the format that the name (or `to`) says, and returns the account of it.
+
+        Raises UsageError where neither says, OutputError where it can't be written; then there is no output.
+        """
         from ktrace.pipeline import output_format, write_batches
         from ktrace.sink import Sink, writing
 
@@ -131,12 +134,12 @@ class Trace:
         import pyarrow.compute as pc
 
         events = self._tables["events"]
-        mine = pc.is_in(events["kind"].cast(pa.string()), pa.array(DEVICE_KINDS))
+        mine = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
         return pc.sum(events["dur"].filter(mine)).as_py() or 0
 
 
-def read(path: str | Path | list[str | Path], format: str | None = None, *, strict: bool = False) -> Trace:
-    """Reads one or several inputs whole.
+def read(path: str | Path | Sequence[str | Path], format: str | None = None, *, strict: bool = False) -> Trace:
+    """Reads one or several inputs whole. `format` overrides what they look like.
 
     Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
     repaired, skipped or cut off.
@@ -151,7 +154,7 @@ def read(path: str | Path | list[str | Path], format: str | None = None, *, stri
 def _whole(batch: Batch) -> pa.RecordBatch:
     """All columns of the model with plain strings for dictionaries, then those of other packages."""
     full = batch.full()
-    arrays = [array.cast(pa.string()) if pa.types.is_dictionary(array.type) else array for array in full.columns]
+    arrays = [decoded(array) for array in full.columns]
     names = list(full.schema.names)
     for name in batch.columns.schema.names:
         if name.startswith("x_"):
@@ -181,23 +184,16 @@ def _values(table: pa.Table) -> dict[str, Any]:
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
     if pa.types.is_float64(column.type):
         bits = [pc.if_else(pc.is_nan(chunk), float("nan"), chunk).view(pa.int64()) for chunk in column.chunks]
         return pa.chunked_array(bits, pa.int64())
-    return column
+    return decoded(column)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:
     import pandas as pd
 
-    plain = pa.table(
-        {
-            name: column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
-            for name, column in zip(table.column_names, table.columns, strict=True)
-        }
-    )
+    plain = pa.table({name: decoded(column) for name, column in zip(table.column_names, table.columns, strict=True)})
     types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
     frame: pd.DataFrame = plain.to_pandas(types_mapper=types.get)
     return frame

@@ -1,4 +1,4 @@
-"""Who may import whom (DESIGN.md): found by walking the imports, not by running the code."""
+"""Who may import whom (docs/design.md): found by walking the imports, not by running the code."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import POINT_KINDS, Batch
+from ktrace.model import POINT_KINDS, Batch, decoded
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 _PLAIN = (
@@ -71,8 +71,7 @@ def categories(batch: Batch) -> list[str]:
 
 def plain(batch: Batch, name: str) -> pa.Array:
     """A column, decoded where it is a dictionary."""
-    column = batch.column(name)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return decoded(batch.column(name))
 
 
 def values(batch: Batch, name: str) -> list[Any]:

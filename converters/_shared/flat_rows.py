@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import RECORDS, Batch, arrow_schema, dump_json, fields, is_required
+from ktrace.model import RECORDS, Batch, arrow_schema, decoded, dump_json, fields, is_required
 
 from .encode import is_json
 from .records import RECORD, kinds
@@ -51,7 +51,7 @@ class FlatRows:
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
             return
-        words = plain(rows.column("record"))
+        words = decoded(rows.column("record"))
         for word, record in RECORD.items():
             mine = pc.fill_null(pc.equal(words, word), False)
             if pc.any(mine).as_py():
@@ -143,7 +143,7 @@ def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.
     """The column as `kind`; a value that can't be becomes null and a fault of its row."""
     if column.type == kind:
         return column
-    given = plain(column)
+    given = decoded(column)
     if pa.types.is_list(kind) and pa.types.is_string(given.type):
         return _each(given, kind, name, faults, _text_list)
     try:
@@ -152,11 +152,6 @@ def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.
         if pa.types.is_dictionary(kind) or not pa.types.is_primitive(kind):
             return _each(given, kind, name, faults, str)
         return _each(given, kind, name, faults, lambda value: _number(value, kind))
-
-
-def plain(column: pa.Array) -> pa.Array:
-    """The column without a dictionary."""
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _encoded(text: pa.StringArray, kind: pa.DictionaryType) -> pa.DictionaryArray:
@@ -213,11 +208,11 @@ def _check(record: str, name: str, column: pa.Array, faults: Faults) -> None:
     if "minimum" in spec and spec["minimum"] > -(2**31):
         _note(pc.less(column, spec["minimum"]), column, f"{name}: {{}} is less than {spec['minimum']}", faults)
     if "enum" in spec:
-        allowed = pc.is_in(plain(column), pa.array(spec["enum"]))
+        allowed = pc.is_in(decoded(column), pa.array(spec["enum"]))
         strange = pc.and_(pc.invert(allowed), pc.is_valid(column))
         _note(strange, column, f"{name}: {{}} is none of {', '.join(spec['enum'])}", faults)
     if "minLength" in spec:
-        _note(pc.equal(plain(column), ""), column, f"{name}: is empty", faults)
+        _note(pc.equal(decoded(column), ""), column, f"{name}: is empty", faults)
     if is_json(record, name):
         strange = pa.array([text is not None and not _is_object(text) for text in column.to_pylist()], pa.bool_())
         _note(strange, column, f"{name}: is no JSON object", faults)

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ktrace.model import WORD, Batch, arrow_schema, union_schema
+from ktrace.model import WORD, Batch, arrow_schema, decoded, union_schema
 from ktrace.report import Report
 
 from .encode import extra_columns
-from .flat_rows import folded, plain
+from .flat_rows import folded
 
 #: Rows that are held before the columns of the table are settled, and again before each further part of it.
 PART = 131_072
@@ -82,5 +82,5 @@ class FlatTable:
 def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
-    array = plain(array)
+    array = decoded(array)
     return array.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else array.cast(kind)

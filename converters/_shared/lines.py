@@ -31,8 +31,8 @@ class Lines:
             elif parse(line.text):
                 lines.used()
 
-    A reader that must look ahead before it decides may take `line.number` and speak of it later, with
-    `used(number)`; until then the line is held by `lines.hold()`.
+    A reader that must look ahead before it decides holds a line by `lines.hold()`, and says later what became
+    of it: `lines.used(3)` counts this line and the two that were held before it.
     """
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
@@ -79,7 +79,7 @@ class Lines:
         self._report.used(lines, went=where)
 
     def hold(self) -> None:
-        """Nothing is decided yet: a later `used`, `structure`, `went` or `skip` counts this line in."""
+        """Nothing is decided yet: a later `used`, `structure` or `went` counts this line in, or `skip_held`."""
         self._decided = True
         self._held += 1
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.model import Batch, decoded
 from ktrace.sink import Sink
 
 from .._shared.encode import json_cells
@@ -48,8 +48,6 @@ class Writer:
 
 def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column in a type that Arrow writes: texts come in quotes, numbers without."""
-    if pa.types.is_dictionary(column.type):
-        return column.cast(column.type.value_type)
     if pa.types.is_nested(column.type):
         return pa.chunked_array([json_cells(chunk) for chunk in column.chunks], pa.string())
-    return column
+    return decoded(column)

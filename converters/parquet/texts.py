@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.errors import DamagedInput
-from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, union_schema
+from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, decoded, union_schema
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
 from .._shared.encode import is_json, join_members, json_cells, one_line, quoted
-from .._shared.flat_rows import plain
 from .reader import open_file, record_of
 
 ROWS = 16_384
@@ -76,7 +75,7 @@ def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Par
         if record:
             words = pa.array([WORD[record]] * rows.num_rows, pa.string())
         else:
-            words = pc.fill_null(plain(rows.column("record")), "")
+            words = pc.fill_null(decoded(rows.column("record")), "")
         members = {}
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
             if name != "record" and column.null_count < len(column):

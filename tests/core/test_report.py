@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from conftest import ROOT
 
 from ktrace.errors import StrictFailure
 from ktrace.report import EXAMPLES, KINDS, Report, Severity
@@ -58,6 +59,12 @@ def test_an_undeclared_kind_is_a_fault() -> None:
 
 def test_every_kind_has_a_sentence() -> None:
     assert all(kind.sentence.endswith(".") and kind.sentence[0].isupper() for kind in KINDS.values())
+
+
+def test_every_kind_is_reported_by_somebody() -> None:
+    sources = [file for folder in ("ktrace", "converters") for file in (ROOT / folder).rglob("*.py")]
+    text = "".join(file.read_text("utf-8") for file in sources if file.name != "report.py")
+    assert [kind for kind in KINDS if f'"{kind}"' not in text] == []
 
 
 def test_the_report_is_plain_json() -> None:
