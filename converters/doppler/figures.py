@@ -26,6 +26,9 @@ METRICS = {"first": "ttft", "first_token": "ttft", "firsttoken": "ttft"}
 #: Last words of a name that say which statistic the number is.
 STATISTICS = {"median": "median", "avg": "avg", "mean": "avg", "min": "min", "max": "max"}
 
+#: What the command line tool says of the device -> its fact.
+DEVICE_FACTS = {"vendor": "vendor", "arch": "architecture", "device": "device"}
+
 #: Where a figure of a memory line goes: (its key, the word beside the number) -> counter series.
 MEMORY = {
     ("Heap", ""): "Heap used",
@@ -122,12 +125,16 @@ def unquoted(value: str) -> str:
 
 def tool_figures(kind: str, text: str) -> Iterator[Figure]:
     """The figures of a line of the command line tool, of kind metrics, ok, gpu, memory or batching."""
-    rates = False
+    rates, of = False, None
     for subject, key, value in pairs(text):
+        if rates and subject not in ("", "tok/s") and key not in STATISTICS:
+            of = key  # of `decode tok/s=6 avg=6 prefill=46 avg=45` the last two are of prefill
         rates = rates or "tok/s" in (subject, key)
         if found := _VALUE.fullmatch(value):
-            name = key if kind == "ok" else f"{subject} {key}".strip()
-            yield _figure(name, *found.groups(), rate=rates)
+            about = subject if of is None else of if key != of else ""
+            name = key if kind == "ok" else f"{about} {key}".strip()
+            figure = _figure(name, *found.groups(), rate=rates)
+            yield figure._replace(column="median") if figure.column == "value" and "(median" in text else figure
 
 
 def perf_figures(text: str) -> Iterator[Figure]:
@@ -148,6 +155,8 @@ def _figure(name: str, number: str, unit: str, *, rate: bool = False) -> Figure:
     column = STATISTICS.get(words[-1], "value")
     if column != "value":
         words.pop()
+    if words[:1] == ["latency"]:
+        words = words[1:] or words
     base = "_".join(word for word in words if word != "tok/s")
     base = METRICS.get(base, base)
     if base.startswith("tokens_"):
@@ -161,6 +170,13 @@ def _figure(name: str, number: str, unit: str, *, rate: bool = False) -> Figure:
         base = "tokens_per_second" if base in ("", "total") else f"{base}_tokens_per_second"
         return Figure(name, base, column, float(value), "tokens/s")
     return Figure(name, base or name, column, float(value), unit or (None if "." in number else "count"))
+
+
+def tool_device(text: str) -> dict[str, Any]:
+    """Facts of `vendor=apple arch=metal-3 device=unknown` and `f16=yes subgroups=no`, what is unknown left out."""
+    named = {DEVICE_FACTS[key]: value for _, key, value in pairs(text) if key in DEVICE_FACTS and value != "unknown"}
+    features = [key for _, key, value in pairs(text) if value == "yes"]
+    return named | ({"features": features} if features else {})
 
 
 def memory_levels(text: str) -> list[Level]:

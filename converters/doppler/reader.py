@@ -17,7 +17,17 @@ from ktrace.source import Source
 
 from .._shared.lines import Line, Lines
 from .._shared.numbers import TIME_NS, to_ns
-from .figures import Figure, device_of, memory_levels, pairs, perf_figures, take_apart, tool_figures, variant_of
+from .figures import (
+    Figure,
+    device_of,
+    memory_levels,
+    pairs,
+    perf_figures,
+    take_apart,
+    tool_device,
+    tool_figures,
+    variant_of,
+)
 
 TRACK = "browser"
 TITLE = "GPU Profile Report"
@@ -142,6 +152,8 @@ class _Log:
         self._log(stream, kind, text, "derived", {})
         if kind in FIGURE_LINES:
             self._metrics(kind, tool_figures(kind, text))
+        if kind == "device" and (device := tool_device(text)):
+            self._rows.fact("device", device=0, facts={"api": "webgpu"} | device)
         facts = (
             {key: value for _, key, value in pairs(text) if key in ("model", "prompt")} if kind != "progress" else {}
         )

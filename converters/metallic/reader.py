@@ -50,7 +50,7 @@ _SECTION = re.compile(r"(?P<title>\S.*):\s*")
 _SHAPE = re.compile(r"\s+(?P<shape>\w+=[^|]*(?:\| *\w+=[^|]*)*):\s*")
 _ROW = re.compile(
     r"\s+(?P<name>\S.*): (?P<key>count=)?(?P<count>\d{1,18})(?: ops)?"
-    r"(?P<figures>(?:\s*[|,]\s*[A-Za-z]\w*(?:=|: )[^|,]*)*)\s*"
+    r"(?P<figures>\s*(?:[|,]\s*[A-Za-z]\w{0,40}(?:=|: )[^|,]{0,80}){0,16})"
 )
 _NO_SAMPLES = re.compile(r"\s+(?P<name>\S.*): no samples\s*")
 _METRIC = re.compile(r"\s*(?P<name>\S.*): (?P<value>\d+(?:\.\d+)?)(?P<unit>ns|us|ms|s)?\s*")

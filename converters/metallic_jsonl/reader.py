@@ -105,6 +105,8 @@ def _parse(text: str, line: Line, report: Report) -> _Record:
     end, exact = _unix_ns(stamp) if isinstance(stamp, str) else (None, True)
     if end is None:
         raise _Bad("bad-record", "no timestamp that can be read")
+    if abs(end) >= _LIMIT:
+        raise _Bad("time-range", str(stamp))
     args: dict[str, Any] = {key: value for key, value in record.items() if key not in KNOWN and value is not None}
     args |= {f"$event.{key}": value for key, value in event.items() if key not in ("type", "data")}
     if not exact:
@@ -173,6 +175,8 @@ def _internal_kernel(record: _Record, rows: Rows) -> None:
 
 
 def _slice(record: _Record, rows: Rows, kind: str, name: str, duration: int, **place: Any) -> None:
+    if abs(record.end - duration) >= _LIMIT:
+        raise _Bad("time-range", f"{duration} ns before the year 1970")
     args = _args(record)
     block = _BLOCK.search(name)
     times: dict[str, Any] = {"ts": record.end - duration, "dur": duration, "timing": "derived"}
@@ -196,7 +200,9 @@ def _dispatch(record: _Record, rows: Rows) -> None:
 
 def _memory(record: _Record, rows: Rows) -> None:
     """A head with what can't be drawn, and a counter for each figure."""
-    counted = {key: value for key, value in record.data.items() if type(value) is int and _unit(key)}
+    counted = {
+        key: value for key, value in record.data.items() if type(value) is int and abs(value) < _LIMIT and _unit(key)
+    }
     for key in counted:
         del record.data[key]
     head = _point(record, rows)

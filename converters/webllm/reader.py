@@ -152,17 +152,29 @@ def _add(text: str, where: str, rows: Rows, report: Report) -> None:
         for key, (_, exact) in (("start", start), ("end", end)):
             if not exact:
                 report.issue("rounded", where)
-                args[key] = str(block[key])
+                args[key] = block[key].text if isinstance(block[key], _Digits) else str(block[key])
         name = _name(block["entryPoints"], args)
         rows.event("kernel", name, ts=start[0], dur=end[0] - start[0], device=0, args=dump_json(args) if args else None)
         report.used()
+
+
+class _Digits(float):
+    """A float that remembers its digits: times are read from these, all else is a float as in any JSON."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> _Digits:
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
     """The object of a block; one that was logged as a JSON string has its quotes escaped."""
     for candidate in (text, text.replace('\\"', '"')):
         try:
-            block = json.loads(candidate, parse_float=Decimal)
+            block = json.loads(candidate, parse_float=_Digits)
         except (ValueError, RecursionError):
             continue
         if isinstance(block, dict) and "entryPoints" in block:
@@ -172,12 +184,15 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 def _nanoseconds(value: Any) -> tuple[int, bool] | None:
     """A time in whole ns and whether it is exact. JavaScript's BigInt may stand as "123" or "123n"."""
-    if isinstance(value, bool) or not isinstance(value, (int, str, Decimal)):
+    if isinstance(value, bool) or not isinstance(value, (int, str, _Digits)):
         return None
     try:
-        exact = Decimal(value.removesuffix("n") if isinstance(value, str) else value)
+        digits = value.text if isinstance(value, _Digits) else str(value)
+        exact = Decimal(digits.removesuffix("n"))
         whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN)
     except InvalidOperation:
+        return None
+    if not exact.is_finite():
         return None
     return int(whole), whole == exact
 

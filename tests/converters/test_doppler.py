@@ -272,3 +272,37 @@ def test_what_is_no_log_of_doppler_is_not_claimed(tmp_path: Path) -> None:
     path.write_text("the words GPU Profile Report\nand nothing else\n", "utf-8")
     claims = {match.format: match.score for match in detect(str(path))}
     assert claims.get("doppler", Score.NEAR) == Score.NEAR
+
+
+def test_a_bench_says_each_rate_of_its_own_phase_and_which_figures_are_medians() -> None:
+    path = SAMPLES / "doppler" / "bench-of-the-command-line-tool.log"
+    rows = rows_of(path, "summaries")
+    figures = {
+        (row["scope"][0], row["metric"], column): (row[column], row["unit"])
+        for row in rows
+        for column in ("value", "avg", "median")
+        if row[column] is not None
+    }
+    assert {key: value for key, value in figures.items() if value[1] == "tokens/s"} == {
+        ("metrics", "decode_tokens_per_second", "value"): (6.5, "tokens/s"),
+        ("metrics", "decode_tokens_per_second", "avg"): (6.4, "tokens/s"),
+        ("metrics", "prefill_tokens_per_second", "value"): (46.0, "tokens/s"),
+        ("metrics", "prefill_tokens_per_second", "avg"): (45.0, "tokens/s"),
+    }
+    assert {(metric, value) for (scope, metric, _), value in figures.items() if scope == "metrics"} >= {
+        ("ttft", (300.1e6, "ns")),
+        ("prefill", (190.5e6, "ns")),
+        ("decode", (4e9, "ns")),
+    }
+    assert {(metric, column): value for (scope, metric, column), value in figures.items() if scope == "gpu"} == {
+        ("decode_record", "median"): (1e6, "ns"),
+        ("decode_submit_wait", "median"): (2e6, "ns"),
+        ("prefill", "median"): (10e6, "ns"),
+        ("decode", "median"): (20e6, "ns"),
+    }
+    catalog = ktrace.read(path).to_arrow()["catalog"].to_pylist()
+    facts = [json.loads(row["facts"]) for row in catalog if row["entity"] == "device"]
+    assert facts == [
+        {"api": "webgpu", "vendor": "acme", "architecture": "gpu-9"},
+        {"api": "webgpu", "features": ["f16", "timestamp_query"]},
+    ]

@@ -140,3 +140,18 @@ def test_data_that_is_no_object_and_times_below_a_nanosecond_are_kept(tmp_path: 
     assert row["ts"] == SECOND + 2
     assert row["args"] == {"$ts": "2025-10-21T17:03:11.0000000015Z", "data": [1, 2]}
     assert "rounded" in ktrace.read(path).report.issues
+
+
+def test_times_and_figures_that_no_column_holds(tmp_path: Path) -> None:
+    path = tmp_path / "far.jsonl"
+    lines = [
+        a_record("GpuOpCompleted", {"op_name": "late", "duration_us": 1}, "9999-10-21T17:03:11Z"),
+        a_record("GpuOpCompleted", {"op_name": "early", "duration_us": 10**15}, "1830-10-21T17:03:11Z"),
+        a_record("ForwardStep", {"total_bytes": 10**400, "breakdown": {}}),
+        a_record("GpuOpCompleted", {"op_name": "near", "duration_us": 1}),
+    ]
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+    trace = ktrace.read(path, "metallic-jsonl")
+    assert [row["name"] for row in trace.to_arrow()["events"].to_pylist()] == ["ForwardStep", "near"]
+    assert [place for place, _ in trace.report.issues["time-range"].places] == ["line 1", "line 2"]
+    assert trace.report.balanced()

@@ -99,3 +99,24 @@ def test_blocks_without_a_usable_time_are_reported(tmp_path: Path, start: str) -
     report = ktrace.read(path).report
     assert sum(issue.rows for issue in report.issues.values()) == 1
     assert report.balanced()
+
+
+def test_fractions_beside_the_times_are_kept_and_times_that_are_none_are_skipped(tmp_path: Path) -> None:
+    lines = [
+        json.dumps(a_block("gemm", 100, 250, load=0.5, nested={"share": [1.25]})),
+        '{"entryPoints":["half"],"start":10.5,"end":20.0}',
+        '{"entryPoints":["none"],"start":NaN,"end":5}',
+        '{"entryPoints":["endless"],"start":1,"end":"Infinity"}',
+        '{"entryPoints":["far"],"start":1,"end":1e20}',
+    ]
+    path = written(tmp_path, "\n".join(lines) + "\n")
+    assert kernels(path) == [("gemm", 100, 150), ("half", 10, 10)]
+    trace = ktrace.read(path)
+    args = [json.loads(row["args"]) for row in trace.to_arrow()["events"].to_pylist()]
+    assert args == [{"load": 0.5, "nested": {"share": [1.25]}}, {"start": "10.5"}]
+    assert {kind: [place for place, _ in issue.places] for kind, issue in trace.report.issues.items()} == {
+        "rounded": ["line 2"],
+        "bad-record": ["line 3", "line 4"],
+        "time-range": ["line 5"],
+    }
+    assert trace.report.balanced()
