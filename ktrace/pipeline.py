@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name, choose
-from ktrace.errors import KtraceError, UsageError
+from ktrace.errors import InputError, KtraceError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
 from ktrace.layout import layout
 from ktrace.model import Batch, dump_json
@@ -17,7 +17,7 @@ from ktrace.order import order
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
 from ktrace.sink import Sink, writing
-from ktrace.source import COMPRESSED, Source, stem
+from ktrace.source import COMPRESSED, Source, printable, stem
 
 Progress = Callable[[int], None]
 
@@ -29,7 +29,7 @@ def read_batches(
     format: str | None = None,
     batch_rows: int = 65_536,
     progress: Progress | None = None,
-) -> Iterator[Batch]:
+) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
     Raises InputError and its kin at the first batch of an input that can't be read.
@@ -43,14 +43,18 @@ def read_batches(
         report.inputs.append({"path": path, "format": fmt.name, "source": conversion.label})
         if not fmt.writes:  # A canonical input brings its own facts.
             yield to_batch("catalog", [_source_fact(source, fmt)])
-        for batch in fmt.read(source, conversion):
-            report.rows[batch.record] += len(batch)
-            yield batch
+        try:
+            for batch in fmt.read(source, conversion):
+                report.rows[batch.record] += len(batch)
+                yield batch
+        except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
+            why = f"can't be read: {error.strerror or error}"
+            raise InputError(why, path=path, remedy="check the disk, and the space in TMPDIR") from error
     report.path = None
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
-    facts = dump_json({"path": source.path, "format": fmt.name})
+    facts = dump_json({"path": printable(source.path), "format": fmt.name})
     return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
 
 
@@ -168,9 +172,12 @@ def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int
     with ktrace.open_batches("run.log") as batches:
         for batch in batches:
             print(batch.record, len(batch))
+
+    `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch. Taking the batches
+    raises InputError and its kin for what can't be read.
     """
     batches = read_batches([str(path)], Report(), format=format, batch_rows=batch_rows)
     try:
         yield batches
     finally:
-        batches.close()  # type: ignore[attr-defined]
+        batches.close()

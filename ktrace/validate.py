@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import jsonschema_rs
@@ -69,13 +70,13 @@ class Validation:
     version: str | None = None
 
 
-def validate(path: str, *, limit: int = 20) -> Validation:
-    """Checks a canonical file or folder and stops after `limit` faults.
+def validate(path: str | Path, *, limit: int = 20) -> Validation:
+    """Checks a canonical file or folder and stops after `limit` faults. `path` may be '-', standard input.
 
     Raises InputError for what can't be opened or is no canonical file at all.
     """
     check = _Check(limit)
-    source = Source(path, on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
+    source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
     room = import_module(f"ktrace.converters.{_format(source)}.texts")
     items: Iterator[Part | Fault] = room.texts(source)
     for item in _ahead(items):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, SAMPLES
 
+import ktrace
 from ktrace.cli import COMMANDS
 from ktrace.format import builtin_formats
 
@@ -47,6 +48,40 @@ def test_the_python_of_the_readme_runs(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].endswith("True")
     assert {path.name for path in tmp_path.iterdir()} == {"kernels.parquet", "kernels.perfetto"}
+
+
+def test_the_python_of_the_docs_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs/python.md").read_text("utf-8")
+    script = "".join(re.findall(r"```python\n(.*?)```", page, re.S)).replace("samples/", f"{SAMPLES}/")
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"run.perfetto", "kernels.csv", "run.parquet"}
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("mlc ")
+    assert next(line for line in lines if line.startswith("1.0 ")).endswith(" []"), "the file isn't valid"
+    assert lines[-2].endswith("README.md"), "the error doesn't name the file"
+
+
+def test_the_page_on_python_has_every_public_name() -> None:
+    page = (ROOT / "docs/python.md").read_text("utf-8")
+    of_a_trace = [name for name in vars(ktrace.Trace) if not name.startswith("_")]
+    assert of_a_trace
+    assert [name for name in (*ktrace.__all__, *of_a_trace) if not re.search(rf"\b{name}\b", page)] == []
+
+
+def test_the_index_of_the_docs_has_every_page() -> None:
+    folder = ROOT / "docs"
+    linked = set(re.findall(r"\]\(([^)#]+)\)", (folder / "README.md").read_text("utf-8")))
+    pages = {path.relative_to(folder).as_posix() for path in folder.rglob("*.md")} - {"README.md"}
+    assert len(pages) > 20
+    assert pages <= linked
+
+
+def test_the_modules_that_the_design_names_are_there() -> None:
+    page = (ROOT / "docs/design.md").read_text("utf-8")
+    named = re.findall(r"`((?:ktrace|converters|tests|docs|proto|schema)/[\w./*]*)`", page)
+    assert len(named) > 10
+    assert [name for name in named if not list(ROOT.glob(name))] == []
 
 
 def test_the_log_shown_in_the_readme_is_that_of_the_sample() -> None:
