@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from .._shared.columns import Heading, spelling
 from .._shared.tables import Table
 
-_CHANGE = re.compile(r"[Δ∆]|change", re.IGNORECASE)
+_CHANGE = re.compile(r"[Δ∆]|change\b", re.IGNORECASE)
 _CYCLE = re.compile(r"(?P<run>.+?)\s+Time\s*[(\[].+[)\]]", re.IGNORECASE)
 _SHARE = re.compile(r"[βß][_ ](?P<run>.+?)\s*(?:[(\[]%[)\]])?")
 _MEAN = re.compile(r"[μµ][_ ](?P<run>.+)")
 _PID = re.compile(r"pid[_: ]*(\d{1,18})(?!\d)", re.IGNORECASE)
+_STRICT = re.compile(r"Strict .*\(PID: *(\d{1,18})\)\s*", re.IGNORECASE)
 
 
 def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
-    """Field -> index of its column for any of the three tables.
+    """Field -> index of its column for any of the tables.
 
     Overall metrics: `metric`, and a column a run. Cycles: `rank`, and a column a run. Functions: `name`,
     `metric`, `device`, and for each run `share 0` (β) and `mean 0` (μ). Runs are numbered in their order.
+    An exploratory report has two more: the runs (`role`), and which of them are alike (`cluster`).
     """
     index = {spelling(head.name): number for number, head in reversed(list(enumerate(headings)))}
     if "function name" in index and "metric name" in index:
@@ -28,11 +30,16 @@ def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | 
         fields |= {"device": index["device"]} if "device" in index else {}
         of_runs = _of_runs(headings)
         return fields | of_runs if of_runs else None
+    if "role" in index and "total cycles" in index:
+        spellings = {"role": "role", "cycles": "total cycles", "time": "avg cycle time", "pid": "pid"}
+        return {field: index[word] for field, word in spellings.items() if word in index}
+    if "cluster representative" in index:
+        return {"cluster": index["cluster representative"]}
     if "time rank" in index:
         runs = _numbered("run", headings, _CYCLE.fullmatch)
         return {"rank": index["time rank"], **runs} if runs else None
-    if index.get("metric") == 0 and any(_CHANGE.search(head.text) for head in headings):
-        runs = _numbered("run", headings[1:], lambda text: not _CHANGE.search(text))
+    if index.get("metric") == 0 and any(_CHANGE.match(head.text) for head in headings):
+        runs = _numbered("run", headings[1:], lambda text: not _CHANGE.match(text))
         return {"metric": 0, **{field: number + 1 for field, number in runs.items()}} if runs else None
     return None
 
@@ -63,13 +70,18 @@ class Run:
 
 
 def runs_of(table: Table) -> list[Run]:
-    """The runs that the headings of a table name, by their numbers; the first is the baseline."""
+    """The runs that the headings of a table name, by their numbers; the first is the baseline.
+
+    A strict comparison names the process that both runs have in its title only.
+    """
     runs: dict[int, Run] = {}
     for field, column in (table.fields or {}).items():
         what, _, number = field.rpartition(" ")
         if what in ("run", "share", "mean"):
             runs.setdefault(int(number), _run(table.headings[column].text))
-    return [runs[number] for number in sorted(runs)]
+    strict = _STRICT.fullmatch(table.path[0].text) if table.path else None
+    pid = int(strict.group(1)) if strict else None
+    return [Run(runs[number].name, runs[number].pid or pid) for number in sorted(runs)]
 
 
 def _run(text: str) -> Run:

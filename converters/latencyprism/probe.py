@@ -8,7 +8,7 @@ from ktrace.source import Sample
 from .._shared.tables import find_tables
 from .columns import fits
 
-_TITLE = "Cross Performance Comparison"
+_TITLE = "Performance Comparison"
 
 #: One of these is in every file: a look that spares others the search for tables.
 _WORDS = (_TITLE.casefold(), "β", "rank", "suspicion")
@@ -17,11 +17,12 @@ _WORDS = (_TITLE.casefold(), "β", "rank", "suspicion")
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title with a table, or a table of functions or cycles without it."""
     text = sample.text
-    if not text or "|" not in text or not any(word in text.casefold() for word in _WORDS):
+    if not text or ("|" not in text and "," not in text) or not any(word in text.casefold() for word in _WORDS):
         return None
     for table in find_tables(sample, fits):
-        if any(_TITLE in title.text for title in table.path):
-            return Match(Score.DIALECT, f"has the title '{_TITLE}'")
+        for title in table.path:
+            if _TITLE in title.text:
+                return Match(Score.DIALECT, f"has the title '{title.text.partition(':')[0]}'")
         if table.fields and table.fields.keys() & {"name", "rank"}:
             return Match(Score.DIALECT, f"has a comparison of runs as LatencyPrism writes it (line {table.line})")
     return None

@@ -18,7 +18,7 @@ from .._shared.numbers import is_missing
 from .._shared.tables import Row, Text, Title, read_tables
 from .columns import fits, runs_of
 
-_GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})", re.IGNORECASE)
+_GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})(?P<virtual> \(virtual\))?", re.IGNORECASE)
 _COPY = re.compile(r"Memcpy ([HDP]to[HDP])\b.*")
 _SHARES = ("_usage", "_util", "_occupancy")
 _BULLET = re.compile(r"[-*+] +")
@@ -53,9 +53,13 @@ class _Reading:
     title: Title | None = None
 
     def row(self, row: Row) -> None:
-        """Takes a row of any of the three tables: a summary a run, the last of which carries the comparison."""
+        """Takes a row of any of the tables: a summary a run, the last of which carries the comparison."""
         fields = row.table.fields or {}
         self._document(row.table.path)
+        if "role" in fields or "cluster" in fields:
+            self._exploratory(row)
+            self.end_note()
+            return
         read_figures = self._function if "name" in fields else self._cycle if "rank" in fields else self._overall
         said = list(read_figures(row))
         if said:
@@ -73,6 +77,27 @@ class _Reading:
                 run=run.name, pid=run.pid, baseline=baseline, table=row.table.ordinal, scope=scope, **columns
             )
         self.end_note()
+
+    def _exploratory(self, row: Row) -> None:
+        """Takes a row of the tables of an exploratory report: a run and its cycles, or which runs are alike."""
+        place: dict[str, Any] = {"table": row.table.ordinal, "scope": _scope(row.table.path) or row.table.scope}
+        args = _comparison(row)
+        if cluster := row.text("cluster"):
+            self.rows.summary("note", cluster, metric="note", args=args, **place)
+            self.lines.used()
+            return
+        cycles, time = cell_quantity(row.text("cycles")), cell_quantity(row.text("time"))
+        if not row.text("role") or not cycles or not time:
+            self.lines.skip("bad-record", "no role or no figure")
+            return
+        heads = [row.table.headings[(row.table.fields or {})[field]] for field in ("cycles", "time")]
+        unit, value = to_base(time.number, time.unit or heads[1].unit)
+        pid = row.text("pid")
+        place |= {"run": row.text("role"), "pid": int(pid) if re.fullmatch(r"[0-9]{1,18}", pid) else None}
+        count = whole(cycles.number)
+        self.rows.summary("metric", heads[0].text, metric=heads[0].name, unit="count", value=count, args=args, **place)
+        self.rows.summary("total", heads[1].text, unit=unit, value=float(value), count=count, **place)
+        self.lines.used()
 
     def text(self, text: Text) -> None:
         """Takes a line of a note; one that stands above all titles is no part of the document."""
@@ -95,7 +120,8 @@ class _Reading:
         if self.note:
             words = "\n".join(text.text for text in self.note).strip()
             scope = _scope(self.note[0].path) or None
-            self.rows.summary("note", _BULLET.sub("", words, count=1), metric="note", scope=scope)
+            bullet = _BULLET.match(words)
+            self.rows.summary("note", words[bullet.end() :] if bullet else words, metric="note", scope=scope)
             self.lines.used(len(self.note))
             self.note.clear()
 
@@ -168,10 +194,11 @@ def _figure(cell: str) -> float | None:
 
 
 def _place(device: str) -> dict[str, Any]:
-    """The device column of a GPU; what is no GPU ("Host") stays in args."""
+    """The device column of a GPU; what is no GPU ("Host"), or says more than its number, stays in args."""
     found = _GPU.fullmatch(device)
     if found:
-        return {"device": int(found.group("number"))}
+        said = {"args": {"Device": device}} if found["virtual"] else {}
+        return {"device": int(found["number"])} | said
     return {} if is_missing(device) else {"args": {"Device": device}}
 
 

@@ -19,9 +19,14 @@ from .._shared.numbers import is_missing, nanoseconds, to_ns
 from .._shared.tables import Row, Table, read_tables
 from .columns import PERFORMANCE, fits
 
-_GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d{1,6})", re.IGNORECASE)
+_GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d{1,6})(?: \(virtual\))?", re.IGNORECASE)
+_COPY = re.compile(r"gpu_memcpy_([hd])2([hd])", re.IGNORECASE)
 _KERNEL = re.compile(r"kernel|gpu", re.IGNORECASE)
 _TOO_LATE = 1 << 62
+
+#: How the metrics end that are shares. Of others `mu_pct` is 100 times what the counter says, in its unit
+#: (core/metrics_analysis.py divides only shares by 100, core/reporting.py multiplies all).
+_SHARES = ("_usage", "_util", "_occupancy", "(%)")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -52,7 +57,8 @@ class _Cycle:
 
     def take(self, row: Row) -> tuple[str, str] | None:
         """Adds the rows of a line; returns the kind of issue and its detail where that can't be."""
-        figures, name = row.figures(unit="%"), row.text("name")
+        name, metric = row.text("name"), row.text("metric")
+        figures = row.figures(unit="%" if is_missing(metric) or metric.endswith(_SHARES) else "")
         if not name or not (figures or row.text("duration")):
             return "bad-record", "no figure" if name else "no name"
         if row.text("cycle") != self._cycle:
@@ -64,7 +70,7 @@ class _Cycle:
             columns["scope"] = [f"cycle {self._cycle}"]
         args: dict[str, Any] = {}
         on_gpu = _place(row, columns, args)
-        kind = "kernel" if on_gpu or _KERNEL.search(row.text("type")) else "range"
+        kind, columns["copy_kind"] = _kind(name, row.text("type"), on_gpu)
         columns |= _end(row, args, self._report)
         if abs(columns.get("ts", 0)) >= _TOO_LATE:
             return "time-range", row.text("start")
@@ -73,8 +79,12 @@ class _Cycle:
         }
         key = tuple(row.text(field) for field in ("name", "device", "pid", "host", "duration", "percent", "count"))
         if key not in self._functions:
-            self._functions[key] = self._function(row, kind, name, columns | figures.columns, args)
-        metric = row.text("metric") if not is_missing(row.text("metric")) else "share"
+            bare = is_missing(metric) and not measured
+            said = args | figures.args if bare else args
+            self._functions[key] = self._function(row, kind, name, columns | figures.columns, said)
+            if bare:  # a function of which no counter was read has one line, and N/A for the metric
+                return None
+        metric = "share" if is_missing(metric) else metric
         columns |= {"parent": self._functions[key], "args": figures.args}
         self._rows.summary(kind, name, metric=metric, **columns, **measured)
         return None
@@ -89,6 +99,15 @@ class _Cycle:
         return self._rows.summary(
             kind, name, unit="ns", short_name=row.text("short name") or None, args=args, **columns
         )
+
+
+def _kind(name: str, func_type: str, on_gpu: bool) -> tuple[str, str | None]:
+    """The kind of a function, and the way of a copy. Memset is of the type of copies, too."""
+    if name.startswith("Memset"):
+        return "memset", None
+    if copy := _COPY.fullmatch(func_type):
+        return "memcpy", f"{copy.group(1).upper()}to{copy.group(2).upper()}"
+    return ("kernel" if on_gpu or _KERNEL.search(func_type) else "range"), None
 
 
 def _counter(row: Row, rows: Rows, report: Report) -> tuple[str, str] | None:
@@ -146,6 +165,8 @@ def _place(row: Row, columns: dict[str, Any], args: dict[str, Any]) -> bool:
         text = row.text(field)
         if found := pattern.fullmatch(text):
             columns[field] = int(found.group(1))
+            if text.endswith("(virtual)"):
+                args[field] = text
         elif not is_missing(text):
             args[field] = plain(text)
     return "device" in columns

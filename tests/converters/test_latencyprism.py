@@ -166,3 +166,44 @@ def test_text_above_all_titles_is_no_part_of_it(tmp_path: Path) -> None:
     trace = read(path)
     assert trace.report.issues["unrecognised"].places == [("line 1", "")]
     assert len(trace.summaries) == len(read(SAMPLE).summaries)
+
+
+def test_a_strict_comparison_names_its_process_in_the_title() -> None:
+    trace = read(SAMPLES / "latencyprism" / "strict-no-findings-virtual-gpu.md")
+    rows = trace.summaries
+    runs = rows[rows.run.notna()]
+    assert set(runs.run) == {"normal", "abnormal"} and set(runs.pid) == {4711}
+    notes = rows[rows.kind == "note"].name.tolist()
+    assert "Each triplet of both runs, sorted by **Score** in descending order." in notes  # stars amid it stay
+    gemm = rows[rows.name == "gemm"]
+    assert gemm.kind.tolist() == ["kernel"] * 2 and gemm.device.tolist() == [3, 3]
+    assert [args(row)["Device"] for _, row in gemm.iterrows()] == ["GPU 3 (virtual)"] * 2
+    assert rows[rows.name == "runq"].kind.tolist() == ["range"] * 2
+    assert trace.report.balanced() and not trace.report.issues
+
+
+def test_an_exploratory_report_has_its_roles_and_clusters() -> None:
+    trace = read(SAMPLES / "latencyprism" / "exploratory-with-clusters.md")
+    rows = trace.summaries
+    overview = rows[rows.table == 0]
+    assert overview.run.tolist() == ["exchange_h1_11"] * 2 + ["b_h2_22"] * 2
+    assert overview.pid.tolist() == [11, 11, 22, 22]
+    assert overview.value.tolist() == [4, 1_000_500, 5, 2_000_500]
+    assert args(overview.iloc[0]) == {"Source File": "/d/a_perf_data.csv"}
+    clusters = rows[rows.table == 1]
+    assert clusters.name.tolist() == ["exchange_h1_11", "b_h2_22"] and set(clusters.kind) == {"note"}
+    # A run that is called exchange is a run, and no column of changes.
+    overall = rows[rows.table == 2]
+    assert overall.run.tolist() == ["exchange_h1_11", "b_h2_22"] * 2
+    assert overall.value.tolist() == [4, 5, 1_000_500, 2_000_500]
+    assert trace.report.balanced() and not trace.report.issues
+
+
+def test_the_comparison_as_csv() -> None:
+    trace = read(SAMPLES / "latencyprism" / "comparison-as-csv.csv")
+    rows = trace.summaries
+    assert rows.name.tolist() == ["gemm"] * 2 + ["void k<1, 2>(int)"] * 2
+    assert rows.percent.tolist() == [2.5, 3.5, 0.1, 0.2] and rows.value.tolist() == [5, 6, 0, 0]
+    assert rows.run.tolist() == ["normal", "abnormal"] * 2 and rows.device.tolist() == [7] * 4
+    assert args(rows.iloc[1])["compare"]["Suspicion Score"] == 1.5
+    assert trace.report.balanced() and not trace.report.issues

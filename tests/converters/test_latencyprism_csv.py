@@ -45,8 +45,10 @@ def test_each_metric_is_a_row_below_its_function() -> None:
     names = dict(zip(rows.id, rows.name, strict=True))
     assert len(metrics) == len(expected) == 4
     for cells, (_, row) in zip(expected, metrics.iterrows(), strict=True):
-        assert (row["metric"], str(row["value"]), row["unit"]) == (cells["metric_name"], cells["mu_pct"], "%")
+        assert (row["metric"], str(row["value"])) == (cells["metric_name"], cells["mu_pct"])
         assert names[row["parent"]] == row["name"] == cells["function_name"]
+    # Of memory that is used mu_pct is no share.
+    assert metrics.unit.fillna("none").tolist() == ["%", "%", "%", "none"]
     # The last line is another metric of the function of the line before: no function twice.
     assert metrics.parent.tolist()[2] == metrics.parent.tolist()[3]
 
@@ -104,3 +106,31 @@ def test_a_time_beyond_the_range_is_left_out(tmp_path: Path) -> None:
     trace = read(path, "latencyprism-csv")
     assert trace.events.name.tolist() == ["b"]
     assert trace.report.issues["time-range"].places == [("line 2", "4611686018427387904")]
+
+
+def test_real_types_of_functions_and_metrics_that_are_no_shares() -> None:
+    trace = read(FOLDER / "types-of-functions-and-a-virtual-gpu_perf_data.csv", "latencyprism-csv")
+    rows = trace.summaries
+    functions = rows[rows.metric == "duration"]
+    found = functions[["name", "kind", "copy_kind", "device"]].astype(object).where(functions.notna(), None)
+    assert [tuple(row) for row in found.values] == [
+        ("oncpu", "range", None, None),
+        ("write", "range", None, None),
+        ("gemm", "kernel", None, 7),
+        ("gemm", "kernel", None, 3),
+        ("Memcpy DtoH (Device -> Pageable)", "memcpy", "DtoH", 7),
+        ("Memset (Device)", "memset", None, 7),
+    ]
+    metrics = rows[rows.metric != "duration"]
+    assert dict(zip(metrics.metric, metrics.unit.fillna("none"), strict=True)) == {
+        "cpu_frequency": "none",
+        "host_cpu_usage": "%",
+        "gpu_sm_frequency": "none",
+        "net_rx_rate": "none",
+        "gpu_pcie_receive": "none",
+    }
+    # A function of which no counter was read has its one line, and that keeps what has no column.
+    write, virtual = (json.loads(functions.args.iloc[index]) for index in (1, 3))
+    assert write == {"device": "Host", "anchor_name": "loop", "anchor_dur_us": 1000}
+    assert virtual["device"] == "GPU 3 (virtual)"
+    assert trace.report.read == 7 and trace.report.balanced()
