@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,22 +17,27 @@ from ktrace.errors import OutputError
 
 
 class Sink:
-    """One output: a file, a folder or standard output ('-').
+    """One output: a file, a folder, standard output ('-'), or a device or pipe, which is never replaced.
 
     Nothing stands at the target before `commit()`; `abort()` leaves nothing behind. Output whose name
-    ends in .gz or .zst is compressed. Raises OutputError where the target exists (unless `overwrite`)
-    or can't be made.
+    ends in .gz or .zst is compressed. A symbolic link stays, what it points to is written. Raises
+    OutputError where the target exists (unless `overwrite`) or can't be made.
     """
 
     def __init__(self, path: str, *, overwrite: bool = False, folder: bool = False) -> None:
         self.path = path
         self.is_folder = folder
+        if path == "-" and sys.stdout is None:
+            raise OutputError("standard output is closed", path=path, remedy="name a file with -o")
         self._streams: list[BinaryIO] = []
-        if path != "-":
-            self._check(overwrite)
-        where = Path(path).resolve().parent if path != "-" else Path(tempfile.gettempdir())
-        prefix = f".{Path(path).name}." if path != "-" else "ktrace."
+        self._target = Path(os.path.realpath(path))
+        self._is_stream = path == "-" or _is_stream(self._target)
+        if not self._is_stream:
+            self._check(self._target, overwrite)
         try:
+            where = Path(tempfile.gettempdir()) if self._is_stream else self._target.parent
+            # A long name is cut, so that the temporary one isn't longer than file systems allow.
+            prefix = "ktrace." if self._is_stream else f".{self._target.name[:50]}."
             if folder:
                 self._temporary = Path(tempfile.mkdtemp(dir=where, prefix=prefix, suffix=".tmp"))
             else:
@@ -43,13 +49,15 @@ class Sink:
                 f"can't write there: {error.strerror}", path=path, remedy="choose another folder with -o"
             ) from None
 
-    def _check(self, overwrite: bool) -> None:
-        target = Path(self.path)
-        if self.is_folder and target.is_dir():
+    def _check(self, target: Path, overwrite: bool) -> None:
+        if target.is_symlink():
+            raise OutputError("is a symbolic link to itself", path=self.path, remedy="another name with -o")
+        is_folder = os.path.isdir(target)  # noqa: PTH112 (pathlib raises without permission)
+        if self.is_folder and is_folder:
             self._check_folder(target, overwrite)
-        elif target.exists() and not overwrite:
+        elif os.path.exists(target) and not overwrite:  # noqa: PTH110
             raise OutputError("exists already", path=self.path, remedy="--overwrite, or another name with -o")
-        if target.is_dir() and not self.is_folder:
+        if is_folder and not self.is_folder:
             raise OutputError("is a folder", path=self.path, expected="a file name", remedy="name a file in it")
 
     def _check_folder(self, target: Path, overwrite: bool) -> None:
@@ -79,19 +87,27 @@ class Sink:
     def commit(self) -> None:
         """Puts the output in its place."""
         self._close()
-        if self.path == "-":
+        if self._is_stream:
             with open(self._temporary, "rb") as done:
-                shutil.copyfileobj(done, sys.stdout.buffer)
-            sys.stdout.buffer.flush()
+                self._send(done)
             self._temporary.unlink()
             return
-        target = Path(self.path)
+        target = self._target
         if self.is_folder and target.is_dir():
             shutil.rmtree(target)
         mask = os.umask(0)
         os.umask(mask)
         self._temporary.chmod((0o777 if self.is_folder else 0o666) & ~mask)
         self._temporary.replace(target)
+
+    def _send(self, done: BinaryIO) -> None:
+        """Copies the finished output to standard output, or to the device or pipe."""
+        if self.path == "-":
+            shutil.copyfileobj(done, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return
+        with open(self._target, "wb") as target:
+            shutil.copyfileobj(done, target)
 
     def abort(self) -> None:
         """Leaves nothing behind."""
@@ -105,6 +121,15 @@ class Sink:
     def _close(self) -> None:
         while self._streams:
             self._streams.pop().close()
+
+
+def _is_stream(target: Path) -> bool:
+    """Whether bytes go through the target instead of staying in it: a device, a pipe, a socket."""
+    try:
+        mode = target.stat().st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 @contextlib.contextmanager
@@ -123,7 +148,7 @@ def writing(sink: Sink) -> Iterator[Sink]:
         raise OutputError(
             f"can't be written: {error.strerror or error}",
             path=sink.path,
-            remedy="free some space, or choose another disk with -o",
+            remedy="free some space, there and in the temporary folder (TMPDIR), or choose another disk with -o",
         ) from error
     except BaseException:
         sink.abort()

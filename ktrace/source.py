@@ -9,6 +9,7 @@ import gzip
 import io
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import zlib
@@ -86,7 +87,8 @@ class Source:
     @cached_property
     def is_folder(self) -> bool:
         """Whether the input is a folder on this machine."""
-        return self.path != "-" and "://" not in self.path and Path(self.path).is_dir()
+        # pathlib takes "" for the current folder, and raises without permission.
+        return self.path != "-" and "://" not in self.path and os.path.isdir(self.path)  # noqa: PTH112
 
     @property
     def name(self) -> str:
@@ -104,11 +106,20 @@ class Source:
     def sample(self) -> Sample:
         """The head (and tail) for the probes."""
         if self.is_folder:
-            return Sample(self.name, listing=tuple(sorted(entry.name for entry in os.scandir(self.path))))
+            return Sample(self.name, listing=self._listing())
         with self.open(quiet=True) as stream:
             head = stream.read(HEAD)
             whole = len(head) < HEAD
         return Sample(self.name, head, b"" if whole else self._tail(), whole)
+
+    def _listing(self) -> tuple[str, ...]:
+        """The names of the files in the folder."""
+        try:
+            return tuple(sorted(entry.name for entry in Path(self.path).iterdir()))
+        except OSError as error:
+            raise InputError(
+                f"can't be listed: {error.strerror}", path=self.path, remedy="chmod +rx, or copy it"
+            ) from None
 
     def _tail(self) -> bytes:
         """The last bytes of a plain file, nothing where they can't be had without reading it all."""
@@ -139,7 +150,7 @@ class Source:
 
         Standard input, a URL and compressed input are copied; the copy lives as long as the block.
         """
-        plain = self.path != "-" and "://" not in self.path
+        plain = self.path != "-" and Path(self.path).is_file()
         if plain:
             with self._raw() as raw:
                 plain = _codec(raw.read(4)) is None
@@ -159,6 +170,11 @@ class Source:
         if "://" in self.path:
             return self._remote()
         try:
+            mode = os.stat(self.path).st_mode  # noqa: PTH116 (pathlib takes "" for the current folder)
+            if stat.S_ISFIFO(mode):
+                return self._fifo()
+            if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+                raise InputError("is a device", path=self.path, expected="a file", remedy="'-' is standard input")
             return open(self.path, "rb")
         except IsADirectoryError:
             raise InputError("is a folder", path=self.path, expected="a file", remedy="name the file in it") from None
@@ -167,15 +183,30 @@ class Source:
         except PermissionError:
             raise InputError("no permission to read it", path=self.path, remedy="chmod +r, or copy it") from None
         except OSError as error:
-            raise InputError(f"can't be opened: {error.strerror}", path=self.path) from None
+            raise InputError(
+                f"can't be opened: {error.strerror}", path=self.path, expected="a file", remedy="name another one"
+            ) from None
 
     def _stdin(self) -> BinaryIO:
-        """Standard input, kept in a temporary file so that it can be looked at and then read."""
+        """Standard input."""
+        if sys.stdin is None:
+            raise InputError("standard input is closed", path=self.path, remedy="name a file, or pipe one in")
+        return self._spooled(sys.stdin.buffer)
+
+    def _fifo(self) -> BinaryIO:
+        """A named pipe, which can be read only once."""
+        if self._spool:
+            return self._spooled(self._spool)
+        with open(self.path, "rb") as pipe:
+            return self._spooled(pipe)
+
+    def _spooled(self, stream: IO[bytes]) -> BinaryIO:
+        """What can be read only once, kept in a temporary file so that it can be looked at and then read."""
         if self._spool is None:
-            self._spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
-            while chunk := sys.stdin.buffer.read(1 << 20):
-                self._spool.write(chunk)
-            self._spool.flush()
+            spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
+            shutil.copyfileobj(stream, spool, 1 << 20)
+            spool.flush()
+            self._spool = spool
         again = os.fdopen(os.dup(self._spool.fileno()), "rb")
         again.seek(0)
         return again
@@ -197,10 +228,15 @@ class Source:
 
 def stem(path: str) -> str:
     """The label of a path: its file name without suffixes that say only how it is stored."""
-    name = "stdin" if path == "-" else PurePosixPath(path.replace(os.sep, "/").rstrip("/")).name
+    name = "stdin" if path == "-" else PurePosixPath(printable(path).replace(os.sep, "/").rstrip("/")).name
     for suffix in COMPRESSED:
         name = name.removesuffix(suffix)
     return name.rsplit(".", 1)[0] or name
+
+
+def printable(path: str) -> str:
+    """The path as text that can be written; bytes in it that are no UTF-8 become U+FFFD."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def _peek(raw: BinaryIO) -> bytes:
@@ -213,7 +249,8 @@ def _codec(head: bytes) -> str | None:
     """The compression that the first four bytes show; the file's name has no say."""
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
-    return "zstd" if head == b"\x28\xb5\x2f\xfd" else None
+    skippable = head[1:] == b"\x2a\x4d\x18" and head[0] >> 4 == 5  # a zstd frame of metadata; data follows
+    return "zstd" if head == b"\x28\xb5\x2f\xfd" or skippable else None
 
 
 def _zstd(raw: BinaryIO) -> BinaryIO:
@@ -271,7 +308,12 @@ class _Whole(io.RawIOBase):
         except (EOFError, zlib.error, OSError) as error:
             data = b""
             if not self._taken:
-                raise DamagedInput(f"the compressed data is damaged: {error}", path=self._path) from None
+                raise DamagedInput(
+                    f"the compressed data is damaged: {error}",
+                    path=self._path,
+                    expected="whole gzip or zstd data",
+                    remedy="copy or export it again",
+                ) from None
             if self._on_cut:
                 self._on_cut(f"byte {self._taken} of the decompressed data", str(error))
         self._ended = not data

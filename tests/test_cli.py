@@ -266,3 +266,53 @@ def test_help_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    run = f"{sys.executable} -m ktrace convert <(cat {LOG}) -o {tmp_path / 'o.jsonl'}"
+    done = subprocess.run(["bash", "-c", run], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr.decode()
+    assert ktrace("convert", LOG, "-o", tmp_path / "plain.jsonl").returncode == 0
+    kernels = [(tmp_path / name).read_text().count('"kind":"kernel"') for name in ("o.jsonl", "plain.jsonl")]
+    assert kernels[0] == kernels[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("convert - -o {out}.csv <&-", 1, "standard input is closed"),
+        ("convert {log} -o - --to csv >&-", 1, "standard output is closed"),
+        ("convert {log} -o {out}.csv >&-", 0, "read "),
+        ("formats >&-", 0, ""),
+        ("convert /dev/zero -o {out}.csv", 1, "is a device"),
+        ("convert {log} -o {out}.csv --report {out}.csv", 2, "--report needs a file of its own"),
+        ("convert {log} -o {out}.csv --report {log}", 2, "--report needs a file of its own"),
+    ],
+)
+def test_unlucky_streams_are_explained(tmp_path: Path, arguments: str, code: int, words: str) -> None:
+    log = tmp_path / "in.log"
+    log.write_bytes(LOG.read_bytes())
+    run = f"{sys.executable} -m ktrace " + arguments.format(log=log, out=tmp_path / "o")
+    done = subprocess.run(["bash", "-c", run], capture_output=True, check=False, timeout=60)
+    assert (done.returncode, b"fault of ktrace" in done.stderr) == (code, False), done.stderr.decode()
+    assert words in done.stderr.decode()
+    assert log.read_bytes() == LOG.read_bytes()
+    assert len(list(tmp_path.iterdir())) == (2 if words == "read " else 1)
+
+
+def test_a_name_that_is_no_text_converts(tmp_path: Path) -> None:
+    odd = os.fsencode(tmp_path) + b"/caf\xe9.log"
+    try:
+        Path(os.fsdecode(odd)).write_bytes(LOG.read_bytes())
+    except OSError:
+        pytest.skip("this disk takes only text as names")
+    done = ktrace("convert", os.fsdecode(odd), "-o", tmp_path / "o.jsonl", "--report", tmp_path / "r.json")
+    assert done.returncode == 0, done.stderr.decode()
+    assert {json.loads(line)["source"] for line in (tmp_path / "o.jsonl").read_text().splitlines()[1:]} == {"caf\ufffd"}
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything")
+def test_no_permission_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "secret.log").touch(0)
+    for command in (["info"], ["validate"], ["convert", "-o", tmp_path / "o.csv"]):
+        fails(ktrace(*command, tmp_path / "secret.log"), 1, "no permission", "remedy")

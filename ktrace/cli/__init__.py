@@ -60,9 +60,12 @@ def main() -> NoReturn:
     # `--debug` may stand anywhere on the line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     signal.signal(signal.SIGTERM, _interrupt)
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
+        signal.signal(signal.SIGHUP, _interrupt)
     try:
         code = cli.main(arguments, prog_name="ktrace", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout:  # None where the caller closed it
+            sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         code = exit_.exit_code
     except BrokenPipeError:

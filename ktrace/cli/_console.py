@@ -15,7 +15,8 @@ import click
 
 def is_terminal(stream: Any = None) -> bool:
     """Whether people read the stream (stdout by default)."""
-    return bool((stream or sys.stdout).isatty())
+    stream = stream or sys.stdout
+    return bool(stream and stream.isatty())
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:

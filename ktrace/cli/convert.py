@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
+from contextlib import nullcontext
 
 import click
 
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
+from ktrace.errors import UsageError
 
 
 @click.command("convert")
-@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
 @click.option("-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output.")
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
 @click.option(
@@ -52,8 +54,12 @@ def command(
     """
     import_pyarrow()
     from ktrace.pipeline import convert
+    from ktrace.sink import Sink, writing
 
-    with Progress(inputs) as progress:
+    if report and (report == "-" or os.path.realpath(report) in map(os.path.realpath, (output, *inputs))):
+        raise UsageError("--report needs a file of its own", expected="not '-', an input or the output")
+    report_sink = writing(Sink(report, overwrite=True)) if report else nullcontext()
+    with report_sink as account_file, Progress(inputs) as progress:
         account = convert(
             list(inputs),
             output,
@@ -64,8 +70,9 @@ def command(
             overwrite=overwrite,
             progress=progress.callback,
         )
-    if report:
-        Path(report).write_text(json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        if account_file:
+            text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            account_file.open().write(text.encode("utf-8", "backslashreplace"))
     for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
         places = ", ".join(dict.fromkeys(where for where, _ in issue.places[:3]))
         more = ", ..." if len(issue.places) > 3 else ""

@@ -10,7 +10,7 @@ from ktrace.cli._console import duration, heading, print_table
 
 
 @click.command("info")
-@click.argument("path", metavar="IN", type=click.Path(allow_dash=True))
+@click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
 def command(path: str, from_: str | None) -> None:
     """Say what IN is and why, what is in it, its devices and time span, its heaviest kernels."""

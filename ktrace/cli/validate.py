@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("validate")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True))
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
 @click.option("--format", "style", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Faults shown of each file.")
 @click.pass_context

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import gzip
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -82,3 +84,35 @@ def test_a_name_that_ends_in_gz_is_compressed_and_equal_every_time(tmp_path: Pat
 def test_a_folder_that_is_not_there_is_explained(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="can't write there"):
         Sink(str(tmp_path / "missing" / "out.txt"))
+
+
+def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to("real.txt")
+    with writing(Sink(str(tmp_path / "link.txt"), overwrite=True)) as sink:
+        sink.open().write(b"new")
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "real.txt").read_text() == "new"
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(OutputError, match="link to itself"):
+        Sink(str(tmp_path / "loop"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_written_and_never_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as thread:
+        reader = thread.submit(pipe.read_bytes)
+        with writing(Sink(str(pipe), overwrite=True)) as sink:
+            sink.open().write(b"done")
+        assert reader.result() == b"done"
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_the_longest_name_that_the_disk_takes_is_written(tmp_path: Path) -> None:
+    target = tmp_path / ("n" * 251 + ".csv")
+    with writing(Sink(str(target))) as sink:
+        sink.open().write(b"done")
+    assert target.read_bytes() == b"done"
