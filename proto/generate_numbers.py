@@ -26,12 +26,12 @@ FIELDS = {
         *("sibling_order_rank", "sibling_merge_behavior", "sibling_merge_key_int", "process_ordering"),
         *("thread_ordering",),
     ),
-    "ProcessDescriptor": ("pid", "process_name", "legacy_sort_index", "process_labels"),
-    "ThreadDescriptor": ("pid", "tid", "thread_name", "legacy_sort_index"),
+    "ProcessDescriptor": ("pid", "process_name", "legacy_sort_index"),
+    "ThreadDescriptor": ("pid", "tid", "thread_name"),
     "CounterDescriptor": ("unit", "unit_name"),
     "TrackEvent": (
         *("category_iids", "name_iid", "name", "categories", "type", "track_uuid", "counter_value"),
-        *("double_counter_value", "flow_ids", "terminating_flow_ids", "debug_annotations"),
+        *("double_counter_value", "flow_ids", "debug_annotations"),
     ),
     "DebugAnnotation": (
         *("name_iid", "name", "bool_value", "int_value", "double_value", "string_value", "string_value_iid"),

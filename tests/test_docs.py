@@ -84,6 +84,14 @@ def test_the_modules_that_the_design_names_are_there() -> None:
     assert [name for name in named if not list(ROOT.glob(name))] == []
 
 
+def test_the_csv_shown_begins_as_a_written_one(tmp_path: Path) -> None:
+    ktrace.convert(SAMPLES / "jsonl/all-records.jsonl", tmp_path / "run.csv")
+    heads = (tmp_path / "run.csv").read_text("utf-8").splitlines()[0]
+    shown = re.search(r"```\n(record.*?),\.\.\.", (ROOT / "docs/formats/csv.md").read_text("utf-8"))
+    assert shown
+    assert heads.startswith(shown.group(1) + ",")
+
+
 def test_the_log_shown_in_the_readme_is_that_of_the_sample() -> None:
     shown = re.search(r"```\n(\[browser.*?)```", README, re.S)
     assert shown

@@ -1,7 +1,7 @@
 """Canonical records as one JSON document, written by ktrace itself (model version 1).
 
     {"ktrace":"1.0","records":[
-    {"record":"catalog","source":"run","id":0,"entity":"source","name":"run","facts":{"format":"mlc"}},
+    {"record":"catalog","source":"run","id":0,"entity":"source","name":"run","facts":{"path":"run.md","format":"mlc"}},
     {"record":"event","source":"run","id":1,"ts":1000,"kind":"kernel","name":"gemm","dur":40,"timing":"measured"}
     ]}
 

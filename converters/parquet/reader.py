@@ -93,7 +93,13 @@ def _catalog(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
     try:
         facts = msgspec.json.decode(text, type=list[msgspec.Raw])
     except msgspec.DecodeError as error:
-        raise DamagedInput(f"the catalog in the footer is no JSON: {error}", path=path) from None
+        raise DamagedInput(
+            f"the catalog is no list of JSON: {error}",
+            path=path,
+            where="ktrace.catalog in the footer",
+            expected="a list of facts, as ktrace writes it",
+            remedy="take that key out of the footer to read the rows alone, or export the file again",
+        ) from None
     for number, fact in enumerate(facts, 1):
         conversion.report.record()
         try:

@@ -51,8 +51,12 @@ def _file(path: Path, shown: str, number: int) -> Iterator[Part | Fault]:
         record = record_of(file.schema_arrow.names, footer, shown)
         yield from _columns(file.schema_arrow, record, (version or VERSION.encode()).decode() == VERSION)
         yield from _rows(file, record, number)
-        facts = msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
-        yield Part(number + file.metadata.num_rows, None, list(map(bytes, facts)))
+        number += file.metadata.num_rows
+        try:
+            facts = msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
+            yield Part(number, None, list(map(bytes, facts)))
+        except msgspec.DecodeError as error:
+            yield Fault(number, "$", f'the catalog, "ktrace.catalog" in the footer, is no list of JSON: {error}')
 
 
 def _columns(found: pa.Schema, record: str | None, exactly: bool) -> Iterator[Fault]:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import SAMPLES
 
-from ktrace.errors import InputError
+from ktrace.errors import DamagedInput, InputError
 from ktrace.pipeline import convert
 from ktrace.validate import Fault, Validation, validate
 
@@ -169,6 +169,20 @@ def test_parquet_facts_of_the_footer_are_checked(tmp_path: Path) -> None:
     path = tmp_path / "in.parquet"
     pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0", "ktrace.catalog": json.dumps(facts)}), path)
     assert pairs(validate(str(path))) == [(table.num_rows + 1, "$.entity")]
+
+
+def test_a_parquet_catalog_that_is_no_json_is_a_fault_and_an_error_with_its_place(tmp_path: Path) -> None:
+    table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
+    path = tmp_path / "in.parquet"
+    pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0", "ktrace.catalog": "[{"}), path)
+    [fault] = validate(path).faults
+    assert (fault.record, fault.path) == (table.num_rows + 1, "$")
+    assert '"ktrace.catalog"' in fault.reason
+    with pytest.raises(DamagedInput) as caught:
+        convert(path, tmp_path / "out.jsonl", from_="parquet")
+    assert (caught.value.path, caught.value.where) == (str(path), "ktrace.catalog in the footer")
+    assert caught.value.remedy
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_cut_parquet_file_is_a_fault(tmp_path: Path) -> None:
