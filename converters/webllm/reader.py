@@ -25,6 +25,7 @@ _BLOCK_KEYS = ("entryPoints", "start", "end")
 _KEY = re.compile(r'\\?"entryPoints\\?"\s*:')
 _BRACE = re.compile("[{}]")
 _BEGIN = re.compile(r'\{\s*(?:\\?"|\})')
+_BLANK = re.compile(r"\s*\Z")
 _LIMIT = 1 << 62
 
 
@@ -94,9 +95,11 @@ class _Scan:
         if not begin.may_begin or (begin.line, begin.column) < self._done_to:
             return None
         parts = [held for held in self._held if begin.line <= held.number <= number]
-        text = "\n".join(held.text for held in parts)
-        end = len(text) - (len(parts[-1].text) - column) + 1
-        text = text[begin.column : end]
+        if len(parts) == 1:  # not the whole line: an array of all blocks may be one
+            text = parts[0].text[begin.column : column + 1]
+        else:
+            first, last = parts[0].text[begin.column :], parts[-1].text[: column + 1]
+            text = "\n".join([first, *(held.text for held in parts[1:-1]), last])
         if not _KEY.search(text):
             return None
         self._done_to = (number, column)
@@ -131,7 +134,7 @@ def _may_begin(text: str, column: int) -> bool:
     """Whether a JSON object may begin with the brace: a key follows, or the line ends where JSON would break it."""
     if _BEGIN.match(text, column):
         return True
-    return not text[column + 1 :].strip() and text[:column].rstrip()[-1:] in ("", "[", ",", ":", "{")
+    return _BLANK.match(text, column + 1) is not None and text[:column].rstrip()[-1:] in ("", "[", ",", ":", "{")
 
 
 def _add(text: str, where: str, rows: Rows, report: Report) -> None:
