@@ -52,7 +52,7 @@ MEASURED = frozenset((*FIGURES, "count", "percent"))
 _SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
 #: Words that are units in a heading, or in a row of units below the headings.
 UNIT = re.compile(rf"%|[nuµμm]?s|[num]secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
-_BRACKETED = re.compile(r"(.*?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
+_BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
@@ -79,7 +79,7 @@ def heading(text: str) -> Heading:
     """A heading taken apart."""
     text = text.strip().strip('"').strip()
     if found := _BRACKETED.fullmatch(text):
-        name, unit = found.groups()
+        name, unit = found.group(1).rstrip(), found.group(2).strip()
         if UNIT.fullmatch(unit):
             return Heading(text, name, unit)
     if "%" in text:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -207,3 +208,13 @@ def test_the_comparison_as_csv() -> None:
     assert rows.run.tolist() == ["normal", "abnormal"] * 2 and rows.device.tolist() == [7] * 4
     assert args(rows.iloc[1])["compare"]["Suspicion Score"] == 1.5
     assert trace.report.balanced() and not trace.report.issues
+
+
+def test_a_heading_with_an_open_bracket_and_many_blanks_takes_no_time(tmp_path: Path) -> None:
+    path = tmp_path / "wide.md"
+    wide = f"void k({' ' * 3000}x"
+    path.write_text(f"{SAMPLE.read_text('utf-8')}\n\n| {wide} | Time (us) |\n|---|---|\n| a | 1 |\n", "utf-8")
+    begin = time.process_time()
+    trace = read(path, "latencyprism")
+    assert time.process_time() - begin < 3
+    assert trace.report.balanced()
