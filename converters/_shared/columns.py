@@ -56,6 +56,7 @@ _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
+_TOTALS = frozenset({"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time"})
 _KNOWN_UNITS = frozenset({"%", *TIME_NS})
 _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
 
@@ -98,7 +99,7 @@ def spelling(name: str) -> str:
     """
     name = name.replace("\u00b5", "\u03bc").replace("\u2206", "\u0394")
     name = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", name)
-    return " ".join(re.split(r"[\s_\-]+", name)).strip().casefold()
+    return " ".join(re.split(r"[\s_\-]+", name)).strip().rstrip(".").casefold()
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,10 @@ class Columns:
         return [frozenset(name for field in need for name in self.spellings[field]) for need in fields]
 
     def bind(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
-        """Field -> index of its column; None where a required field has no column. `first`, a row, has no say."""
+        """Field -> index of its column; None where a required field has no column.
+
+        It can stand as the `fits` of `read_tables`, which also hands over the `first` row; that has no say here.
+        """
         free: dict[str, int] = {}
         for index, head in enumerate(headings):
             free.setdefault(head.key, index)
@@ -220,6 +224,11 @@ def whole(number: Decimal) -> int | None:
     if not number.is_finite() or abs(number) >= 1 << 63 or number != number.to_integral_value():
         return None
     return int(number)
+
+
+def is_total(name: str) -> bool:
+    """Whether a row is the sum of the others by its name."""
+    return name.strip().rstrip(":").casefold() in _TOTALS
 
 
 def is_time(unit: str) -> bool:

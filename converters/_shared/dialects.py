@@ -1,9 +1,11 @@
 """How the cells of a table in text are told apart.
 
     pipes       | gemm | 1.2 | 3 |      gemm | 1.2 | 3       a rule of dashes below the headings
+    boxes       │ gemm │ 1.2 │ 3 │                           the same, drawn
     tabs        gemm →1.2 ms →3         commas and semicolons likewise, with quotes as in CSV
     dashes      the rule below the headings has a run of dashes for each column
     spaces      two blanks or more between cells, each below (a part of) its heading
+    words       57.0% 1.266 s 192 gemm      one blank between cells, as what was copied often has
 
 A dialect splits a line into pieces. More pieces than columns mean that a separator stands in a name.
 """
@@ -14,6 +16,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from .columns import cell_quantity
@@ -26,9 +29,23 @@ LONGEST_HEADER = 16_384
 #: What headings never have: a time of day, a key of JSON.
 _NO_HEADINGS = re.compile(r"\d\d:\d\d|\"\s*:\s")
 
-_RULE = re.compile(r"[\s|+:=\-─━═┄]*[=\-─━═┄]{2,}[\s|+:=\-─━═┄]*")
-_RUN = re.compile(r"[=\-─━═┄]+")
+#: Characters of which horizontal lines are drawn, besides `-` and `=`.
+_DRAWN = "─━═┄┅┈┉╌╍⎺⎻⎼⎽‾"
+#: Those at which the lines of a box meet, and its sides.
+BOX = "\u2500-\u257f⎺-⎽‾"
+
+_RULE = re.compile(rf"[\s|+:=\-{BOX}]*[=\-{_DRAWN}]{{2,}}[\s|+:=\-{BOX}]*")
+_RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
+_SIDE = re.compile(r"[│┃║]")
+#: A figure where blanks don't tell: a number, with a unit perhaps, or a sign that there is none.
+_FIGURE = r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:%|[nuµμm]?s|[KMGT]?i?B)(?=\s|$))?|-|N/A"
+#: Headings where blanks don't tell: those of two words that statistics have, else one word, with its unit.
+_WORDS = re.compile(
+    r"(?:(?:total|avg|min|max) time|num calls|kernel name|\S+)(?: ?[(\[][^()\[\]]*[)\]])?", re.IGNORECASE
+)
+_MOST_WORDS = 24
+_TOP = re.compile(r"\s*[+┌┏╔╭]")
 _CHUNK = re.compile(r"\S+(?: \S+)*")
 
 
@@ -48,23 +65,42 @@ class Dialect(Protocol):
 
 @dataclass(frozen=True)
 class Pipes:
-    """Cells between `|`; `outer` says that lines begin with one, `closed` that they end with one."""
+    """Cells between `|`; `outer` says that lines begin with one, `closed` that they end with one.
+
+    `boxed` says that the sides of a box stand for them. Marks of Markdown around a whole cell aren't part of it.
+    """
 
     outer: bool
     closed: bool = False
+    boxed: bool = False
     name: str = "pipes"
     joint: str = "|"
     explicit: bool = True
 
     def split(self, text: str) -> list[str] | None:
-        pieces = _PIPE.split(text.strip())
+        pieces = (_SIDE if self.boxed else _PIPE).split(text.strip())
         if len(pieces) < 2:
             return None
         if self.outer and not pieces[0].strip():
             del pieces[0]
         if self.closed and len(pieces) > 1 and not pieces[-1].strip():
             del pieces[-1]
-        return [piece.replace("\\|", "|") for piece in pieces]
+        return [_plain(piece.replace("\\|", "|")) for piece in pieces]
+
+    @property
+    def ends(self) -> str:
+        """The characters with which a closed line ends."""
+        return "│┃║" if self.boxed else "|"
+
+
+def _plain(piece: str) -> str:
+    """A piece without the `**` or the backticks around the whole of it."""
+    cell = piece.strip()
+    for mark in ("**", "`"):
+        inner = cell[len(mark) : -len(mark)]
+        if inner and cell == f"{mark}{inner}{mark}" and mark not in inner:
+            return _plain(inner)
+    return piece
 
 
 @dataclass(frozen=True)
@@ -138,11 +174,45 @@ class Spaces:
             return None
         if len(chunks) == len(self.spans):
             return [chunk.group() for chunk in chunks]
+        if figures := _by_figures(text, len(self.spans)):
+            return figures
         pieces = [""] * len(self.spans)
         for chunk in chunks:
             column = max(range(len(self.spans)), key=lambda index: _overlap(chunk.span(), self.spans[index]))
             pieces[column] = f"{pieces[column]}  {chunk.group()}".strip()
         return pieces
+
+
+@dataclass(frozen=True)
+class Words:
+    """Cells that only their look tells apart: all are figures, but for the name in the last one or the first."""
+
+    columns: int
+    name: str = "words"
+    joint: str = " "
+    explicit: bool = False
+
+    def split(self, text: str) -> list[str] | None:
+        return _by_figures(text, self.columns)
+
+
+def _by_figures(text: str, columns: int) -> list[str] | None:
+    """A row of figures and one name, told apart by what a figure is; None where it isn't such a row."""
+    if len(text) > LONGEST_HEADER:
+        return None
+    figures = columns - 1
+    found = _figures_first(figures).fullmatch(text) or _figures_last(figures).fullmatch(text)
+    return list(found.groups()) if found else None
+
+
+@lru_cache(maxsize=64)
+def _figures_first(figures: int) -> re.Pattern[str]:
+    return re.compile(r"\s*" + rf"({_FIGURE})\s+" * figures + r"(\S.*)")
+
+
+@lru_cache(maxsize=64)
+def _figures_last(figures: int) -> re.Pattern[str]:
+    return re.compile(r"\s*(\S.*?)" + rf"\s+({_FIGURE})" * figures + r"\s*")
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
@@ -152,11 +222,15 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A line read as headings: in which dialect, into which texts, and whether the line below it is a rule."""
+    """A line read as headings: in which dialect, into which texts, and whether the line below it is a rule.
+
+    `lines` is 2 where the headings go on in the next line, as a terminal wraps them.
+    """
 
     dialect: Dialect
     texts: list[str]
     ruled: bool
+    lines: int = 1
 
 
 def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
@@ -167,22 +241,47 @@ def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candida
     ruled = is_rule(below)
     if "|" in text:
         yield from _candidate(Pipes(text.lstrip().startswith("|"), text.rstrip().endswith("|")), text, ruled)
+    if _SIDE.search(text):
+        first, last = (_SIDE.match(end) is not None for end in (text.strip()[:1], text.strip()[-1:]))
+        yield from _candidate(Pipes(first, last, boxed=True), text, ruled)
     for name, delimiter in DELIMITERS.items():
         if delimiter in text:
             yield from _candidate(Delimited(name, quoted=delimiter != "\t" or '"' in text), text, ruled)
-    if ruled:
+    spans = tuple(chunk.span() for chunk in _CHUNK.finditer(text))
+    yield from _words(text, len(spans), peek)
+    if ruled and not _TOP.match(below):
         runs = tuple(run.span() for run in _RUN.finditer(below))
         if len(runs) > 1:
             yield from _candidate(Dashes(runs), text, True)
-    spans = tuple(chunk.span() for chunk in _CHUNK.finditer(text))
     if len(spans) > 1:
         yield from _candidate(Spaces(spans), text, ruled)
+        yield from _wrapped(text, below, peek(2) or "")
 
 
 def _candidate(dialect: Dialect, text: str, ruled: bool) -> Iterator[Candidate]:
     pieces = dialect.split(text)
     if pieces:
         yield Candidate(dialect, [piece.strip() for piece in pieces], ruled)
+
+
+def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
+    """Headings of which no more than one blank is left between two, above a row that has a cell for each."""
+    texts = _WORDS.findall(text)
+    if not max(chunks, 3) < len(texts) <= _MOST_WORDS:
+        return
+    dialect, ruled = Words(len(texts)), is_rule(peek(1) or "")
+    if dialect.split(peek(1 + ruled) or ""):
+        yield Candidate(dialect, texts, ruled)
+
+
+def _wrapped(text: str, below: str, rule: str) -> Iterator[Candidate]:
+    """Headings that go on in the next line, above a rule with a run for each."""
+    if is_rule(below) or not below.strip() or not is_rule(rule):
+        return
+    runs = tuple(run.span() for run in _RUN.finditer(rule))
+    texts = _CHUNK.findall(text) + _CHUNK.findall(below)
+    if len(runs) == len(texts):
+        yield Candidate(Dashes(runs), texts, True, lines=2)
 
 
 def is_rule(text: str) -> bool:

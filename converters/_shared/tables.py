@@ -25,9 +25,10 @@ from typing import Protocol
 from ktrace.source import Sample
 
 from .columns import MEASURED, UNIT, Figures, Heading, cell_quantity, heading, read_figures
-from .dialects import Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
+from .dialects import BOX, Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
 from .lines import Line
 from .numbers import is_missing
+from .prefixes import bare, is_quoted
 
 #: What a room recognises its tables by: field -> index of the column, None where the table isn't the room's.
 #: It is told the headings and the cells of the first row (none where the table is empty).
@@ -38,7 +39,7 @@ REFUSED = "a table without the columns that are needed"
 #: How many lines a cell in quotes may go on for.
 _LONGEST_CELL = 64
 
-_STRUCTURE = re.compile(r"\s*|\s*[-=*_~#+|:─━═┄\s]{3,}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
+_STRUCTURE = re.compile(rf"\s*|\s*[-=*_~#+|:{BOX}\s]{{3,}}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 _MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _BANNER = re.compile(r"\s*(={2,3})\s*([^=].*?)\s*={2,3}\s*")
@@ -159,6 +160,7 @@ def read_tables(lines: _Lines, fits: Fits) -> Iterator[Table | Row | Text]:
     The caller says of each row and text what became of its line. Headings, rules and blank lines are
     structure; tables that don't fit are skipped, and so is a last row that breaks off. A table between
     pipes, tabs or commas goes on behind lines that are none of its rows, up to the next title or table.
+    Where each line of a table has a prefix (a quotation's, a logger's; see `prefixes`), it is left away.
     """
     return _Scan(lines, fits).items()
 
@@ -180,26 +182,65 @@ class _Scan:
         self._table: Table | None = None
         self._tables = 0
         self._interrupted = False
+        self._prefixed = False
 
     def items(self) -> Iterator[Table | Row | Text]:
         for line in self._coming:
-            if _STRUCTURE.fullmatch(line.text):
-                if not (line.text.strip() and self._table and isinstance(self._table.dialect, Pipes)):
-                    self._interrupt()
-                self._lines.structure()
-            elif title := _title(line):
-                self._path = (*(above for above in self._path if above.level < title.level), title)
-                self._table = None
-                self._lines.structure()
-            elif (pieces := self._pieces(line.text)) and self._table:
-                yield from self._row(self._table, line, pieces)
-            elif table := self._open(line):
-                self._pass_header(table)
-                if table.fields is not None:
-                    yield table
-            else:
+            found = self._item_in(line, first=self._prefixed or is_quoted(line.text))
+            if found is None:
                 self._interrupt()
                 yield Text(line.number, line.text, self._path)
+            else:
+                yield from found
+
+    def _item_in(self, line: Line, first: bool) -> Iterable[Table | Row] | None:
+        """What the line is without its prefix or with it; `first` says which is tried first."""
+        before = self._prefixed
+        if not first and (found := self._item(line)) is not None:
+            return found
+        coming = self._lines.peek() or ""
+        if before or (bare(line.text) != line.text and bare(coming) != coming):
+            self._prefixed = True
+            if (found := self._item(line)) is not None:
+                return found
+            self._prefixed = before
+        return self._item(line) if first and not before else None
+
+    def _item(self, line: Line) -> Iterable[Table | Row] | None:
+        """What the line is of a table or its surroundings, None where it is mere text."""
+        text = self._bare(line.text)
+        if _STRUCTURE.fullmatch(text):
+            if not self._goes_on(text):
+                self._interrupt()
+            self._lines.structure()
+            return ()
+        if title := _title(Line(line.number, text)):
+            self._path = (*(above for above in self._path if above.level < title.level), title)
+            self._table = None
+            self._lines.structure()
+            return ()
+        if (pieces := self._pieces(text)) and self._table:
+            return self._row(self._table, Line(line.number, text), pieces)
+        if table := self._open(Line(line.number, text)):
+            self._prefixed = self._prefixed and text != line.text
+            return () if table.fields is None else (table,)
+        return None
+
+    def _bare(self, text: str) -> str:
+        """A line as it is read: without its prefix, where the table or title above it had one."""
+        return bare(text) if self._prefixed else text
+
+    def _peek(self, ahead: int = 1) -> str | None:
+        text = self._lines.peek(ahead)
+        return None if text is None else self._bare(text)
+
+    def _goes_on(self, text: str) -> bool:
+        """Whether a table goes on behind a line of structure: a rule between its rows, not a blank line."""
+        if not (text.strip() and self._table):
+            return False
+        return isinstance(self._table.dialect, Pipes) or (
+            is_rule(text) and self._pieces(self._peek() or "") is not None
+        )
 
     def _interrupt(self) -> None:
         """A line that is no row: the table ends, unless its separators can't be mistaken."""
@@ -219,7 +260,7 @@ class _Scan:
         if table.has_figures(pieces):
             return pieces
         explicit = isinstance(table.dialect, Pipes) and not self._interrupted
-        return pieces if explicit and not is_rule(self._lines.peek() or "") else None
+        return pieces if explicit and not is_rule(self._peek() or "") else None
 
     def _with_rest(self, text: str) -> tuple[str, int]:
         """The line with the ones after it that its last cell, in quotes, goes on for; and how many these are."""
@@ -228,7 +269,7 @@ class _Scan:
             return text, 0
         whole = text
         for ahead in range(1, _LONGEST_CELL):
-            more = self._lines.peek(ahead)
+            more = self._peek(ahead)
             if more is None:
                 break
             whole += "\n" + more
@@ -243,7 +284,7 @@ class _Scan:
             next(self._coming)
         if table.fields is None:
             self._lines.skip("unrecognised", REFUSED)
-        elif self._lines.peek() is None and _broke_off(table, line.text, pieces):
+        elif self._peek() is None and _broke_off(table, line.text, pieces):
             self._lines.skip("cut", "the last row breaks off")
         else:
             yield Row(table, line.number, table.cells(pieces))
@@ -252,35 +293,41 @@ class _Scan:
         """The table of which the line is the headings."""
         refused = None
         for candidate in candidates(line.text, self._lines.peek):
-            units, first = self._below(candidate.dialect, candidate.ruled)
+            units, first = self._below(candidate)
             headings = _with_units([heading(text) for text in candidate.texts], units)
             fields = self._fits(headings, first)
             table = Table(self._tables, line.number, self._path, candidate.dialect, headings, fields)
             if fields is not None:
+                lines = candidate.lines
                 break
             if candidate.ruled and isinstance(candidate.dialect, (Pipes, Dashes)):
                 refused = refused or table
         else:
             if refused is None:
                 return None
-            table = refused
+            table, lines = refused, 1
         self._table, self._interrupted = table, False
         self._tables += 1
+        self._pass_header(table, lines)
         return table
 
-    def _below(self, dialect: Dialect, ruled: bool) -> tuple[list[str], list[str]]:
+    def _below(self, candidate: Candidate) -> tuple[list[str], list[str]]:
         """The row of units below the headings, and the first row; empty where there is none."""
         rows: list[list[str]] = []
-        for ahead in (1 + ruled, 2 + ruled):
-            pieces = dialect.split(self._lines.peek(ahead) or "") or []
+        dialect, first = candidate.dialect, candidate.lines + candidate.ruled
+        for ahead in (first, first + 1):
+            pieces = dialect.split(self._peek(ahead) or "") or []
             rows.append([piece.strip() for piece in pieces])
         if isinstance(dialect, Delimited) and _are_units(rows[0]):
             return rows[0], rows[1]
         return [], rows[0]
 
-    def _pass_header(self, table: Table) -> None:
+    def _pass_header(self, table: Table, lines: int) -> None:
         """The headings, the rule and the units below them carry no figures."""
-        below = self._lines.peek() or ""
+        for _ in range(lines - 1):
+            self._leave(table)
+            next(self._coming)
+        below = self._peek() or ""
         are_units = isinstance(table.dialect, Delimited) and _are_units(table.dialect.split(below) or [])
         if is_rule(below) or are_units:
             self._leave(table)
@@ -322,5 +369,10 @@ def _with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Head
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
     """Whether a row lacks cells, or the pipe at its end."""
-    closed = isinstance(table.dialect, Pipes) and table.dialect.closed
-    return len(pieces) < len(table.headings) or (closed and not text.rstrip().endswith("|"))
+    if len(pieces) < len(table.headings):
+        return True
+    return (
+        isinstance(table.dialect, Pipes)
+        and table.dialect.closed
+        and not text.rstrip().endswith(tuple(table.dialect.ends))
+    )

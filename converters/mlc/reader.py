@@ -12,7 +12,7 @@ from ktrace.report import Report
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import Figures, plain
+from .._shared.columns import Figures, is_total, plain
 from .._shared.lines import Lines
 from .._shared.tables import Row, Table, Title, read_tables
 from .columns import STATISTICS, fits
@@ -133,4 +133,6 @@ def _fold(peak_row: Row, peak: Figures, row: Row, figures: Figures, report: Repo
 def _add(rows: Rows, row: Row, figures: Figures, common: dict[str, str | int | None]) -> None:
     table = row.table
     columns = figures.columns | common
-    rows.summary("kernel", row.text("name"), table=table.ordinal, scope=table.scope, args=figures.args, **columns)
+    name = row.text("name")
+    kind = "total" if is_total(name) else "kernel"
+    rows.summary(kind, name, table=table.ordinal, scope=table.scope, args=figures.args, **columns)

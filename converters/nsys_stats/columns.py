@@ -6,19 +6,36 @@ from typing import NamedTuple
 
 from .._shared.columns import STATISTICS, Columns
 
+#: Columns of a name that stand beside the name itself: the range of a kernel, the call that launched it.
+_BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount")
+
+#: Further columns of `nvtx_gpu_proj_sum`, and the times of `cuda_kern_exec_sum` that aren't the kernel's own.
+_FURTHER = (
+    *("total range time", "total gpu ops", "avg gpu ops", "avg range lvl", "avg num child"),
+    *(f"{part}{figure}" for part in "aqt" for figure in ("avg", "med", "min", "max", "std dev")),
+)
+
 COLUMNS = Columns(
     {
-        "name": ("name", "operation", "range"),
+        "name": ("name", "kernel name", "operation", "range"),
         **STATISTICS,
-        "total": ("total time", "total"),
-        "count": ("instances", "num calls", "count", "operations", "calls"),
+        "total": ("total time", "total", "total proj time"),
+        "count": ("instances", "num calls", "kern inst", "range instances", "count", "operations", "calls"),
         "percent": ("time %", "time"),
+        "avg": (*STATISTICS["avg"], "proj avg", "kavg"),
+        "median": (*STATISTICS["median"], "proj med", "kmed"),
+        "min": (*STATISTICS["min"], "proj min", "kmin"),
+        "max": (*STATISTICS["max"], "proj max", "kmax"),
+        "stddev": (*STATISTICS["stddev"], "proj std dev", "kstd dev"),
         "category": ("category",),
         "grid": ("gridxyz",),
         "block": ("blockxyz",),
+        "pid": ("pid",),
+        "tid": ("tid",),
+        "device": ("dev id",),
     },
-    required=("name", "total", "count"),
-    others=("style",),
+    required=("name", "total|avg", "count"),
+    others=(*_BESIDE, *_FURTHER),
 )
 
 
@@ -38,7 +55,8 @@ REPORTS = (
     (("statistics (kib)", "statistics (kb)", "statistics (mib)", "statistics (mb)"), Report("", "bytes")),
     (("mem_time", "memtime", "memops summary", "memory operation statistics"), Report("")),
     (("gpu_sum", "gpusum", "kernels/memops"), Report("")),
-    (("gpu_kern", "gpukern", "kern_sum", "kernel statistics", "kernel summary"), Report("kernel")),
+    (("gpu_kern", "kern_sum", "kern_exec", "kernel statistics", "kernel summary"), Report("kernel")),
+    (("gpukern", "kernsum", "kernexec"), Report("kernel")),
     (("nvtx", "range"), Report("range")),
     (("api", "osrt", "runtime", "mpi_", "openacc", "opengl", "vulkan", "syscall"), Report("api")),
 )

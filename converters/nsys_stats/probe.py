@@ -7,10 +7,11 @@ import re
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
+from .._shared.prefixes import bare
 from .._shared.tables import Table, find_tables
 from .columns import COLUMNS
 
-_TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \(.*\))?:?$", re.M)
+_TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \(.*\))?:?$")
 
 
 def probe(sample: Sample) -> Match | None:
@@ -19,7 +20,7 @@ def probe(sample: Sample) -> Match | None:
     if not text or "Total" not in text:
         return None
     for table in find_tables(sample, COLUMNS.bind):
-        title = _TITLE.search(text)
+        title = next(filter(None, (_TITLE.search(bare(line)) for line in sample.lines)), None)
         if title:
             return Match(Score.DIALECT, f"has the title '{title.group().strip(' *:')}' of an nsys report")
         if _is_copy(table):

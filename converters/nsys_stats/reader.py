@@ -12,7 +12,9 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
+from .._shared.columns import cell_quantity, whole
 from .._shared.lines import Lines
+from .._shared.prefixes import bare
 from .._shared.tables import Row, Table, Text, read_tables
 from .columns import COLUMNS, REPORTS, UNTITLED, Report
 
@@ -46,7 +48,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _text(text: Text, report: str, lines: Lines, rows: Rows) -> str:
     """Takes a line between the tables and returns the report that the next table belongs to."""
-    words = text.text.strip()
+    words = bare(text.text).strip()
     if words.startswith("SKIPPED:"):
         rows.summary("note", words, metric="note", scope=[report] if report else None)
         lines.used()
@@ -71,7 +73,7 @@ def _summary(row: Row, report: str, lines: Lines, rows: Rows) -> None:
         lines.skip("bad-record", "no figure" if name else "no name")
         return
     kind = about.kind or _kind_of(name, row.text("category"))
-    columns = figures.columns | _launch(row, figures.args) | _direction(kind, name)
+    columns = figures.columns | _launch(row, figures.args) | _direction(kind, name) | _place(row)
     rows.summary(kind, name, metric=about.metric, table=table.ordinal, scope=scope, args=figures.args, **columns)
     lines.used()
 
@@ -104,6 +106,12 @@ def _kind_of(name: str, category: str) -> str:
 def _direction(kind: str, name: str) -> dict[str, Any]:
     found = _COPY.fullmatch(name) if kind == "memcpy" else None
     return {"copy_kind": _WAYS.get(found.group("way").lower(), found.group("way"))} if found else {}
+
+
+def _place(row: Row) -> dict[str, Any]:
+    """Process, thread and device of reports that say them."""
+    found = {field: cell_quantity(row.text(field)) for field in ("pid", "tid", "device")}
+    return {field: whole(figure.number) for field, figure in found.items() if figure}
 
 
 def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:

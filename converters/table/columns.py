@@ -9,7 +9,7 @@ from .._shared.columns import FIGURES, STATISTICS, Columns, Heading, cell_quanti
 NAMES = (
     *("kernel name", "kernel", "name", "kernels", "function name", "function", "op name", "operation", "operator"),
     *("operator name", "op", "range", "layer name", "layer", "node name", "event name", "event", "task", "stage"),
-    *("region", "routine", "symbol", "label"),
+    *("region", "routine", "symbol", "label", "phase", "component", "shader"),
 )
 
 #: Headings of a time of which only the rest of the table tells whether it is a total or that of one happening.

@@ -118,6 +118,40 @@ def test_csv_with_grids_and_the_reports_named_in_the_preamble() -> None:
     assert rows.args.tolist()[2] == '{"Style":"PushPop"}'
 
 
+def test_kernels_by_range_in_a_quotation_and_cells_one_blank_apart() -> None:
+    path = SAMPLES / "nsys-stats" / "quoted-ranges-of-kernels-and-single-blanks.txt"
+    claims = detect_sample(Sample(path.name, path.read_bytes()), builtin_formats())
+    assert claims[0].format == "nsys-stats"
+    trace = read(path, "nsys-stats")
+    rows = trace.summaries
+    assert rows.name.tolist() == ["gemm<float>", "relu_bwd", "void axpy<int>(int, T1 *)", "fill"]
+    assert set(rows.kind) == {"kernel"} and set(rows.unit) == {"ns"}
+    assert rows.total.tolist() == [8000, 3000, 6000, 2000]
+    assert rows["count"].tolist() == [4, 2, 3, 2]
+    assert rows.avg.tolist() == [2000, 1500, 2000, 1000]
+    assert rows.pid.tolist()[:2] == [41, 41] and rows.tid.tolist()[:2] == [42, 43]
+    assert rows.args.tolist()[0] == '{"NVTX Range":":forward","Style":"PushPop","NVTX Inst":2}'
+    assert [place for place, _ in trace.report.issues["unrecognised"].places] == ["line 1", "line 12"]
+
+
+def test_ranges_projected_on_the_device_and_the_execution_of_launches(tmp_path: Path) -> None:
+    path = tmp_path / "more.csv"
+    path.write_text(
+        "Processing [r.sqlite] with [/x/nvtx_gpu_proj_sum.py]...\n"
+        "Range,Style,Total Proj Time (ns),Total Range Time (ns),Range Instances,Proj Avg (ns),Proj StdDev (ns)\n"
+        ":step,PushPop,500,900,10,50.0,1.5\n\n"
+        "Processing [r.sqlite] with [/x/cuda_kern_exec_sum.py]...\n"
+        "PID,TID,DevId,Count,QCount,AAvg (ns),QAvg (ns),KAvg (ns),KMax (ns),TAvg (ns),API Name,Kernel Name\n"
+        "7,8,1,20,19,5000.0,100.0,2000.0,2500,8000.0,cudaLaunchKernel,gemm\n"
+    )
+    trace = read(path, "nsys-stats")
+    step, gemm = (row for _, row in trace.summaries.iterrows())
+    assert (step["kind"], step["total"], step["count"], step["avg"], step["stddev"]) == ("range", 500, 10, 50, 1.5)
+    assert (gemm["kind"], gemm["name"], gemm["device"], gemm["count"]) == ("kernel", "gemm", 1, 20)
+    assert (gemm["avg"], gemm["max"], gemm["unit"]) == (2000, 2500, "ns")
+    assert not trace.report.issues
+
+
 def test_a_heading_that_nsys_does_not_have_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "new.tsv"
     path.write_text("Time\tTotal Time\tInstances\tWarps\tName\n1.0%\t2 ns\t3\t4\tk\n")

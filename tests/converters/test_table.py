@@ -141,3 +141,12 @@ def test_real_device_timing_of_unitrace() -> None:
 def test_real_trace_of_nvprof() -> None:
     rows = read(real("nvprof/gputrace_reduction.csv"), "table").summaries
     assert (len(rows), rows.value.iloc[0]) == (404, 167_908_633)
+
+
+def test_a_drawn_box_marks_of_markdown_and_a_total() -> None:
+    rows = sample("a-drawn-box-marks-of-markdown-and-totals.md").summaries
+    assert rows.name.tolist() == ["gemm", "softmax", "decode", "prefill", "Total"]
+    assert rows.kind.tolist() == ["op", "op", "op", "op", "total"]
+    assert rows.total.tolist() == [1_500_000, 500_000, 3_250_000, 1_750_000, 5_000_000]
+    assert rows["count"].tolist() == [3, 2, 4, 1, 5]
+    assert rows.percent.tolist() == [75, 25, 65, 35, 100]

@@ -252,6 +252,98 @@ def test_crlf_and_a_byte_order_mark(tmp_path: Path) -> None:
     assert [row.cells for row in found] == [["a", "1"]]
 
 
+PLAIN = [
+    "== Times ==",
+    "",
+    "Name   Total (us)  Calls",
+    "-----  ----------  -----",
+    "f(a)         12.5      4",
+    "g            7.25      3",
+]
+WITHIN = [["f(a)", "12.5", "4"], ["g", "7.25", "3"]]
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["> ", ">", "> > ", "[05/08/2026-14:05:14] [I] ", "2026-05-08 14:05:14,123 INFO: ", "[rank0]: ", "[1,0]<stdout>: "],
+)
+def test_a_prefix_of_each_line_is_left_away(prefix: str, tmp_path: Path) -> None:
+    report, found = account("\n".join(f"{prefix}{line}" for line in PLAIN) + "\n", tmp_path)
+    assert [row.cells for row in found] == WITHIN
+    assert found[0].table.scope == ["Times"]
+    assert report.reader.taken == len(PLAIN) and report.reader.balanced() and not report.issues
+
+
+def test_a_table_behind_a_quotation_has_its_own_lines() -> None:
+    quoted = [f"> {line}" for line in PLAIN]
+    assert cells("\n".join([*quoted, "", "so I said:", "", *PLAIN, ""])) == [*WITHIN, *WITHIN]
+
+
+def test_a_time_of_day_in_the_first_cell_is_no_prefix() -> None:
+    text = "When,Name,Total\n2026-05-08 14:05:14,a,1\n2026-05-08 14:05:15,b,2\n"
+    assert cells(text) == [["2026-05-08 14:05:14", "a", "1"], ["2026-05-08 14:05:15", "b", "2"]]
+
+
+def test_a_box_of_drawn_lines() -> None:
+    text = (
+        "Busy for 5 ms\n"
+        "┏━━━━━━┳━━━━━━━━━━━━┓\n"
+        "┃ Name ┃ Total (ms) ┃\n"
+        "┡━━━━━━╇━━━━━━━━━━━━┩\n"
+        "│ a|b  │ 1.5        │\n"
+        "├──────┼────────────┤\n"
+        "│ c    │ 2          │\n"
+        "└──────┴────────────┘\n"
+    )
+    assert cells(text) == [["a|b", "1.5"], ["c", "2"]]
+    assert rows(text)[0].table.ordinal == 0
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [
+        ("**k**", "k"),
+        ("`k`", "k"),
+        ("**`k<T *>`**", "k<T *>"),
+        ("a ** b", "a ** b"),
+        ("**a** b **c**", "**a** b **c**"),
+    ],
+)
+def test_marks_of_markdown_around_a_cell_are_no_part_of_it(cell: str, name: str) -> None:
+    assert cells(f"| Name | Total (ms) |\n|---|---|\n| {cell} | **2.5** |\n| z | 1 |\n") == [[name, "2.5"], ["z", "1"]]
+
+
+def test_tabs_that_became_blanks() -> None:
+    table = [
+        ["Time", "Total", "Calls", "Avg", "Min", "Max", "Name"],
+        ["57.0%", "1.266 s", "192", "6.596 ms", "6.428 ms", "6.801 ms", "void f<4>(int, T *)"],
+        ["4.0%", "900 ns", "36864", "2.390 μs", "1 ns", "-", "3d_kernel"],
+    ]
+    for blanks in (1, 4, 8):
+        text = "\n".join("\t".join(row) for row in table) + "\n"
+        text = text.replace("\t", " ") if blanks == 1 else text.expandtabs(blanks)
+        assert cells(text) == table[1:], blanks
+
+
+def test_headings_that_a_terminal_wrapped(tmp_path: Path) -> None:
+    text = "Total (ns)  Calls\n        Name\n----------  -----  --------------\n      1200      3  f(int, float)\n"
+    report, found = account(text, tmp_path)
+    assert [row.cells for row in found] == [["1200", "3", "f(int, float)"]]
+    assert report.reader.removed == {"structure": 3}
+
+
+def test_a_rule_above_the_last_rows() -> None:
+    text = (
+        "Name    Total (us)  Calls  Device\n"
+        "conv          12.5      4    cuda0\n"
+        "--------\n"
+        "Sum           12.5      4\n"
+        "--------\n"
+        "the end of it\n"
+    )
+    assert cells(text) == [["conv", "12.5", "4", "cuda0"], ["Sum", "12.5", "4", ""]]
+
+
 # Headings and figures.
 
 
@@ -268,6 +360,7 @@ def test_crlf_and_a_byte_order_mark(tmp_path: Path) -> None:
         ("Throughput (GB/s)", "throughput", "GB/s"),
         ("Name (demangled)", "name (demangled)", ""),
         ("Kernel_Name", "kernel name", ""),
+        ("Avg.(ms)", "avg", "ms"),
         ("Δμ", "δμ", ""),
         ("Δµ", "δμ", ""),
     ],

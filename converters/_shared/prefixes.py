@@ -1,0 +1,28 @@
+"""What stands before each line of a table that was pasted or logged, and isn't part of it.
+
+> Time(%)  Total Time  Instances  Name            the marks of a quotation
+[05/08/2026-14:05:14] [I]  Time(ms)  Layer        the time and level of a logger
+[rank0]: Time (%)  Total Time (ns)  Name          the rank of a launcher
+"""
+
+from __future__ import annotations
+
+import re
+
+_QUOTE = r" {0,3}(?:> ?)+"
+_CLOCK = r"(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+_STAMP = rf"(?:\[[^\[\]]{{0,40}}\d\d:\d\d:\d\d[^\[\]]{{0,20}}\]|{_CLOCK}(?=\s|$))"
+_RANK = r"(?:\[rank ?\d+\]:?|\[\d+,\d+\]<std\w+>:?|\(\w+ pid=\d+[^()]*\))"
+_LEVEL = r"(?: (?:\[\w{1,8}\]|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\b:?))*"
+_PREFIX = re.compile(rf"{_QUOTE}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
+
+
+def bare(text: str) -> str:
+    """The line without its prefix; itself where it has none."""
+    found = _PREFIX.match(text)
+    return text[found.end() :] if found else text
+
+
+def is_quoted(text: str) -> bool:
+    """Whether the line begins with the mark of a quotation, which no cell does."""
+    return text.lstrip(" ").startswith(">")
