@@ -157,7 +157,7 @@ class Report:
 
     def balanced(self) -> bool:
         """Whether every link of the chain adds up and hands on what the next one takes."""
-        rows = sum(self.rows[record] for record in ("events", "summaries", "links"))
+        rows = self._rows_read()
         for ledger in self._stages:
             if ledger.taken != rows or not ledger.balanced():
                 return False
@@ -171,19 +171,23 @@ class Report:
 
     @property
     def written(self) -> int:
-        """Rows in the output; the rows read, where there is no writer."""
-        return self._stages[-1].given if self._stages else sum(self.rows.values())
+        """Rows in the output; the rows read, where there is no writer. The catalog's are not counted."""
+        return self._stages[-1].given if self._stages else self._rows_read()
+
+    def _rows_read(self) -> int:
+        return sum(self.rows[record] for record in ("events", "summaries", "links"))
 
     def total(self, severity: Severity) -> int:
         """Rows concerned by issues of one severity."""
         return sum(issue.rows for issue in self.issues.values() if issue.severity == severity)
 
     def line(self) -> str:
-        """The line that stands at the end of a conversion."""
+        """The line that stands at the end of a conversion, or of a reading."""
+        done = "wrote" if self._stages else "gave"
         skipped = self.total(Severity.SKIP)
         cut = ", input cut off" if any(issue.severity == Severity.CUT for issue in self.issues.values()) else ""
         return (
-            f"read {self.read:,} records, wrote {self.written:,} rows, "
+            f"read {self.read:,} records, {done} {self.written:,} rows, "
             f"repaired {self.total(Severity.REPAIR):,}, skipped {skipped:,}{cut}"
         )
 

@@ -22,6 +22,18 @@ def test_a_reader_that_loses_a_record_is_found_out() -> None:
     assert (report.read, report.total(Severity.SKIP)) == (2, 1)
 
 
+def test_a_reading_without_a_writer_gives_rows_and_writes_none() -> None:
+    report = Report()
+    report.record(4)
+    report.used(3)
+    report.used(went="catalog")
+    report.rows.update(events=3, catalog=1)
+    assert report.line() == "read 4 records, gave 3 rows, repaired 0, skipped 0"
+    report.stage("jsonl").taken = 3
+    report.stages[0].given = 3
+    assert report.line() == "read 4 records, wrote 3 rows, repaired 0, skipped 0"
+
+
 def test_a_stage_that_loses_a_row_is_found_out() -> None:
     report = Report()
     report.rows["events"] = 2
