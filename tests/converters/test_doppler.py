@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -304,3 +305,11 @@ def test_a_bench_says_each_rate_of_its_own_phase_and_which_figures_are_medians()
     facts = [json.loads(row["facts"]) for row in catalog if row["entity"] == "device"]
     said = {"vendor": "acme", "architecture": "gpu-9", "features": ["f16", "timestamp_query"]}
     assert facts == [{"api": "webgpu"} | said]
+
+
+@pytest.mark.parametrize("rest", ["a" * 50_000, "a=1" + " " * 20_000 + "x", "a=1 " * 10_000 + "("])
+def test_a_memory_line_without_end_takes_no_time(rest: str) -> None:
+    begin = time.process_time()
+    levels = memory_levels(f"Memory (start): | Heap=1.00 KB | {rest}")
+    assert time.process_time() - begin < 2
+    assert [(level.series, level.value) for level in levels][:1] == [("Heap used", 1024.0)]
