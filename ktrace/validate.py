@@ -148,7 +148,7 @@ class _Check:
             self.fault(0, error.json_path, error.message, part.line)
             return
         self.result.version = row["ktrace"]
-        if int(row["ktrace"].split(".")[1]) > int(VERSION.split(".")[1]):
+        if int(row["ktrace"].split(".")[1][:9]) > int(VERSION.split(".")[1]):
             self._schema = _open_ended(self._schema)
             self.__dict__.pop("_valid", None)
 

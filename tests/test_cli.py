@@ -316,3 +316,29 @@ def test_no_permission_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "secret.log").touch(0)
     for command in (["info"], ["validate"], ["convert", "-o", tmp_path / "o.csv"]):
         fails(ktrace(*command, tmp_path / "secret.log"), 1, "no permission", "remedy")
+
+
+@pytest.mark.parametrize("name", ["o.perfetto", "o.trace.json", "o.jsonl", "o.json", "o.csv", "o.parquet"])
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_arguments_nested_without_end_are_no_fault_of_ours(tmp_path: Path, name: str, form: str) -> None:
+    event = (
+        '{"record":"event","source":"s","id":%d,"ts":0,"dur":1,"kind":"op","name":"x","timing":"measured","args":%s}'
+    )
+    texts = [event % (depth, '{"a":' * depth + "1" + "}" * depth) for depth in (1, 700, 5000)]
+    lines = '{"ktrace":"1.0"}\n' + "\n".join(texts) + "\n"
+    whole = '{"ktrace":"1.0", "records":[' + ",".join(texts) + "]}"
+    deep, report = tmp_path / f"deep.{form}", tmp_path / "r.json"
+    deep.write_text(lines if form == "jsonl" else whole)
+    done = ktrace("convert", deep, "-o", tmp_path / name, "--report", report)
+    assert b"fault of ktrace" not in done.stderr
+    if done.returncode:  # A document is taken whole or not at all.
+        fails(done, 1, "no whole canonical document", "remedy")
+        assert form == "json"
+    else:
+        assert json.loads(report.read_text())["chain"][0]["removed"].get("bad-record") == 1
+
+
+def test_a_version_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "v.jsonl").write_text('{"ktrace":"1.%s"}\n' % ("9" * 5000))
+    fails(ktrace("convert", tmp_path / "v.jsonl", "-o", tmp_path / "o.csv"), 1, "no version of the model", "line 1")
+    assert b"fault of ktrace" not in ktrace("validate", tmp_path / "v.jsonl").stderr

@@ -41,10 +41,10 @@ class BadRecord(Exception):
 
 def check_version(version: object, conversion: Conversion, path: str, where: str) -> None:
     """Accepts versions 1.y; one newer than ours is noted. Raises VersionError for another major version."""
-    found = re.fullmatch(r"([0-9]+)\.([0-9]+)", version) if isinstance(version, str) else None
+    found = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", version) if isinstance(version, str) else None
     if not found:
         raise DamagedInput(
-            f"{version!r} is no version of the model",
+            f"{str(version)[:40]!r} is no version of the model",
             path=path,
             where=where,
             expected=f'"{VERSION}"',
@@ -76,6 +76,12 @@ class Records:
 
     def take(self, text: bytes, where: str) -> str:
         """Adds a record and returns which of the four it is. Raises BadRecord."""
+        try:
+            return self._take(text, where)
+        except RecursionError:
+            raise BadRecord("$: is nested too deep") from None
+
+    def _take(self, text: bytes, where: str) -> str:
         if not text.isascii():
             text = self._valid_utf8(text, where)
         try:

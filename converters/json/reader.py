@@ -50,7 +50,7 @@ class _Again:
 def _read_whole(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
     try:
         document = msgspec.json.decode(text, type=_Document)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedInput(
             f"is no whole canonical document: {error}",
             path=path,
@@ -62,9 +62,16 @@ def _read_whole(text: bytes, conversion: Conversion, path: str) -> Iterator[Batc
     for number, record in enumerate(document.records, 1):
         report.record()
         try:
-            went = records.take(msgspec.json.format(bytes(record), indent=-1), f"record {number}")
+            went = records.take(_on_one_line(bytes(record)), f"record {number}")
             report.used(went="catalog" if went == "catalog" else None)
         except BadRecord as bad:
             report.issue("bad-record", f"record {number}", str(bad))
         yield from records.ready()
     yield from records.rest()
+
+
+def _on_one_line(record: bytes) -> bytes:
+    try:
+        return msgspec.json.format(record, indent=-1)
+    except RecursionError:
+        raise BadRecord("$: is nested too deep") from None

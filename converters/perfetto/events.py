@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ktrace.model import Batch
+from ktrace.model import Batch, dump_json
 
 from .._shared.arguments import argument_columns, argument_name, categories, values
 from . import numbers as n
@@ -144,8 +144,8 @@ class Encoder:
         body = self._keys.field(name) + self._value(value)
         return _ANNOTATION + varint(len(body)) + body
 
-    def _value(self, value: Any) -> bytes:
-        """The value of an annotation. What protobuf has no number for is a text."""
+    def _value(self, value: Any, depth: int = 0) -> bytes:
+        """The value of an annotation. What protobuf has no number for, or what is nested too deep, is a text."""
         kind = type(value)
         if kind is int:
             return _INT + varint(value) if -(2**63) <= value < 2**63 else self._texts.field(str(value))
@@ -155,13 +155,21 @@ class Encoder:
             return _DOUBLE + double(value) if value - value == 0 else self._texts.field(_SPELLED[str(value)])
         if kind is bool:
             return _BOOL + varint(value)
+        if depth == _DEEPEST and (kind is dict or kind is list):
+            return self._texts.field(dump_json(value))
         if kind is dict and any(item is not None for item in value.values()):
-            fields = (self._keys.field(key) + self._value(item) for key, item in value.items() if item is not None)
+            fields = (
+                self._keys.field(key) + self._value(item, depth + 1) for key, item in value.items() if item is not None
+            )
             return b"".join([_ENTRY + varint(len(field)) + field for field in fields])
         if kind is list and value:
-            return b"".join([_ELEMENT + varint(len(field)) + field for field in map(self._value, value)])
+            fields = (self._value(item, depth + 1) for item in value)
+            return b"".join([_ELEMENT + varint(len(field)) + field for field in fields])
         return self._texts.field(_EMPTY.get(kind) or str(value))
 
+
+#: Levels of an argument that are nested messages; what is below them is a JSON text.
+_DEEPEST = 32
 
 #: How what has no value of its own is spelled.
 _EMPTY = {type(None): "null", dict: "{}", list: "[]"}
