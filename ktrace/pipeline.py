@@ -9,7 +9,7 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name, choose
-from ktrace.errors import InputError, KtraceError, UsageError
+from ktrace.errors import InputError, KtraceError, OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
 from ktrace.layout import layout
 from ktrace.model import Batch, dump_json
@@ -88,6 +88,17 @@ def output_format(path: str, to: str | None = None) -> Format:
     )
 
 
+def open_sink(path: str, fmt: Format, *, overwrite: bool = False) -> Sink:
+    """The output of that name: a folder where it is called so ("run.parquet/") or is one already.
+
+    Raises OutputError where it can't be, among others for a folder of a format that is one file.
+    """
+    if path.endswith("/") and not fmt.folder:
+        raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
+    folder = fmt.folder and (path.endswith("/") or Path(path).is_dir())
+    return Sink(path, overwrite=overwrite, folder=folder)
+
+
 def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
     """Takes the batches through the stages that the format needs into its writer."""
     report = conversion.report
@@ -157,8 +168,7 @@ def convert(
     if table and fmt.timeline:
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     conversion = Conversion(report, options={"table": table} if table else {})
-    folder = fmt.folder and (str(dst).endswith("/") or Path(dst).is_dir())
-    with writing(Sink(str(dst), overwrite=overwrite, folder=folder)) as sink:
+    with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
         write_batches(read_batches(paths, report, format=from_, progress=progress), fmt, sink, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")

@@ -89,16 +89,15 @@ class Trace:
 
         Raises UsageError where neither says, OutputError where it can't be written; then there is no output.
         """
-        from ktrace.pipeline import output_format, write_batches
-        from ktrace.sink import Sink, writing
+        from ktrace.pipeline import open_sink, output_format, write_batches
+        from ktrace.sink import writing
 
         report = Report()
         report.output = str(path)
         fmt = output_format(str(path), to)
-        folder = fmt.folder and (str(path).endswith("/") or Path(path).is_dir())
         for record in RECORDS:
             report.rows[record] = self._tables[record].num_rows
-        with writing(Sink(str(path), overwrite=overwrite, folder=folder)) as sink:
+        with writing(open_sink(str(path), fmt, overwrite=overwrite)) as sink:
             write_batches(self.batches(), fmt, sink, Conversion(report))
         return report
 

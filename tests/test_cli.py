@@ -342,3 +342,12 @@ def test_a_version_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "v.jsonl").write_text('{"ktrace":"1.%s"}\n' % ("9" * 5000))
     fails(ktrace("convert", tmp_path / "v.jsonl", "-o", tmp_path / "o.csv"), 1, "no version of the model", "line 1")
     assert b"fault of ktrace" not in ktrace("validate", tmp_path / "v.jsonl").stderr
+
+
+def test_a_file_is_not_written_where_a_folder_was_named(tmp_path: Path) -> None:
+    fails(ktrace("convert", LOG, "-o", f"{tmp_path}/new.jsonl/"), 1, "is named as a folder")
+    assert ktrace("convert", LOG, "-o", f"{tmp_path}/new.parquet/").returncode == 0
+    assert (tmp_path / "new.parquet" / "events.parquet").exists()
+    (tmp_path / "empty").mkdir()
+    done = ktrace("convert", tmp_path / "empty", "-o", tmp_path / "o.csv", "--from", "parquet")
+    fails(done, 1, "none of the files of a canonical folder")

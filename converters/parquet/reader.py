@@ -26,8 +26,15 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
     if source.is_folder:
-        for record in ("catalog", *RECORDS[:-1]):
-            path = Path(source.path) / f"{record}.parquet"
+        paths = [Path(source.path) / f"{record}.parquet" for record in ("catalog", *RECORDS[:-1])]
+        if not any(path.exists() for path in paths):
+            raise DamagedInput(
+                "has none of the files of a canonical folder",
+                path=source.path,
+                expected=", ".join(path.name for path in paths),
+                remedy="name the folder that ktrace wrote",
+            )
+        for path in paths:
             if path.exists():
                 yield from _read_file(path, str(path), conversion)
         return

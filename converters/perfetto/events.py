@@ -110,8 +110,12 @@ class Encoder:
         """The annotations of an `args` object. `names` remembers under which name a key is shown."""
         if text is None:
             return b""
+        try:
+            arguments = json.loads(text)
+        except (ValueError, RecursionError):  # an integer of thousands of digits, a thousand levels
+            return self._encode("args", text)
         found = []
-        for key, value in json.loads(text).items():
+        for key, value in arguments.items():
             name = names.get(key)
             if name is None:
                 name = names[key] = argument_name(key, columns)

@@ -11,6 +11,7 @@ import pytest
 from engine import FAULTS, errors, query
 from scene import ARROWS, EPOCH, KERNEL, PLACES, rows, scene, write
 
+import ktrace
 from ktrace.converters.perfetto.wire import varint
 from ktrace.order import order
 
@@ -261,3 +262,13 @@ def test_the_field_numbers_are_those_of_the_descriptors() -> None:
     from ktrace.proto.generate_numbers import text
 
     assert Path(numbers.__file__).read_text("utf-8") == text()
+
+
+def test_arguments_that_python_cannot_decode_are_kept_as_text(tmp_path: Path) -> None:
+    source, out = tmp_path / "huge.jsonl", tmp_path / "huge.perfetto"
+    huge = "7" * 5000
+    event = '{"record":"event","source":"a","id":1,"ts":5,"args":{"n":HUGE},"kind":"op","name":"x","timing":"measured"}'
+    source.write_text('{"ktrace":"1.0"}\n' + event.replace("HUGE", huge) + "\n")
+    assert ktrace.convert(source, out).balanced()
+    (rows,) = query(out, "select extract_arg(arg_set_id, 'debug.args') as args from slice")
+    assert rows == [{"args": f'{{"n":{huge}}}'}]
