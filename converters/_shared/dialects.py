@@ -34,7 +34,7 @@ _DRAWN = "─━═┄┅┈┉╌╍⎺⎻⎼⎽‾"
 #: Those at which the lines of a box meet, and its sides.
 BOX = "\u2500-\u257f⎺-⎽‾"
 
-_RULE = re.compile(rf"[\s|+:=\-{BOX}]*[=\-{_DRAWN}]{{2,}}[\s|+:=\-{BOX}]*")
+_RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 _SIDE = re.compile(r"[│┃║]")

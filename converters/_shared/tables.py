@@ -39,7 +39,7 @@ REFUSED = "a table without the columns that are needed"
 #: How many lines a cell in quotes may go on for.
 _LONGEST_CELL = 64
 
-_STRUCTURE = re.compile(rf"\s*|\s*[-=*_~#+|:{BOX}\s]{{3,}}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
+_STRUCTURE = re.compile(rf"\s*|[-=*_~#+|:{BOX}\s]{{3,}}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 _MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _BANNER = re.compile(r"\s*(={2,3})\s*([^=].*?)\s*={2,3}\s*")
