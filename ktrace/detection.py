@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
-from ktrace.format import Detected, Format, Score, all_formats, builtin_formats
+from ktrace.format import Detected, Format, Score, all_formats, builtin_formats, plugin_formats
 from ktrace.source import Sample, Source
 
 
@@ -16,6 +16,10 @@ def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]
         for fmt in formats
         if fmt.reads and (match := fmt.probe(sample))
     ]
+    return _best_first(found)
+
+
+def _best_first(found: list[Detected]) -> list[Detected]:
     return sorted(found, key=lambda detected: -detected.score)
 
 
@@ -40,7 +44,7 @@ def choose(source: Source) -> Format:
         )
     matches = detect_sample(sample, builtin_formats())
     if not matches or matches[0].score < Score.MAGIC:
-        matches = detect_sample(sample, all_formats())
+        matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])
     claims = [match for match in matches if match.score > Score.NEAR]
     if not claims:
         raise _unknown(source, sample, matches)
