@@ -285,7 +285,8 @@ def _arguments(piece: _Slice) -> Row:
             arguments |= {f"args.{key}" if key in arguments else key: value for key, value in said.items()}
         else:
             measure = figures | said
-            arguments[_measure_name(row)] = measure["value"] if list(measure) == ["value"] else measure
+            name = _free(_measure_name(row), arguments)
+            arguments[name] = measure["value"] if list(measure) == ["value"] else measure
         if "percent" in row:
             arguments.setdefault("percent", row["percent"])
     if len(piece.head.get("scope", ())) > 1:
@@ -293,6 +294,15 @@ def _arguments(piece: _Slice) -> Row:
     if "baseline" in piece.head:
         arguments["baseline"] = piece.head["baseline"]
     return arguments
+
+
+def _free(name: str, arguments: Row) -> str:
+    """The name, or "name #2" and so on where it is taken: no figure hides another."""
+    number, free = 1, name
+    while free in arguments:
+        number += 1
+        free = f"{name} #{number}"
+    return free
 
 
 def _measure_name(row: Row) -> str:
@@ -319,7 +329,7 @@ def _remark(rows: list[Row], ts: int) -> Row:
             arguments[str(number)] = row["name"]
             continue
         name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
-        arguments[name] = next(iter(figures.values())) if len(figures) == 1 else figures
+        arguments[_free(name, arguments)] = next(iter(figures.values())) if len(figures) == 1 else figures
     keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
     name = (first.get("scope") or [_untitled(first)])[-1]
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}

@@ -151,3 +151,16 @@ def test_a_table_in_a_source_with_times_begins_where_the_source_begins() -> None
 
     events, _ = lay_out(fill)
     assert events[1]["ts"] == 5_000
+
+
+def test_no_figure_hides_another_of_the_same_name() -> None:
+    def fill(rows: Rows) -> None:
+        for value in (1.0, 2.0, 3.0):
+            rows.summary("metric", "load", metric="load", value=value, unit="ns", table=0, scope=["metrics"], ts=9)
+        head = rows.summary("kernel", "gemm", total=30.0, unit="ns", table=1)
+        for value in (4.0, 5.0):
+            rows.summary("kernel", "gemm", metric="gpu", value=value, unit="%", table=1, parent=head)
+
+    events, _ = lay_out(fill)
+    assert events[0]["args"] == {"load (ns)": 1, "load (ns) #2": 2, "load (ns) #3": 3}
+    assert events[1]["args"] == {"total_ns": 30, "gpu (%)": 4, "gpu (%) #2": 5}
