@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.model import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema, dump_json
+from ktrace.jsontext import dump_json
+from ktrace.model import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.rows import to_rows
 
 Key = tuple[Any, ...]

@@ -13,7 +13,7 @@ class Conversion:
     """The settings of one conversion and the report that it fills.
 
     `label` is the source label of the rows that are read, `batch_rows` the greatest size of a batch.
-    `progress`, if given, is told how many bytes of the input were taken.
+    `progress`, if given, is told how many bytes of the input were taken. `jobs` is how many processes may work.
     """
 
     report: Report
@@ -21,3 +21,4 @@ class Conversion:
     batch_rows: int = 65_536
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
+    jobs: int = 1

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from ktrace.catalog import Catalog, Entry
 from ktrace.detection import detect
 from ktrace.format import Detected
-from ktrace.model import DEVICE_KINDS, Batch, decoded
+from ktrace.jsontext import decoded
+from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.pipeline import read_batches
 from ktrace.report import Report
 

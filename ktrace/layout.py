@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktrace.model import Batch, dump_json
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch, to_rows
 

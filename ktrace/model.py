@@ -11,13 +11,14 @@ The columns come from `schema/ktrace-1.schema.json`, the one source of truth:
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 import pyarrow as pa
+
+from ktrace.jsontext import fold_args
 
 VERSION = "1.0"
 
@@ -99,9 +100,15 @@ def is_required(record: str, column: str) -> bool:
 class Batch:
     """Some rows of one record, as columns.
 
-    `columns` holds a subset of the record's columns; a column that is absent is null throughout.
-    Beside them may stand the internal columns and typed arguments `args.<key>`, which a table
-    writer folds into `args` by `args_text`.
+    `columns` holds a subset of the record's columns; a column that is absent is null throughout. A column
+    of text may come as a dictionary. Beside them may stand the internal columns and typed arguments
+    `args.<key>`, which a table writer folds into `args` by `args_text`. Their Arrow type says what they are:
+
+        int64, float64, bool      a number, true or false
+        string                    a text
+        binary                    the JSON text of any value, as the source wrote it: b"[[4096,8192],[]]", b"null"
+
+    string and binary may be dictionaries; null means that the row hasn't got the key.
     """
 
     record: str
@@ -127,18 +134,10 @@ class Batch:
         return [name for name in self.columns.schema.names if name.startswith("args.")]
 
     def args_text(self) -> pa.Array:
-        """`args` as JSON text with the typed `args.<key>` columns folded in."""
+        """`args` as JSON text with the typed `args.<key>` columns folded in behind it."""
         text = self.column("args")
-        typed = self.typed_args()
-        if not typed:
-            return text
-        keys = [name.removeprefix("args.") for name in typed]
-        values = [self.columns.column(name).to_pylist() for name in typed]
-        folded: list[str | None] = []
-        for row, raw in enumerate(text.to_pylist()):
-            extra = {key: column[row] for key, column in zip(keys, values, strict=True) if column[row] is not None}
-            folded.append(dump_json((json.loads(raw) if raw else {}) | extra) if extra else raw)
-        return pa.array(folded, pa.string())
+        typed = [name for name in self.typed_args() if self.columns.column(name).null_count < len(self)]
+        return fold_args(text, {name.removeprefix("args."): self.columns.column(name) for name in typed})
 
     def full(self) -> pa.RecordBatch:
         """All columns of the record in the model's order, arguments folded, internal columns left out."""
@@ -147,31 +146,3 @@ class Batch:
             self.args_text() if field.name == "args" else self.column(field.name).cast(field.type) for field in schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def decoded(column: pa.Array) -> pa.Array:
-    """The column (or chunked column) without its dictionary, where it has one."""
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-
-
-def dump_json(value: Any) -> str:
-    """JSON text as it stands in `args` and `facts`: compact, in the order of the keys, NaN and inf as strings."""
-    try:
-        return _ENCODER.encode(value)
-    except ValueError:
-        return _ENCODER.encode(_spelled(value))
-
-
-#: One encoder for all: json.dumps makes a new one at every call, which costs half of its time.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _spelled(value: Any) -> Any:
-    """The value with NaN and the infinities as the strings 'NaN', 'Infinity', '-Infinity'."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _spelled(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_spelled(item) for item in value]
-    return value

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ktrace.catalog import Catalog
 from ktrace.model import Batch
-from ktrace.ordering.arrows import new_ends, on_rows
+from ktrace.ordering.arrows import find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
 from ktrace.ordering.eventstore import EventStore
 from ktrace.ordering.finish import finished
@@ -63,16 +63,21 @@ class Edges:
 
 @dataclass(frozen=True)
 class Arrows:
-    """Ends of arrows on the rows of a batch, sorted by row. Three arrays of one length.
+    """Ends of arrows on the rows of a batch, sorted by row. Five arrays of one length.
 
     row     int32 row of the batch
     arrow   int64 number of the arrow, unique in the timeline, from 1; its ends share it
     out     bool: whether the arrow leaves here; a middle step of a chain arrives (False)
+    kind    uint8 index into `ktrace.ordering.arrows.ARROW_KINDS`
+    peer    int64 serial of the row at the other end: for an arrival where the arrow leaves, for a departure where it
+            first arrives; 0 where there is no other end
     """
 
     row: Int32
     arrow: Int64
     out: npt.NDArray[np.bool_]
+    kind: npt.NDArray[np.uint8]
+    peer: Int64
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ class TimelineBatch:
     """Events of a range of time.
 
     `batch` holds events of all kinds, sorted by (ts, -dur, track, id), with `lane` filled, `track` the index
-    of each row's track in `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1).
+    of each row's track in `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1, in
+    no order).
     A slice kind whose `dur` is null has no known end: its edge ends with the trace.
     `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
     """
@@ -155,6 +161,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
     links.number_arrows(arrows + 1, index, size)
     bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
     ordered = sweep(store, PlaceBinder(links, ends), spill, size)
+    find_peers(ends, spill, size)
 
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):
         tally.report(report, kind, ledger)
@@ -211,8 +218,8 @@ class _Given:
         return TimelineBatch(
             Batch("events", finished(self.store, self.pairs, rows, low, high)),
             track,
-            np.arange(serial, serial + len(rows)),
+            place + 1,
             Edges(*opened.edges(rows, track, serial, until)),
-            Arrows(row, ends["arrow"].copy(), ends["out"].copy()),
+            Arrows(row, ends["arrow"].copy(), ends["out"].copy(), ends["kind"].copy(), ends["peer"] + 1),
             int(np.count_nonzero(ends["link"])),
         )

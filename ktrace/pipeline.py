@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +12,9 @@ from ktrace.conversion import Conversion
 from ktrace.detection import by_name, choose
 from ktrace.errors import InputError, KtraceError, OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
+from ktrace.jsontext import dump_json
 from ktrace.layout import layout
-from ktrace.model import Batch, dump_json
+from ktrace.model import Batch
 from ktrace.order import order
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
@@ -29,6 +31,7 @@ def read_batches(
     format: str | None = None,
     batch_rows: int = 65_536,
     progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
@@ -36,7 +39,7 @@ def read_batches(
     """
     labels: set[str] = set()
     for path in paths:
-        conversion = Conversion(report, _label(path, labels), batch_rows, progress=progress)
+        conversion = Conversion(report, _label(path, labels), batch_rows, progress=progress, jobs=jobs)
         source = Source(path, conversion.label, lambda where, why: report.issue("cut", where, why, 0), progress)
         fmt = by_name(format) if format else choose(source)
         report.path = path
@@ -151,13 +154,15 @@ def convert(
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
+    jobs: int | None = None,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
     `src` and `dst` are paths; '-' is standard input and output. `from_` and `to` are format names that
     override what the input looks like and what the output's name says. `table` is one record (events,
     summaries, links, catalog) to write with its own columns alone. `strict` fails where anything had to be
-    repaired, skipped or cut off. `progress` is told how many bytes of the input were taken.
+    repaired, skipped or cut off. `progress` is told how many bytes of the input were taken. `jobs` is how many
+    processes may work, by default as many as there are cores.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -169,10 +174,16 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     conversion = Conversion(report, options={"table": table} if table else {})
     with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
-        write_batches(read_batches(paths, report, format=from_, progress=progress), fmt, sink, conversion)
+        batches = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
+        write_batches(batches, fmt, sink, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
     return report
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

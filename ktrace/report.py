@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ktrace.errors import StrictFailure
 
@@ -137,12 +137,31 @@ class Report:
         if len(issue.places) < EXAMPLES:
             issue.places.append((where, detail))
         if self.strict and severity >= Severity.REPAIR:
-            raise StrictFailure(
-                f"{sentence} ({detail})" if detail else sentence,
-                path=self.path,
-                where=where,
-                remedy="leave out --strict to convert the rest and have this reported",
-            )
+            self._refuse(sentence, where, detail)
+
+    def merge(self, part: Report) -> None:
+        """Adds the reader's account and the issues of a part of the input that another process read.
+
+        Raises StrictFailure as `issue` does.
+        """
+        self.reader.taken += part.reader.taken
+        self.reader.given += part.reader.given
+        self.reader.removed.update(part.reader.removed)
+        for kind, found in part.issues.items():
+            issue = self.issues.setdefault(kind, Issue(kind, found.severity, found.sentence))
+            issue.rows += found.rows
+            issue.places += found.places[: EXAMPLES - len(issue.places)]
+            if self.strict and found.severity >= Severity.REPAIR:
+                where, detail = found.places[0] if found.places else ("", "")
+                self._refuse(found.sentence, where, detail)
+
+    def _refuse(self, sentence: str, where: str, detail: str) -> NoReturn:
+        raise StrictFailure(
+            f"{sentence} ({detail})" if detail else sentence,
+            path=self.path,
+            where=where,
+            remedy="leave out --strict to convert the rest and have this reported",
+        )
 
     def stage(self, name: str) -> Ledger:
         """Opens the account of the next link of the chain."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ktrace.model import INTERNAL, RECORDS, Batch, arrow_schema, decoded, dump_json
+from ktrace.jsontext import decoded, dump_json
+from ktrace.model import INTERNAL, RECORDS, Batch, arrow_schema
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import DEVICE_KINDS, RECORDS, Batch, arrow_schema, decoded
+from ktrace.jsontext import decoded
+from ktrace.model import DEVICE_KINDS, RECORDS, Batch, arrow_schema
 from ktrace.report import Report
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import POINT_KINDS, Batch, decoded
+from ktrace.jsontext import decoded
+from ktrace.model import POINT_KINDS, Batch
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 _PLAIN = (

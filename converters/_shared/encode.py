@@ -12,16 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import WORD, Batch, arrow_schema, dump_json, fields
+from ktrace.jsontext import json_cells
+from ktrace.model import WORD, Batch, arrow_schema, fields
 
 #: Rows that are joined at once; bounds the memory that the texts take.
 CHUNK = 8192
-
-_NEEDS_ESCAPE = r'["\\\x00-\x1f]'
 
 
 def encode(batch: Batch, start: str = "", end: str = "\n") -> Iterator[memoryview]:
@@ -66,49 +64,6 @@ def extra_columns(batch: Batch) -> list[str]:
 def is_json(record: str, column: str) -> bool:
     """Whether the text of the column is JSON itself."""
     return fields(record).get(column, {}).get("x-arrow") == "json"
-
-
-def json_cells(column: pa.Array) -> pa.StringArray:
-    """The values of a column as JSON texts, null where they are null."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        if len(column.dictionary) > len(column):
-            return json_cells(column.dictionary_decode())
-        return json_cells(column.dictionary).take(column.indices)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return quoted(column.cast(pa.string()))
-    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return column.cast(pa.string())
-    if pa.types.is_floating(kind):
-        return _floats(column)
-    return pa.array([None if value is None else dump_json(value) for value in column.to_pylist()], pa.string())
-
-
-def quoted(text: pa.StringArray) -> pa.StringArray:
-    """Texts as JSON strings."""
-    quote = pa.scalar('"')
-    if not pc.any(pc.match_substring_regex(text, _NEEDS_ESCAPE)).as_py():
-        return pc.binary_join_element_wise(quote, text, quote, "")
-    distinct = text.dictionary_encode()
-    values = [
-        None if value is None else msgspec.json.encode(value).decode() for value in distinct.dictionary.to_pylist()
-    ]
-    return pa.array(values, pa.string()).take(distinct.indices)
-
-
-def _floats(column: pa.Array) -> pa.StringArray:
-    """The shortest text that reads back as the same number; whole numbers end in `.0`."""
-    text = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
-    if pc.all(pc.is_finite(column)).as_py() is not False:
-        return text
-    nan, infinite = pc.is_nan(column), pc.is_inf(column)
-    positive = pc.and_(infinite, pc.greater(column, 0.0))
-    spelled = pc.case_when(
-        pc.make_struct(pc.fill_null(nan, False), pc.fill_null(positive, False), pc.fill_null(infinite, False)),
-        *(pa.scalar(f'"{word}"') for word in ("NaN", "Infinity", "-Infinity")),
-        text,
-    )
-    return spelled
 
 
 def one_line(text: pa.StringArray) -> pa.StringArray:

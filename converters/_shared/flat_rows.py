@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import RECORDS, Batch, arrow_schema, decoded, dump_json, fields, is_required
+from ktrace.jsontext import decoded, dump_json
+from ktrace.model import RECORDS, Batch, arrow_schema, fields, is_required
 
 from .encode import is_json
 from .records import RECORD, kinds

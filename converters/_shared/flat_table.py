@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ktrace.model import WORD, Batch, arrow_schema, decoded, union_schema
+from ktrace.jsontext import decoded
+from ktrace.model import WORD, Batch, arrow_schema, union_schema
 from ktrace.report import Report
 
 from .encode import extra_columns

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ktrace.catalog import Catalog
-from ktrace.model import dump_json
+from ktrace.jsontext import dump_json
 from ktrace.tracks import Node, Process, Track, arrange, give_ids
 
 #: Viewers keep process and thread ids in 32 bits.

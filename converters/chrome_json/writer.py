@@ -11,7 +11,8 @@ from typing import Any
 import ktrace
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import POINT_KINDS, Batch, dump_json
+from ktrace.jsontext import dump_json
+from ktrace.model import POINT_KINDS, Batch
 from ktrace.order import Timeline, TimelineBatch
 from ktrace.sink import Sink
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import DamagedInput
+from ktrace.jsontext import quoted
 from ktrace.model import VERSION, WORD, union_schema
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
-from .._shared.encode import is_json, join_members, one_line, quoted
+from .._shared.encode import is_json, join_members, one_line
 from .._shared.record_lines import utf8
 from .reader import Cells, table_record
 

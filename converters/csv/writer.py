@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch, decoded
+from ktrace.jsontext import decoded, json_cells
+from ktrace.model import Batch
 from ktrace.sink import Sink
 
-from .._shared.encode import json_cells
 from .._shared.flat_table import FlatTable
 
 

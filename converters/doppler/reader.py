@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch, dump_json
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
 from ktrace.report import Report
 from ktrace.rows import Rows
 from ktrace.source import Source

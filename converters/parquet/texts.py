@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.errors import DamagedInput
-from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, decoded, union_schema
+from ktrace.jsontext import decoded, json_cells, quoted
+from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, union_schema
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
-from .._shared.encode import is_json, join_members, json_cells, one_line, quoted
+from .._shared.encode import is_json, join_members, one_line
 from .reader import open_file, record_of
 
 ROWS = 16_384

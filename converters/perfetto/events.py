@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ktrace.model import Batch, dump_json
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
 
 from .._shared.arguments import argument_columns, argument_name, categories, values
 from . import numbers as n

@@ -31,6 +31,7 @@ from ktrace.errors import UsageError
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
 )
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
 def command(
     inputs: tuple[str, ...],
     output: str,
@@ -40,6 +41,7 @@ def command(
     strict: bool,
     report: str | None,
     overwrite: bool,
+    jobs: int | None,
 ) -> None:
     """Convert logs, tables and traces into a timeline or a table.
 
@@ -69,6 +71,7 @@ def command(
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
+            jobs=jobs,
         )
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"

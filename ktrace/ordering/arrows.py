@@ -5,15 +5,39 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from ktrace.ordering.matching import find, fresh
 from ktrace.ordering.spill import Rows, Runs, Spill
+
+#: What an arrow says; "launch" joins a call with the device work that it started.
+ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async")
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
 
 def new_ends(spill: Spill) -> Runs:
-    """Room for ends: ts and place of the event, number of the arrow, whether it leaves there, whether it is a link."""
-    return Runs(spill, "ends", [("ts", "i8"), ("place", "i8"), ("arrow", "i8"), ("out", "?"), ("link", "?")])
+    """Room for ends: ts and place of the event, number of the arrow, place at its other end (-1: none, or not known
+    yet), kind, whether it leaves there, whether it is a link."""
+    numbers = [("ts", "i8"), ("place", "i8"), ("arrow", "i8"), ("peer", "i8")]
+    return Runs(spill, "ends", [*numbers, ("kind", "u1"), ("out", "?"), ("link", "?")])
+
+
+def find_peers(ends: Runs, spill: Spill, size: int) -> None:
+    """Tells the ends of links what is at the other end: for an arrival the departure, for that the first arrival."""
+    rows = ends.rows
+    known = Runs(spill, "peers", [("arrow", "i8"), ("ts", "i8"), ("place", "i8"), ("index", "i8"), ("out", "?")])
+    for start in range(0, len(ends), size):
+        part = rows[start : start + size]
+        index = np.flatnonzero(part["link"])
+        columns = {name: part[name][index] for name in ("arrow", "ts", "place", "out")}
+        known.append(index=start + index, **columns)
+    for part in known.parts(size):
+        ordered = part[np.lexsort((part["ts"], part["arrow"]))]
+        for out in (True, False):
+            theirs, ours = ordered[ordered["out"] == out], ordered[ordered["out"] != out]
+            first = theirs[fresh((theirs["arrow"],))] if len(theirs) else theirs
+            found = find((ours["arrow"],), (first["arrow"],))
+            rows["peer"][ours["index"][found >= 0]] = first["place"][found[found >= 0]]
 
 
 def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Rows]:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import TRACK_COLUMNS, Batch, dump_json
+from ktrace.jsontext import dump_json
+from ktrace.model import TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import EventStore
 from ktrace.ordering.spill import Rows, Runs
 

@@ -35,8 +35,9 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
         joined = np.flatnonzero(launch >= 0)
         arrow = arrows + 1 + np.arange(len(joined))
         arrows += len(joined)
-        for place, out in ((launches["place"][launch[joined]], True), (works["place"][joined], False)):
-            ends.append(ts=keys["ts"][place], place=place, arrow=arrow, out=out, link=False)
+        calls, started = launches["place"][launch[joined]], works["place"][joined]
+        for place, peer, out in ((calls, started, True), (started, calls, False)):
+            ends.append(ts=keys["ts"][place], place=place, arrow=arrow, peer=peer, kind=0, out=out, link=False)
     return arrows
 
 

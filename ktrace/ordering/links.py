@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.ordering.arrows import ARROW_KINDS
 from ktrace.ordering.eventstore import BATCH_ROWS, GONE, EventStore, values
 from ktrace.ordering.matching import find, fresh
 from ktrace.ordering.slices import Slices
@@ -25,7 +26,7 @@ Bools = npt.NDArray[np.bool_]
 #: What an end is bound by.
 NOTHING, EVENT, ENCLOSING, NEXT = range(4)
 
-_OWN = [("arrow", "i8"), ("id", "i8"), ("out", "?")]
+_OWN = [("arrow", "i8"), ("id", "i8"), ("kind", "u1"), ("out", "?")]
 _USED = ("id", "ts", "event", "key")
 
 
@@ -86,11 +87,19 @@ class LinkStore:
             by=np.where(has_event, EVENT, place),
             id=columns.column("id").to_numpy(),
             track=self._tracks.index(columns),
+            kind=self._kinds(columns),
             out=self._is(columns, "role", "out"),
         )
 
     def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
         return self._words[name].those(columns.column(name), word.__eq__)
+
+    def _kinds(self, columns: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+        """Indexes into ARROW_KINDS; a kind of another package is a flow."""
+        kinds = np.full(columns.num_rows, ARROW_KINDS.index("flow"), np.uint8)
+        for number, word in enumerate(ARROW_KINDS):
+            kinds[self._is(columns, "link", word)] = number
+        return kinds
 
     def _digests(self, columns: pa.RecordBatch) -> Int64:
         """128 bits of (source, link, key) for each row: two arrows never share them in practice."""
@@ -110,7 +119,7 @@ class LinkStore:
             rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
             arrow = first - 1 + np.cumsum(fresh((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
-            columns = {name: rows[name] for name in ("event", "ts", "id", "out")}
+            columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
             columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
             for by, room in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
                 which = rows["by"] == by
@@ -138,7 +147,8 @@ def bind_by_event(
         found = find((rows["event"], rows["source"]), (known["id"], source[known["track"]]))
         bound = found >= 0
         place = known["place"][found[bound]]
-        ends.append(ts=keys["ts"][place], place=place, arrow=rows["arrow"][bound], out=rows["out"][bound], link=True)
+        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, **columns)
         links.unbound.add(rows["id"][~bound].tolist())
 
 
@@ -184,7 +194,6 @@ class PlaceBinder:
     def _settle(self, rows: Rows, slices: Slices, found: Int64) -> None:
         bound = found >= 0
         at = found[bound]
-        self._ends.append(
-            ts=slices.begin[at], place=slices.place[at], arrow=rows["arrow"][bound], out=rows["out"][bound], link=True
-        )
+        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, **columns)
         self._links.unbound.add(rows["id"][~bound].tolist())

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ktrace.model import RECORDS, Batch, dump_json, fields, is_required
+from ktrace.jsontext import dump_json
+from ktrace.model import RECORDS, Batch, fields, is_required
 from ktrace.rows import to_batch
 from ktrace.trace import Trace
 

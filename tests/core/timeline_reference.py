@@ -10,6 +10,7 @@ from typing import Any
 
 from ktrace.model import HOST_KINDS, POINT_KINDS, Batch
 from ktrace.order import Timeline, TimelineBatch
+from ktrace.ordering.arrows import ARROW_KINDS
 
 Row = dict[str, Any]
 Key = tuple[str, int]  # source, id
@@ -158,12 +159,14 @@ class Flat:
     rows: list[Row]
     edges: list[tuple[int, int, int, int]]  # ts, serial (0: an end), track, lane
     arrows: dict[int, list[End]]
+    kinds: dict[int, str]
+    peers: list[tuple[int, bool, int, int]]  # arrow, whether it leaves, serial at its other end, serial of its row
     link_ends: int
     given: int
 
 
 def flatten(batches: Iterable[TimelineBatch]) -> Flat:
-    flat = Flat([], [], defaultdict(list), 0, 0)
+    flat = Flat([], [], defaultdict(list), {}, [], 0, 0)
     for batch in batches:
         rows = plain(batch.batch)
         for row, number, serial in zip(rows, batch.track.tolist(), batch.serial.tolist(), strict=True):
@@ -175,11 +178,29 @@ def flatten(batches: Iterable[TimelineBatch]) -> Flat:
             flat.edges.append((ts, 0 if at < 0 else int(batch.serial[at]), number, lane))
         arrows = batch.arrows
         assert arrows.row.tolist() == sorted(arrows.row.tolist())
-        for at, number, out in zip(arrows.row.tolist(), arrows.arrow.tolist(), arrows.out.tolist(), strict=True):
+        columns = (arrows.row, arrows.arrow, arrows.out, arrows.kind, arrows.peer)
+        for at, number, out, kind, peer in zip(*(column.tolist() for column in columns), strict=True):
             flat.arrows[number].append((key(rows[at]), out))
+            assert flat.kinds.setdefault(number, ARROW_KINDS[kind]) == ARROW_KINDS[kind]
+            flat.peers.append((number, out, peer, int(batch.serial[at])))
         flat.link_ends += batch.link_ends
         flat.given += len(batch) + batch.link_ends
     return flat
+
+
+def check_peers(flat: Flat) -> None:
+    """The peer of an arrival is a departure of its arrow (of several the first in time), and the other way round."""
+    order = {row["serial"]: (row["ts"], place) for place, row in enumerate(flat.rows)}
+    ends: dict[tuple[int, bool], list[int]] = defaultdict(list)
+    for arrow, out, _, serial in flat.peers:
+        ends[arrow, out].append(serial)
+    for arrow, out, peer, _ in flat.peers:
+        others = ends[arrow, not out]
+        if others:
+            assert peer in others
+            assert order[peer][0] == min(order[serial][0] for serial in others)
+        else:
+            assert peer == 0
 
 
 def plain(batch: Batch) -> list[Row]:
@@ -212,6 +233,6 @@ def walk(timeline: Timeline, flat: Flat) -> dict[Key, int]:
         begun.append(serial)
         if is_slice(row):
             stacks[number, lane].append(key(row))
-    assert begun == sorted(rows)
+    assert begun == list(rows)
     assert not any(stacks.values()), "a slice is never closed"
     return closed
