@@ -1,0 +1,58 @@
+"""A whole Trace Event JSON document: its events as columns to the phases, its other members one by one.
+
+What a room calls, and what it hands over:
+
+    read_document(source, conversion, rows, member) -> Iterator[Batch]
+
+    rows(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]
+        is called once for a document that this process reads alone, else once for each part of it, in any process,
+        with `conversion.report` the part's own; it keeps no state from one call to the next. It says what became of
+        each event: report.used(n) for those that gave rows, report.used(n, went="catalog"), report.issue("bad-record",
+        f"id {at}", ...). The decoder has called report.record() for all, and has settled those that it can't hand
+        over: `{}` and null (went "structure"), what is no object or can't be repaired (bad-record).
+
+    member(found: Member, conversion: Conversion) -> Iterable[Batch]
+        is called in the parent process for each member of a top-level object that is no list of events, in the order
+        of the document: deviceProperties, baseTimeNanoseconds, otherData, stackFrames, ... wherever they stand. Members
+        are no records: nothing is counted. One of more than `LARGEST_MEMBER` bytes is reported, and not handed over.
+
+The columns of `Events`, beyond what events.py says: texts are dictionary<int32, string>; lists, objects, null and
+columns of several types are dictionary<int32, binary>, the JSON text as it stands (lists such as grid always so, hence
+one parse for each distinct text: `column.dictionary`); numbers all int are int64, all with a point or exponent float64.
+The same event has the same values at every reading, though a column's type may differ between two `Events`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.source import Source
+
+from .events import Events
+
+#: Bytes of a member's text that are handed over at most; a longer one (an ftrace text) is passed by in bounded memory.
+LARGEST_MEMBER = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a top-level object: its key, its JSON text (repaired, if need be), where the text begins."""
+
+    key: str
+    text: bytes
+    byte: int
+
+
+RowsOf = Callable[[Iterable[Events], Conversion], Iterator[Batch]]
+MemberOf = Callable[[Member, Conversion], Iterable[Batch]]
+
+
+def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: MemberOf) -> Iterator[Batch]:
+    """The batches of a document, bounded by the batch whatever the size of the document.
+
+    Raises DamagedInput for what is no Trace Event JSON at all.
+    """
+    raise NotImplementedError
