@@ -1,0 +1,96 @@
+"""What Perfetto has no place for, so that a trace of ktrace is read back equal.
+
+It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every viewer passes over. They stand at the
+end of the file; each is an object with some of these members, and the reader puts those of all packets together:
+
+    {"ktrace": "1.0", "origin_ns": -1500}
+    {"tracks": {"12": {"source": "run", "pid": 4242, "tid": 4242},
+                "19": {"source": "run", "device": 0, "counter": "power", "unit": "W"}}}
+    {"queues": {"101": {"source": "run", "device": 0, "context": 1, "stream": 7}}}
+    {"catalog": [{"entity": "device", "source": "run", "device": 0, "id": 3, "name": "H100", "facts": {...}}]}
+
+ktrace      version of the model; the mark by which a trace of ktrace is known
+origin_ns   what was taken off all times: the time of the source is the one of the trace plus this
+tracks      uuid of a track with TrackEvents -> the track columns that aren't null, and the internal `run` where there
+            is one. A counter track has its name and unit, too, as they stand in the rows
+queues      hw_queue_iid of a GpuRenderStageEvent -> the same
+catalog     the rows of the record `catalog`, without the columns that are null; `facts` is an object
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ktrace.jsontext import dump_json
+from ktrace.model import VERSION
+
+#: The arguments of a render stage that are a column of the model under another name -> the column.
+STAGE_COLUMNS = {"registers_per_thread": "registers", "sm__maximum_warps_per_active_cycle_pct": "occupancy"}
+
+#: The arguments of a render stage that the writer derives from columns and the catalog. The reader drops them; a key of
+#: the source's `args` of that name is written as `args.<key>`, as are those of `_shared.arguments.RESERVED`.
+STAGE_DERIVED = frozenset(
+    {
+        *("process_id", "process_name", "device", "stream", "context", "api", "occupancy_source"),
+        *("workgroup_size", "grid_size", "thread_count", "waves_per_multiprocessor"),
+        *("shared_mem_static", "shared_mem_dynamic", "occupancy_limit_warps", "bandwidth"),
+    }
+)
+
+#: Names of arguments of a render stage that are the writer's: STAGE_COLUMNS, STAGE_DERIVED and `cat`, the column, which
+#: an event on a track has as its category.
+STAGE_RESERVED = STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat"}
+
+#: Entries in one packet.
+_ENTRIES = 4096
+
+
+@dataclass
+class Sidecar:
+    """The content of all packets. The keys of `tracks` and `queues` are numbers here, texts in JSON."""
+
+    version: str = VERSION
+    origin_ns: int = 0
+    tracks: dict[int, dict[str, Any]] = field(default_factory=dict)
+    queues: dict[int, dict[str, Any]] = field(default_factory=dict)
+    catalog: list[dict[str, Any]] = field(default_factory=list)
+
+    def texts(self) -> Iterator[str]:
+        """The texts of the packets."""
+        yield dump_json({"ktrace": self.version, "origin_ns": self.origin_ns})
+        for name, entries in (("tracks", self.tracks), ("queues", self.queues)):
+            yield from (dump_json({name: dict(part)}) for part in _parts(entries.items()))
+        yield from (dump_json({"catalog": part}) for part in _parts(self.catalog))
+
+
+def read(texts: Iterable[str]) -> Sidecar | None:
+    """What the packets of a trace say; None for a trace that isn't of ktrace.
+
+    Texts that are no JSON object of ours are passed over: others write `for_testing`, too.
+    """
+    found = Sidecar()
+    marked = False
+    for text in texts:
+        try:
+            part = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(part, Mapping):
+            continue
+        if isinstance(part.get("ktrace"), str):
+            marked, found.version = True, part["ktrace"]
+        found.origin_ns = part.get("origin_ns", found.origin_ns)
+        found.tracks |= {int(uuid): columns for uuid, columns in part.get("tracks", {}).items()}
+        found.queues |= {int(iid): columns for iid, columns in part.get("queues", {}).items()}
+        found.catalog += part.get("catalog", [])
+    return found if marked else None
+
+
+def _parts(entries: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(entries)
+    while part := list(islice(rest, _ENTRIES)):
+        yield part
