@@ -43,7 +43,15 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
 def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Rows]:
     """The ends on the events at `places`, whose ts are from `low` to below `high`: their rows, and the ends."""
     found = ends.rows[ends.between(low, high)]
-    order = np.argsort(places)
-    row = order[np.searchsorted(places[order], found["place"])].astype(np.int32)
-    by_row = np.lexsort((found["out"], found["arrow"], row))
-    return row[by_row], found[by_row]
+    if not len(found):
+        return np.empty(0, np.int32), found
+    first = int(places.min())
+    rows = np.empty(int(places.max()) - first + 1, np.int32)  # only what is asked for is ever touched
+    rows[places - first] = np.arange(len(places), dtype=np.int32)
+    row = rows[found["place"] - first]
+    by_row = np.argsort(row, kind="stable")
+    row, found = row[by_row], found[by_row]
+    if np.any(row[1:] == row[:-1]):
+        by_row = np.lexsort((found["out"], found["arrow"], row))
+        row, found = row[by_row], found[by_row]
+    return row, found

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
+from ktrace.jsontext import decoded, json_cells
+from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
 from ktrace.ordering.spill import Batches, Rows, Runs, Spill
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
@@ -24,11 +25,14 @@ SLICE, BEGIN, END, GONE, UNFINISHED = 1, 2, 4, 8, 16
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
 
-#: Small batches are joined up to this number of rows.
+#: Batches of the same columns are joined up to this number of rows.
 BATCH_ROWS = 65_536
 
+#: Times `BATCH_ROWS`: as many rows of different columns may wait.
+_MOST_WAITING = 4
+
 _TYPES: dict[str, pa.DataType] = {field.name: field.type for field in arrow_schema("events")} | INTERNAL
-_DICTIONARIES = {name for name, kind in _TYPES.items() if pa.types.is_dictionary(kind)}
+_REQUIRED = {field.name for field in arrow_schema("events") if not field.nullable}
 
 
 class EventStore:
@@ -44,7 +48,8 @@ class EventStore:
         self._words = words
         self._tracks = tracks
         self._batches = Batches(spill, "events")
-        self._pending: list[pa.RecordBatch] = []
+        self._pending: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
+        self._waiting = 0
         self.keys = Runs(spill, "keys", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("flags", "u1")])
         self.halves = Runs(
             spill, "halves", [("ts", "i8"), ("id", "i8"), ("place", "i8"), ("track", "i4"), ("end", "?")]
@@ -56,24 +61,34 @@ class EventStore:
 
     def add(self, columns: pa.RecordBatch) -> None:
         """Keeps the events of a batch."""
-        self._pending.append(self._numbered(columns))
-        if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
+        numbered = self._numbered(columns)
+        alike = self._pending.setdefault(tuple(numbered.schema.names), [])
+        alike.append(numbered)
+        self._waiting += numbered.num_rows
+        if sum(part.num_rows for part in alike) >= BATCH_ROWS:
+            self._keep(self._pending.pop(tuple(numbered.schema.names)))
+        elif self._waiting >= _MOST_WAITING * BATCH_ROWS:
             self.flush()
 
     def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the types of the model, and numbers for words."""
-        arrays = [
-            self._words.encode(name, array, _TYPES.get(name, array.type)) if name in _TYPES else array
+        """The batch with the types of the model, numbers for words, and no column that is null throughout."""
+        arrays = {
+            name: self._words.encode(name, array, _TYPES.get(name))
             for name, array in zip(columns.schema.names, columns.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=columns.schema.names)
+            if array.null_count < len(array) or name in _REQUIRED
+        }
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def flush(self) -> None:
-        """Keeps the batches that are still waiting to be joined."""
-        if not self._pending:
-            return
-        columns = join(self._pending)
+        """Keeps the batches that are still waiting to be joined with others of the same columns."""
+        waiting = list(self._pending.values())
         self._pending.clear()
+        for parts in waiting:
+            self._keep(parts)
+
+    def _keep(self, parts: list[pa.RecordBatch]) -> None:
+        columns = join(parts, self._words)
+        self._waiting -= columns.num_rows
         track = self._tracks.index(columns)
         ts = columns.column("ts").to_numpy()
         if np.any(ts[1:] < ts[:-1]):
@@ -155,7 +170,11 @@ class EventStore:
 
     def take(self, places: Int64) -> pa.RecordBatch:
         """The rows at the places, with words for numbers."""
-        return self._words.decode(self._take(places), _DICTIONARIES)
+        columns = self._take(places)
+        arrays = [
+            self._words.decode(name, array) for name, array in zip(columns.schema.names, columns.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, names=columns.schema.names)
 
     def _take(self, places: Int64) -> pa.RecordBatch:
         order = np.argsort(places, kind="stable")
@@ -167,7 +186,7 @@ class EventStore:
             batch, rows = self._batches.get(int(number)), some - starts[number]
             whole = rows[-1] - rows[0] + 1 == len(rows)
             parts.append(batch.slice(rows[0], len(rows)) if whole else batch.take(pa.array(rows)))
-        columns = join(parts)
+        columns = join(parts, self._words)
         if np.any(order[1:] < order[:-1]):
             back = np.empty(len(order), np.int64)
             back[order] = np.arange(len(order))
@@ -175,34 +194,30 @@ class EventStore:
         return columns
 
 
-def join(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of batches of which each may lack columns. Arguments typed differently are folded into `args`."""
+def join(parts: list[pa.RecordBatch], words: Words) -> pa.RecordBatch:
+    """The rows of batches of which each may lack columns, or have one of another type."""
     if len(parts) == 1:
         return parts[0]
-    types: dict[str, pa.DataType] = {}
-    for part in parts:
-        for field in part.schema:
-            if types.setdefault(field.name, field.type) != field.type:
-                return join(_alike(parts))
-    arrays = []
-    for name, kind in types.items():
-        found = [part.column(name) if name in part.schema.names else pa.nulls(part.num_rows, kind) for part in parts]
-        arrays.append(pa.concat_arrays(found))
-    return pa.RecordBatch.from_arrays(arrays, names=list(types))
+    names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
+    arrays = [_joined(name, parts, words) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _alike(parts: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """The batches with typed arguments folded, and columns of other packages as text."""
-    return [_folded(part) for part in parts]
+def _joined(name: str, parts: list[pa.RecordBatch], words: Words) -> pa.Array:
+    found = [part.column(name) if name in part.schema.names else None for part in parts]
+    kinds = {column.type for column in found if column is not None}
+    if len(kinds) > 1:
+        found = [None if column is None else _plain(name, words.decode(name, column)) for column in found]
+        kinds = {column.type for column in found if column is not None}
+    (kind,) = kinds
+    return pa.concat_arrays(
+        [pa.nulls(part.num_rows, kind) if column is None else column for part, column in zip(parts, found, strict=True)]
+    )
 
 
-def _folded(part: pa.RecordBatch) -> pa.RecordBatch:
-    columns = {name: part.column(name) for name in part.schema.names if not name.startswith("args.")}
-    columns["args"] = Batch("events", part).args_text()
-    for name, array in columns.items():
-        if name.startswith("x_"):
-            columns[name] = array.cast(pa.string())
-    return pa.RecordBatch.from_pydict(columns)
+def _plain(name: str, column: pa.Array) -> pa.Array:
+    """A column of which other batches have another type: an argument as JSON text, anything else as text."""
+    return json_cells(column).cast(pa.binary()) if name.startswith("args.") else decoded(column).cast(pa.string())
 
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, npt.NDArray[np.bool_]]:

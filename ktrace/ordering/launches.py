@@ -26,10 +26,9 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
         rows = part[keys["flags"][part["place"]] & GONE == 0]
         launches, works = rows[rows["launch"]], rows[~rows["launch"]]
         launches = _outermost(launches, keys[launches["place"]], process)
-        works = works[_in_order(works["correlation"], keys[works["place"]])]
-        launch = find(
-            (works["correlation"], process[works["track"]]), (launches["correlation"], process[launches["track"]])
-        )
+        if not _rises(works["correlation"]):
+            works = works[_in_order(works["correlation"], keys[works["place"]])]
+        launch = _launch_of(works, launches, process)
         lost = (launch < 0) & nowhere[works["track"]]
         launch[lost] = _only_launch(works[lost], launches, machine)
         joined = np.flatnonzero(launch >= 0)
@@ -47,8 +46,28 @@ def _in_order(correlation: Int64, keys: Rows, *then: Any) -> Int64:
 
 def _outermost(launches: Rows, keys: Rows, process: Int32) -> Rows:
     """Of the calls of a process with one correlation the first and longest, under which the others stand."""
+    if _rises(launches["correlation"]):
+        return launches
     launches = launches[_in_order(launches["correlation"], keys, process[launches["track"]])]
-    return launches[fresh((launches["correlation"], process[launches["track"]]))] if len(launches) else launches
+    return launches[fresh((launches["correlation"], process[launches["track"]]))]
+
+
+def _launch_of(works: Rows, launches: Rows, process: Int32) -> Int64:
+    """The position of the launch of each work, -1 where there is none. Works and launches are sorted by correlation."""
+    correlation, known = works["correlation"], launches["correlation"]
+    if not _rises(known):
+        return find((correlation, process[works["track"]]), (known, process[launches["track"]]))
+    at = np.searchsorted(known, correlation)
+    at[at == len(known)] = -1
+    if len(known):
+        same = (known[at] == correlation) & (process[launches["track"][at]] == process[works["track"]])
+        at[~same] = -1
+    return at
+
+
+def _rises(correlation: Int64) -> bool:
+    """Whether each is greater than the one before: then none repeats."""
+    return bool(np.all(correlation[1:] > correlation[:-1]))
 
 
 def _only_launch(works: Rows, launches: Rows, machine: Int32) -> Int64:

@@ -73,19 +73,35 @@ def around_crossing(begin: Int64, end: Int64) -> Int64:
 
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     """Fills `lane` of the slices of one track from position `first` on; those before are open and have theirs."""
-    stacks: list[list[int]] = []
-    for position, (starts, stops) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-        number = int(lane[position]) if position < first else _free_lane(stacks, starts, stops)
+    stacks: list[list[int]] = [[_NEVER]]  # of each lane the ends of what is open, innermost last
+    for number, stops in zip(lane[:first].tolist(), end[:first].tolist(), strict=True):
         while number >= len(stacks):
-            stacks.append([])
+            stacks.append([_NEVER])
         stacks[number].append(stops)
-        lane[position] = number
+    found = []
+    lowest = stacks[0]
+    for starts, stops in zip(begin[first:].tolist(), end[first:].tolist(), strict=True):
+        while lowest[-1] <= starts:
+            lowest.pop()
+        if lowest[-1] >= stops:
+            lowest.append(stops)
+            found.append(0)
+        else:
+            found.append(_free_lane(stacks, starts, stops))
+    lane[first:] = found
+
+
+#: An end after all others.
+_NEVER = 1 << 63
 
 
 def _free_lane(stacks: list[list[int]], starts: int, stops: int) -> int:
+    """The first lane in which the slice nests, and puts it there."""
     for number, stack in enumerate(stacks):
-        while stack and stack[-1] <= starts:
+        while stack[-1] <= starts:
             stack.pop()
-        if not stack or stack[-1] >= stops:
+        if stack[-1] >= stops:
+            stack.append(stops)
             return number
-    return len(stacks)
+    stacks.append([_NEVER, stops])
+    return len(stacks) - 1

@@ -62,5 +62,12 @@ def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64
     kept = keys["flags"] & GONE == 0
     if not kept.all():
         place, keys = place[kept], keys[kept]
-    order = np.lexsort((keys["id"], keys["track"], -keys["end"], keys["ts"]))
-    return place[order], keys[order]
+    ts = np.ascontiguousarray(keys["ts"])
+    same = ts[1:] == ts[:-1]  # the keys come in the order of ts: only what begins together is to be sorted
+    if not same.any():
+        return place, keys
+    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+    some = keys[tied]
+    order = np.lexsort((some["id"], some["track"], -some["end"], some["ts"]))
+    place[tied], keys[tied] = place[tied[order]], some[order]
+    return place, keys

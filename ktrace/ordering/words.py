@@ -1,4 +1,4 @@
-"""Numbers for the words of dictionary columns, the same in all batches."""
+"""Numbers for the words of text columns, the same in all batches."""
 
 from __future__ import annotations
 
@@ -13,20 +13,34 @@ Int32 = npt.NDArray[np.int32]
 #: The number of a word that is null.
 NULL = -1
 
+#: A column of free texts with more distinct ones than this is kept as it is (MODEL.md: "plain, not dictionary").
+MANY = 1 << 20
+
+#: Columns of words, though the model doesn't call them dictionaries.
+_WORDS = frozenset({"name", "track"})
+
+#: The types of numbers: those of texts, and those of JSON texts.
+TEXT, JSON = pa.int32(), pa.uint32()
+
 
 class Vocabulary:
     """The words of one column, numbered from 0 in the order in which they came."""
 
-    def __init__(self) -> None:
-        self._number: dict[str, int] = {}
-        self._words = pa.array([], pa.string())
+    def __init__(self, kind: pa.DataType) -> None:
+        self._kind = kind
+        self._number: dict[str | bytes, int] = {}
+        self._words = pa.array([], kind)
         self._last: tuple[pa.Array, Int32] | None = None
+
+    def __len__(self) -> int:
+        return len(self._number)
 
     def encode(self, column: pa.DictionaryArray) -> pa.Array:
         """The numbers of a dictionary column, null where it is null."""
         numbers = self._numbers(column.dictionary)
         codes = numbers[column.indices.fill_null(len(numbers) - 1).to_numpy(zero_copy_only=False)]
-        return pa.array(codes, mask=codes == NULL)
+        codes = codes.astype(np.int32, copy=False)
+        return pa.array(codes, mask=codes == NULL) if column.null_count or -1 in numbers[:-1] else pa.array(codes)
 
     def _numbers(self, words: pa.Array) -> Int32:
         """The numbers of the words of a batch's own dictionary, with NULL behind them."""
@@ -38,7 +52,7 @@ class Vocabulary:
 
     def decode(self, numbers: pa.Array) -> pa.DictionaryArray:
         """The dictionary column of numbers that may be null."""
-        return pa.DictionaryArray.from_arrays(numbers, self._array())
+        return pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), self._array())
 
     def word(self, number: int | None) -> str | None:
         """The word of a number."""
@@ -46,40 +60,53 @@ class Vocabulary:
 
     def _array(self) -> pa.Array:
         if len(self._words) != len(self._number):
-            self._words = pa.array(list(self._number), pa.string())
+            self._words = pa.array(list(self._number), self._kind)
         return self._words
 
     def those(self, numbers: pa.Array, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
         """For each number whether its word passes; null does not."""
-        passes = np.array([*(test(word) for word in self._number), False], np.bool_)
+        passes = np.array([*(test(str(word)) for word in self._number), False], np.bool_)
         result: npt.NDArray[np.bool_] = passes[numbers.fill_null(NULL).to_numpy()]
         return result
 
 
 class Words:
-    """The vocabularies of all dictionary columns, by the name of the column."""
+    """The vocabularies of all columns of words, by the name of the column.
+
+    These are the dictionaries of the model, `name`, `track`, and typed arguments that come as dictionaries.
+    """
 
     def __init__(self) -> None:
-        self._of: dict[str, Vocabulary] = {}
+        self._of: dict[tuple[str, pa.DataType], Vocabulary] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._of
+        return (name, TEXT) in self._of
 
     def __getitem__(self, name: str) -> Vocabulary:
-        return self._of.setdefault(name, Vocabulary())
+        return self._vocabulary(name, TEXT)
 
-    def encode(self, name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
-        """The column as the type `kind` of the model, with numbers for words where that is a dictionary."""
-        if not pa.types.is_dictionary(kind):
-            return column if column.type == kind else column.cast(kind)
-        if column.type != kind:
+    def _vocabulary(self, name: str, kind: pa.DataType) -> Vocabulary:
+        return self._of.setdefault((name, kind), Vocabulary(pa.binary() if kind == JSON else pa.string()))
+
+    def encode(self, name: str, column: pa.Array, kind: pa.DataType | None) -> pa.Array:
+        """The column as the type `kind` of the model (None: as it is), with numbers for words."""
+        is_dictionary = pa.types.is_dictionary(column.type)
+        if name not in _WORDS and not (kind and pa.types.is_dictionary(kind)):
+            if kind is not None:
+                return column if column.type == kind else column.cast(kind)
+            if not is_dictionary or not name.startswith("args."):
+                return column.cast(column.type.value_type) if is_dictionary else column
+        if not is_dictionary:
             column = column.cast(pa.string()).dictionary_encode()
-        return self[name].encode(column)
+        code = JSON if pa.types.is_binary(column.type.value_type) else TEXT
+        vocabulary = self._vocabulary(name, code)
+        may_be_many = kind is None or name == "name"
+        if may_be_many and len(vocabulary) + len(column.dictionary) > MANY:
+            return column.cast(column.type.value_type)
+        return vocabulary.encode(column).cast(code)
 
-    def decode(self, columns: pa.RecordBatch, dictionaries: set[str]) -> pa.RecordBatch:
-        """The batch with words for the numbers in the columns `dictionaries`."""
-        arrays = [
-            self[name].decode(array) if name in dictionaries else array
-            for name, array in zip(columns.schema.names, columns.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=columns.schema.names)
+    def decode(self, name: str, column: pa.Array) -> pa.Array:
+        """The dictionary column of a column of numbers of words; another one as it is."""
+        if column.type in (TEXT, JSON) and (name.startswith("args.") or (name, column.type) in self._of):
+            return self._vocabulary(name, column.type).decode(column)
+        return column
