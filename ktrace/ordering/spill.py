@@ -54,19 +54,28 @@ class Spill:
 
 
 class Batches:
-    """Arrow batches of any schemas, by number."""
+    """Arrow batches of any schemas, by number. A column that says the same in all rows is kept as one value."""
 
     def __init__(self, spill: Spill, name: str) -> None:
         self._spill = spill
         self._name = f"{name}.arrows"
         self._waiting: list[pa.RecordBatch] = []
+        self._constants: list[dict[str, pa.Scalar]] = []
+        self._names: list[list[str]] = []
         self._starts = [0]
         self._file: pa.OSFile | None = None
 
     def append(self, columns: pa.RecordBatch) -> None:
         """Keeps a batch. Not to be called after the first `get`."""
-        self._spill.add(columns.nbytes)
-        self._waiting.append(columns)
+        names = columns.schema.names
+        constants = {name: columns.column(name)[0] for name in names if _is_constant(columns.column(name))}
+        if len(constants) == len(names):
+            constants.popitem()  # a batch without columns has no rows
+        self._names.append(names)
+        self._constants.append(constants)
+        varying = columns.drop_columns(list(constants))
+        self._spill.add(varying.nbytes)
+        self._waiting.append(varying)
         if self._spill.folder:
             self._write(self._spill.folder / self._name)
 
@@ -81,6 +90,14 @@ class Batches:
 
     def get(self, number: int) -> pa.RecordBatch:
         """The batch of that number, from 0."""
+        varying, constants = self._get(number), self._constants[number]
+        columns = [
+            pa.repeat(constants[name], varying.num_rows) if name in constants else varying.column(name)
+            for name in self._names[number]
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=self._names[number])
+
+    def _get(self, number: int) -> pa.RecordBatch:
         if self._file is None:
             return self._waiting[number]
         start, stop = self._starts[number : number + 2]
@@ -92,6 +109,14 @@ class Batches:
         path, size = self._spill.folder, self._starts[-1]
         self._file.close()
         return pa.memory_map(str(path / self._name) if path else "").read_buffer(size)
+
+
+def _is_constant(column: pa.Array) -> bool:
+    """Whether a column of numbers has the same value in all rows."""
+    if column.null_count or not pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type):
+        return False
+    values = column.to_numpy()
+    return len(values) > 1 and bool(values[0] == values[-1]) and bool(np.all(values == values[0]))
 
 
 class Runs:
