@@ -15,30 +15,6 @@ def decoded(column: pa.Array) -> pa.Array:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def fold_args(text: pa.Array, typed: dict[str, pa.Array]) -> pa.Array:
-    """JSON objects (or null) with members added: key -> typed column, of the types that `Batch` names.
-
-    A key stands in the text or in a column, not in both. Rows without any member stay null.
-    """
-    if not typed:
-        return text
-    members = [
-        pc.binary_join_element_wise(pa.scalar(f",{dump_json(key)}:"), json_cells(column), "")
-        for key, column in typed.items()
-    ]
-    skip = {"null_handling": "replace", "null_replacement": ""}
-    joined = pc.binary_join_element_wise(*members, "", **skip)
-    if text.null_count < len(text):
-        inside = pc.utf8_trim_whitespace(decoded(text))
-        inside = pc.utf8_slice_codeunits(inside, 1, -1)  # without the braces
-        inside = pc.if_else(pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(inside)), 0), None, inside)
-        joined = pc.binary_join_element_wise(
-            pc.binary_join_element_wise(pa.scalar(","), inside, ""), joined, "", **skip
-        )
-    whole = pc.binary_join_element_wise(pa.scalar("{"), pc.utf8_slice_codeunits(joined, 1), pa.scalar("}"), "")
-    return pc.if_else(pc.equal(pc.binary_length(joined), 0), decoded(text), whole)
-
-
 def json_cells(column: pa.Array) -> pa.StringArray:
     """The values of a column as JSON texts, null where they are null; binary is JSON text already."""
     kind = column.type
@@ -47,7 +23,7 @@ def json_cells(column: pa.Array) -> pa.StringArray:
             return json_cells(column.dictionary_decode())
         return json_cells(column.dictionary).take(column.indices)
     if pa.types.is_binary(kind):
-        return column.cast(pa.string())
+        return column.view(pa.string())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return quoted(column.cast(pa.string()))
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -60,25 +36,28 @@ def json_cells(column: pa.Array) -> pa.StringArray:
 def quoted(text: pa.StringArray) -> pa.StringArray:
     """Texts as JSON strings."""
     quote = pa.scalar('"')
-    if not pc.any(pc.match_substring_regex(text, r'["\\\x00-\x1f]')).as_py():
-        return pc.binary_join_element_wise(quote, text, quote, "")
-    distinct = text.dictionary_encode()
-    values = [None if value is None else dump_json(value) for value in distinct.dictionary.to_pylist()]
-    return pa.array(values, pa.string()).take(distinct.indices)
+    plain = pc.binary_join_element_wise(quote, text, quote, "")
+    strange = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
+    if not strange.true_count:
+        return plain
+    escaped = pa.array(map(dump_json, text.filter(strange).to_pylist()), pa.string())
+    return escaped if len(escaped) == len(text) else pc.replace_with_mask(plain, strange, escaped)
 
 
 def _float_cells(column: pa.Array) -> pa.StringArray:
     """The shortest text that reads back as the same number; whole numbers end in `.0`."""
-    text = pc.replace_substring_regex(column.cast(pa.string()), r"^(-?[0-9]+)$", r"\1.0")
+    text = column.cast(pa.string())
+    whole = pc.equal(column, pc.trunc(column))
+    if whole.true_count:
+        changed = pc.replace_substring_regex(text.filter(whole), r"^(-?[0-9]+)$", r"\1.0")
+        text = changed if len(changed) == len(text) else pc.replace_with_mask(text, whole, changed)
     if pc.all(pc.is_finite(column)).as_py() is not False:
         return text
-    nan, infinite = pc.is_nan(column), pc.is_inf(column)
-    positive = pc.and_(infinite, pc.greater(column, 0.0))
-    return pc.case_when(
-        pc.make_struct(pc.fill_null(nan, False), pc.fill_null(positive, False), pc.fill_null(infinite, False)),
-        *(pa.scalar(f'"{word}"') for word in ("NaN", "Infinity", "-Infinity")),
-        text,
-    )
+    words = {math.nan: "NaN", math.inf: "Infinity", -math.inf: "-Infinity"}
+    for number, word in words.items():
+        same = pc.is_nan(column) if math.isnan(number) else pc.equal(column, number)
+        text = pc.if_else(pc.fill_null(same, False), f'"{word}"', text)
+    return text
 
 
 def dump_json(value: Any) -> str:

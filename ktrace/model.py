@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.jsontext import fold_args
+from ktrace.jsonrows import fold_args
 
 VERSION = "1.0"
 

@@ -15,28 +15,29 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import json_cells
+from ktrace.jsonrows import Cells, Part, as_text, join_rows
+from ktrace.jsontext import decoded, dump_json
 from ktrace.model import WORD, Batch, arrow_schema, fields
 
 #: Rows that are joined at once; bounds the memory that the texts take.
-CHUNK = 8192
+CHUNK = 16_384
 
 
 def encode(batch: Batch, start: str = "", end: str = "\n") -> Iterator[memoryview]:
     """The rows as bytes of JSON, each between `start` and `end`."""
     for offset in range(0, len(batch), CHUNK):
-        yield _bytes(json_rows(Batch(batch.record, batch.columns.slice(offset, CHUNK)), start, end))
+        yield as_bytes(json_rows(Batch(batch.record, batch.columns.slice(offset, CHUNK)), start, end))
 
 
-def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.StringArray:
+def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.BinaryArray:
     """One JSON text a row."""
-    members = {}
+    parts: list[Part] = [f'{start}{{"record":"{WORD[batch.record]}"']
     for name in column_names(batch):
         column = batch.args_text() if name == "args" else batch.column(name)
-        if column.null_count < len(column):
-            members[name] = one_line(column) if is_json(batch.record, name) else json_cells(column)
-    head = pa.repeat(f'{start}{{"record":"{WORD[batch.record]}"', len(batch))
-    return join_members(head, members, "}" + end)
+        if is_json(batch.record, name):
+            column = as_text(one_line(decoded(column)))
+        parts.append(Cells(f",{dump_json(name)}:", column))
+    return join_rows([*parts, "}" + end], len(batch))
 
 
 def join_members(head: pa.StringArray, members: dict[str, pa.StringArray], end: str) -> pa.StringArray:
@@ -73,7 +74,7 @@ def one_line(text: pa.StringArray) -> pa.StringArray:
     return text
 
 
-def _bytes(rows: pa.StringArray) -> memoryview:
+def as_bytes(rows: pa.BinaryArray) -> memoryview:
     """The texts of an array, one after the other, without a copy."""
     offsets = memoryview(rows.buffers()[1]).cast("i")
     first, last = offsets[rows.offset], offsets[rows.offset + len(rows)]

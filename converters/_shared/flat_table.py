@@ -16,9 +16,12 @@ from .flat_rows import folded
 #: Rows that are held before the columns of the table are settled, and again before each further part of it.
 PART = 131_072
 
+#: Bytes of columns at which a part is full before it has that many rows.
+PART_BYTES = 64 << 20
+
 
 class FlatTable:
-    """Collects batches and gives them as Arrow tables of one schema, `PART` rows or more at a time.
+    """Collects batches and gives them as Arrow tables of one schema, about `PART` rows at a time.
 
     The columns are those of `record`, or `record` and the union of all; then the columns of other packages
     that come within the first part. Later ones are kept in `args`, with a note.
@@ -28,14 +31,21 @@ class FlatTable:
         self._record = record
         self._report = report
         self._held: list[Batch] = []
+        self._rows = self._bytes = 0
         self._schema: pa.Schema | None = None
+        self._nulls: dict[pa.DataType, pa.Array] = {}
 
     def add(self, batch: Batch) -> Iterator[pa.Table]:
-        """Takes a batch; gives the next part of the table when it is full."""
-        if len(batch):
-            self._held.append(batch)
-        if sum(map(len, self._held)) >= PART:
-            yield self._part()
+        """Takes a batch; gives the parts of the table that are full."""
+        for offset in range(0, len(batch), PART):
+            part = Batch(batch.record, batch.columns.slice(offset, PART))
+            if self._rows and self._rows + len(part) > PART:
+                yield self._part()
+            self._held.append(part)
+            self._rows += len(part)
+            self._bytes += part.columns.nbytes
+            if self._rows >= PART or self._bytes >= PART_BYTES:
+                yield self._part()
 
     def rest(self) -> pa.Table:
         """What is left; its schema is there even where no row is."""
@@ -47,8 +57,8 @@ class FlatTable:
         parts = [
             pa.RecordBatch.from_arrays(self._columns(batch, self._schema), schema=self._schema) for batch in self._held
         ]
-        self._held = []
-        return pa.Table.from_batches(parts, self._schema)
+        self._held, self._rows, self._bytes = [], 0, 0
+        return pa.Table.from_batches(parts, self._schema).unify_dictionaries()
 
     def _settle(self) -> pa.Schema:
         columns = {field.name: field.type for field in (arrow_schema(self._record) if self._record else union_schema())}
@@ -67,17 +77,24 @@ class FlatTable:
         arrays = []
         for field in schema:
             if field.name == "record" and not self._record:
-                words = pa.array([0] * len(batch), pa.int32())
+                words = pa.repeat(pa.scalar(0, pa.int32()), len(batch))
                 array = pa.DictionaryArray.from_arrays(words, [WORD[batch.record]])
             elif field.name == home:
                 text = batch.args_text() if home == "args" else batch.column(home)
                 array = folded(text, late) if late else text
-            elif field.name in own or (field.name.startswith("x_") and batch.has(field.name)):
-                array = batch.column(field.name)
+            elif batch.has(field.name) and (field.name in own or field.name.startswith("x_")):
+                array = batch.columns.column(field.name)
             else:
-                array = pa.nulls(len(batch), field.type)
+                array = self._null(field.type, len(batch))
             arrays.append(_as(array, field.type))
         return arrays
+
+    def _null(self, kind: pa.DataType, rows: int) -> pa.Array:
+        """A column of nulls. All of a type are parts of the same one: tables have many of them."""
+        nulls = self._nulls.get(kind)
+        if nulls is None or len(nulls) < rows:
+            nulls = self._nulls[kind] = pa.nulls(max(rows, 1 << 16), kind)
+        return nulls.slice(0, rows)
 
 
 def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,35 @@ _PANDAS = {
     pa.bool_(): ("bool", "boolean"),
     pa.string(): ("unicode", "string"),
 }
+
+
+#: Numbers that rise, or differ from row to row: the differences are stored.
+_RISING = ("id", "parent", "ts", "dur", "correlation", "external_id", "event")
+
+#: Columns whose values hardly repeat, so that a dictionary of them is work for nothing.
+_DISTINCT = (
+    *("args", "facts", "key", "value", "percent"),
+    *("total", "avg", "median", "min", "max", "stddev", "p95", "p99"),
+)
+
+#: Columns by which rows are looked for: their least and greatest value stand beside each row group.
+_SOUGHT = (
+    *("record", "source", "id", "parent", "ts", "dur", "kind", "pid", "tid", "device", "stream", "correlation"),
+    *("external_id", "event"),
+)
+
+
+def _storage(names: list[str]) -> dict[str, Any]:
+    """How the columns are stored."""
+    return {
+        # Without Arrow's own schema beside Parquet's, dictionaries are a matter of storage: readers get plain text.
+        "store_schema": False,
+        "compression": "zstd",
+        "compression_level": 1,
+        "use_dictionary": [name for name in names if name not in (*_RISING, *_DISTINCT)],
+        "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _RISING if name in names},
+        "write_statistics": [name for name in _SOUGHT if name in names],
+    }
 
 
 class Writer:
@@ -87,7 +117,8 @@ class _File:
         if self._record:
             footer["ktrace.record"] = self._record
         if catalog is not None:
-            footer["ktrace.catalog"] = "[" + ",".join(json_rows(catalog).to_pylist()) + "]"
+            facts = json_rows(catalog).view(pa.string()).to_pylist()
+            footer["ktrace.catalog"] = f"[{','.join(facts)}]"
         # The version is last: the end of the file is what a probe sees.
         assert self._writer is not None
         self._writer.add_key_value_metadata(footer | {"ktrace.version": VERSION})
@@ -95,10 +126,9 @@ class _File:
 
     def _write(self, part: pa.Table) -> pa.Schema:
         if self._writer is None:
-            # Without Arrow's own schema beside Parquet's, dictionaries are a matter of storage: readers get plain text.
-            self._writer = _ParquetWriter(self._stream, part.schema, compression="zstd", store_schema=False)
+            self._writer = _ParquetWriter(self._stream, part.schema, **_storage(part.schema.names))
         if part.num_rows:
-            self._writer.write_table(part.unify_dictionaries().combine_chunks())
+            self._writer.write_table(part)
         return part.schema
 
 
