@@ -19,7 +19,7 @@ from ktrace.catalog import Catalog
 from ktrace.model import Batch
 from ktrace.ordering.arrows import find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
-from ktrace.ordering.eventstore import EventStore
+from ktrace.ordering.eventstore import WORK, EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
@@ -63,7 +63,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Arrows:
-    """Ends of arrows on the rows of a batch, sorted by row. Five arrays of one length.
+    """Ends of arrows on the rows of a batch, sorted by row. Six arrays of one length.
 
     row     int32 row of the batch
     arrow   int64 number of the arrow, unique in the timeline, from 1; its ends share it
@@ -71,6 +71,7 @@ class Arrows:
     kind    uint8 index into `ktrace.ordering.arrows.ARROW_KINDS`
     peer    int64 serial of the row at the other end: for an arrival where the arrow leaves, for a departure where it
             first arrives; 0 where there is no other end
+    work    bool: whether that row is device work (kernel, memcpy, memset, graph) on a track with a device or stream
     """
 
     row: Int32
@@ -78,6 +79,7 @@ class Arrows:
     out: npt.NDArray[np.bool_]
     kind: npt.NDArray[np.uint8]
     peer: Int64
+    work: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,8 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    given = _Given(store, pairs, ordered, ends, numbers, spill)
+    placed = np.array([track.device is not None or track.stream is not None for track in tracks], np.bool_)
+    given = _Given(store, pairs, ordered, ends, numbers, placed, spill)
     return Timeline(catalog, shown, start, end, given.batches)
 
 
@@ -195,6 +198,7 @@ class _Given:
     ordered: Ordered
     ends: Runs
     tracks: Int32
+    placed: npt.NDArray[np.bool_]
     spill: Spill
 
     def batches(self) -> Iterator[TimelineBatch]:
@@ -215,11 +219,19 @@ class _Given:
     ) -> TimelineBatch:
         track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
         row, ends = on_rows(self.ends, low, high, place)
+        arrows = (ends[name].copy() for name in ("arrow", "out", "kind"))
         return TimelineBatch(
             Batch("events", finished(self.store, self.pairs, rows, low, high)),
             track,
             place + 1,
             Edges(*opened.edges(rows, track, serial, until)),
-            Arrows(row, ends["arrow"].copy(), ends["out"].copy(), ends["kind"].copy(), ends["peer"] + 1),
+            Arrows(row, *arrows, ends["peer"] + 1, self._is_work(ends["peer"])),
             int(np.count_nonzero(ends["link"])),
         )
+
+    def _is_work(self, places: Int64) -> npt.NDArray[np.bool_]:
+        """Whether the events at those places (-1: none) are device work on a track with a device or stream."""
+        keys = self.store.keys.rows
+        if not len(keys):
+            return np.zeros(len(places), np.bool_)
+        return (places >= 0) & (keys["flags"][places] & WORK != 0) & self.placed[keys["track"][places]]

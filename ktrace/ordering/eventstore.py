@@ -20,7 +20,7 @@ Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
 
 #: What a row is, as bits of `flags`.
-SLICE, BEGIN, END, GONE, UNFINISHED = 1, 2, 4, 8, 16
+SLICE, BEGIN, END, GONE, UNFINISHED, WORK = 1, 2, 4, 8, 16, 32
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
@@ -127,6 +127,7 @@ class EventStore:
             half = columns.column("half")
             flags[self._words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
             flags[self._words["half"].those(half, "end".__eq__)] = END
+        flags[kinds.those(kind, lambda word: word in DEVICE_KINDS)] |= WORK
         return flags
 
     def _leave_out(self, issue: str, which: npt.NDArray[np.bool_], flags: Flags, columns: pa.RecordBatch) -> None:
