@@ -16,6 +16,7 @@ from ktrace.jsontext import dump_json
 from ktrace.layout import layout
 from ktrace.model import Batch
 from ktrace.order import order
+from ktrace.paired import paired
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
 from ktrace.sink import Sink, writing
@@ -118,7 +119,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         if table:
             batches = _only(table, batches, report.stage("--table"))
         ledger = report.stage(fmt.name)
-        for batch in batches:
+        for batch in paired(batches, report):
             kept = writer.write(batch)
             if batch.record != "catalog":
                 _account(report, ledger, len(batch), kept)
@@ -197,8 +198,9 @@ def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int
     `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch. Taking the batches
     raises InputError and its kin for what can't be read.
     """
-    batches = read_batches([str(path)], Report(), format=format, batch_rows=batch_rows)
+    report = Report()
+    batches = read_batches([str(path)], report, format=format, batch_rows=batch_rows)
     try:
-        yield batches
+        yield paired(batches, report)
     finally:
         batches.close()

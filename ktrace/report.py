@@ -54,6 +54,7 @@ KINDS: dict[str, Kind] = {
     "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),
     # Repairs: the source was damaged, the meaning is plain.
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
+    "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
     # Skips: a record of the source is not in the result.
     "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
@@ -163,10 +164,10 @@ class Report:
             remedy="leave out --strict to convert the rest and have this reported",
         )
 
-    def stage(self, name: str) -> Ledger:
-        """Opens the account of the next link of the chain."""
+    def stage(self, name: str, *, first: bool = False) -> Ledger:
+        """Opens the account of the next link of the chain; with `first` of the one directly after the reader."""
         ledger = Ledger(name)
-        self._stages.append(ledger)
+        self._stages.insert(0 if first else len(self._stages), ledger)
         return ledger
 
     @property

@@ -144,11 +144,12 @@ def read(path: str | Path | Sequence[str | Path], format: str | None = None, *, 
     Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
     repaired, skipped or cut off.
     """
-    from ktrace.pipeline import read_batches
+    from ktrace.paired import paired
+    from ktrace.pipeline import cores, read_batches
 
     paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
     report = Report(strict=strict)
-    return Trace(read_batches(paths, report, format=format), report)
+    return Trace(paired(read_batches(paths, report, format=format, jobs=cores()), report), report)
 
 
 def _whole(batch: Batch) -> pa.RecordBatch:

@@ -11,6 +11,7 @@ import click
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
+from ktrace.cli._memory import keep_freed_memory
 from ktrace.errors import UsageError
 
 
@@ -54,6 +55,7 @@ def command(
     ktrace convert run.log -o run.parquet         tables for DuckDB, pandas, Polars
     ktrace convert run.log -o - --to csv | head   through pipes
     """
+    keep_freed_memory()
     import_pyarrow()
     from ktrace.pipeline import convert
     from ktrace.sink import Sink, writing

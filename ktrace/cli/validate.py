@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._memory import keep_freed_memory
 
 if TYPE_CHECKING:
     from ktrace.validate import Fault, Validation
@@ -25,6 +26,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
     Shows the first faults of each file with record number, JSON path and reason. Exit code 0 when there are
     none, 1 when there are. `--format github` makes them annotations of a GitHub workflow.
     """
+    keep_freed_memory()
     import_pyarrow()
     from ktrace.validate import validate
 

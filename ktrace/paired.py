@@ -1,0 +1,82 @@
+"""The stage before a table writer: begins and ends that a source wrote apart become slices.
+
+    batches in any order ──► all but halves as they come, then the slices of the halves
+
+A timeline writer gets them from `order`, which pairs in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+from ktrace.ordering.eventstore import GONE, EventStore
+from ktrace.ordering.finish import finished
+from ktrace.ordering.pairing import pair
+from ktrace.ordering.spill import Spill, ranges
+from ktrace.ordering.trackindex import TrackIndex
+from ktrace.ordering.words import Words
+from ktrace.report import Ledger, Report
+
+#: Bytes of halves that are kept in memory before they are spilled to disk.
+SPILL_BYTES = 64 << 20
+
+#: Rows of a batch of slices, about.
+RANGE_ROWS = 1 << 16
+
+
+def paired(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:
+    """Passes batches on; halves wait for the end of the source and come as slices, in the order of their begins.
+
+    A begin without an end keeps `dur` null, an end without a begin is a skip.
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        yield from _paired(batches, report, spill, range_rows)
+    finally:
+        spill.close()
+
+
+def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -> Iterator[Batch]:
+    store: EventStore | None = None
+    passed = 0
+    for batch in batches:
+        rest = batch
+        if batch.record == "events" and batch.has("half"):
+            is_half = batch.column("half").is_valid()
+            if pc.any(is_half).as_py():
+                if store is None:
+                    words = Words()
+                    store = EventStore(spill, words, TrackIndex(words))
+                store.add(batch.columns.filter(is_half))
+                rest = Batch("events", batch.columns.filter(pc.invert(is_half)))
+        if batch.record != "catalog":
+            passed += len(rest)
+        if len(rest):
+            yield rest
+    if store is not None:
+        store.flush()
+        ledger = report.stage("pair", first=True)
+        ledger.taken = passed + len(store.keys)
+        ledger.given = passed
+        yield from _slices(store, spill, report, ledger, size)
+
+
+def _slices(store: EventStore, spill: Spill, report: Report, ledger: Ledger, size: int) -> Iterator[Batch]:
+    pairs, lone_ends = pair(store, spill, size)
+    if len(pairs):
+        ledger.removed["paired"] = len(pairs)
+    for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends)):
+        tally.report(report, kind, ledger)
+    for low, high in ranges(store.keys.cuts(size)):
+        place = store.keys.between(low, high)
+        keys = store.keys.rows[place]
+        left = keys["flags"] & GONE == 0
+        rows = np.zeros(int(left.sum()), [("ts", "i8"), ("end", "i8"), ("place", "i8"), ("lane", "i4")])
+        rows["ts"], rows["end"], rows["place"] = keys["ts"][left], keys["end"][left], place[left]
+        if len(rows):
+            ledger.given += len(rows)
+            yield Batch("events", finished(store, pairs, rows, low, high).drop_columns(["lane"]))
