@@ -1,0 +1,84 @@
+"""What the events of a dialect are: a table of rules, by category, by name, by flow.
+
+DIALECT = Dialect(
+    cats={"kernel": Rule("kernel", place="device", columns=DEVICE_COLUMNS), "cpu_op": Rule("op")},
+    flows={"fwdbwd": "fwdbwd", "ac2g": None},
+)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+#: How an argument becomes a column: a whole number, a number, a text, [x, y, z] in three columns, the word of a copy.
+How = Literal["int", "int32", "float", "text", "dims", "copy", "ordinal"]
+
+#: Where a row is: on the thread pid/tid, or on the device pid (or args.device) and the stream tid (or args.stream).
+Place = Literal["host", "device"]
+
+
+@dataclass(frozen=True, slots=True)
+class Into:
+    """The column that an argument goes to, and how. What the column can't hold exactly stays in `args`."""
+
+    column: str
+    how: How = "int"
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The counter that an argument of an event gives: its name, its unit."""
+
+    name: str
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What the events of a category are.
+
+    `columns` has, for keys of `args`, the column of the model. `kinds` has the kinds of names that differ from `kind`.
+    `series` are arguments that become counters with the event as parent; with `metrics` every number is one.
+    """
+
+    kind: str
+    place: Place = "host"
+    columns: Mapping[str, Into] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    series: Mapping[str, Series] = field(default_factory=dict)
+    metrics: bool = False
+    waits: str | None = None
+    records: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a program uses the Trace Event Format.
+
+    `cats` are rules by the category of a slice, `patterns` those for categories that only begin so, `names` those of
+    instants by their name, `other` is for all else.
+    `flows` has the kind of link by the category of a flow; None where the flow says again what `correlation` says.
+    `device_name` finds the number of a device in a pid that is a text. `origin` ns were taken off all times.
+    """
+
+    cats: Mapping[str, Rule]
+    names: Mapping[str, Rule] = field(default_factory=dict)
+    patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
+    other: Rule = field(default_factory=lambda: Rule("range"))
+    flows: Mapping[str, str | None] = field(default_factory=dict)
+    device_pid: re.Pattern[str] | None = None
+    stream_name: re.Pattern[str] | None = None
+    own: bool = False
+    origin: int = 0
+
+    def of_cat(self, cat: str | None) -> Rule:
+        """The rule of a category."""
+        if cat is None:
+            return self.other
+        rule = self.cats.get(cat)
+        if rule is None:
+            rule = next((rule for pattern, rule in self.patterns if pattern.search(cat)), self.other)
+        return rule

@@ -1,0 +1,312 @@
+"""Rows in the making: members and arguments of events move, one after the other, to the columns of the model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+
+from .dialect import Into
+from .events import Events, Int64
+
+Bools = npt.NDArray[np.bool_]
+
+_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_DIRECTION = re.compile(r"(?:Memcpy |Copy)?(?:(HtoD|DtoH|DtoD|HtoH|PtoP)|(Host|Device|Peer)To(Host|Device|Peer))\b")
+_INT32 = 1 << 31
+
+
+@dataclass
+class Draft:
+    """Some events, of which `left` has the members and arguments that no column has taken yet."""
+
+    at: Int64
+    left: dict[str, pa.Array]
+    columns: dict[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @classmethod
+    def of(cls, events: Events) -> Draft:
+        """A draft of the events that has none of the columns yet. Their phase is known to who asks for it."""
+        left = dict(events.columns)
+        left.pop("ph", None)
+        return cls(events.at, left, {})
+
+    def move(self, key: str, into: Into) -> None:
+        """Moves what `into` can hold of `args.<key>`; the rest stays."""
+        column = self.left.get(f"args.{key}")
+        if column is None:
+            return
+        taken, rest = _MOVES[into.how](column)
+        if taken is None:
+            return
+        names = [f"{into.column}_{axis}" for axis in "xyz"] if into.how == "dims" else [into.column]
+        parts = taken if into.how == "dims" else [taken]
+        if any(name in self.columns for name in names):
+            free = pc.is_null(self.columns[names[0]])
+            rest = pc.if_else(free, pa.nulls(len(self), column.type) if rest is None else rest, column)
+            parts = [pc.coalesce(self.columns[name], part) for name, part in zip(names, parts, strict=True)]
+        self.columns |= zip(names, parts, strict=True)
+        self.leave(f"args.{key}", rest)
+
+    def leave(self, name: str, rest: pa.Array | None) -> None:
+        """Says what is left of a member or argument."""
+        if rest is None or rest.null_count == len(rest):
+            self.left.pop(name, None)
+        else:
+            self.left[name] = rest
+
+    def keep(self, member: str) -> None:
+        """Lets a member of the event stand as `args.$<member>`."""
+        column = self.left.pop(member, None)
+        if column is not None and column.null_count < len(column):
+            self.left[f"args.${member}"] = column
+
+    def fixed(self, **words: str) -> None:
+        """Fills columns with one word each."""
+        for column, word in words.items():
+            self.columns[column] = repeated(word, len(self))
+
+    def where(self, mask: Bools) -> Draft:
+        """The rows of the draft at which the mask is true."""
+        if mask.all():
+            return self
+        index = pa.array(np.flatnonzero(mask))
+        parts = ({name: column.take(index) for name, column in of.items()} for of in (self.left, self.columns))
+        return Draft(self.at[mask], *parts)
+
+    def batch(self, record: str, offset: int = 0) -> Batch:
+        """The rows, with `at` + offset as their ids, and what no column took as arguments."""
+        columns = {"id": pa.array(self.at + offset if offset else self.at)}
+        columns |= {name: column for name, column in self.columns.items() if column.null_count < len(self)}
+        for name, column in self.left.items():
+            if name.startswith("args.") and column.null_count < len(self):
+                columns[name] = column
+        return Batch(record, pa.RecordBatch.from_pydict(columns))
+
+
+def repeated(word: str, rows: int) -> pa.DictionaryArray:
+    """A column that says the same in every row."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
+
+
+def words(values: list[str], codes: npt.NDArray[Any]) -> pa.DictionaryArray:
+    """A column of words by their numbers."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(values, pa.string()))
+
+
+def encoded(column: pa.Array) -> pa.DictionaryArray:
+    """The column as a dictionary."""
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> npt.NDArray[np.int64]:
+    """A number for each row of a column of words, found once for each word."""
+    if column is None:
+        return np.full(rows, function(None), np.int64)
+    column = encoded(column)
+    numbers = np.array([*map(function, map(as_text, column.dictionary.to_pylist())), function(None)], np.int64)
+    found: npt.NDArray[np.int64] = numbers[indices(column)]
+    return found
+
+
+def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
+    """The index of each row into the dictionary, -1 for null."""
+    found = column.indices
+    if found.null_count:
+        found = found.fill_null(-1)
+    numbers: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def as_text(value: str | bytes | None) -> str | None:
+    """A text as it is; of the JSON text of a value the text that it says, else the JSON text."""
+    if not isinstance(value, bytes):
+        return value
+    if value.startswith(b'"'):
+        found = _json_text(value)
+        if found is not None:
+            return found
+    return value.decode("utf-8", "replace")
+
+
+Taken = tuple[pa.Array | None, pa.Array | None]
+
+
+def mapped(column: pa.Array, kind: pa.DataType, function: Callable[[Any], Any]) -> Taken:
+    """What the function makes of the distinct values of a column, and the values of which it makes None."""
+    column = encoded(column)
+    made = [None if value is None else function(value) for value in column.dictionary.to_pylist()]
+    if all(value is None for value in made):
+        return None, column
+    taken = pa.array(made, kind).take(column.indices)
+    rest = None
+    if taken.null_count > column.null_count:
+        rest = pc.if_else(pc.is_null(taken), column.dictionary_decode(), pa.scalar(None, column.type.value_type))
+    return taken, rest
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_json(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_binary(kind))
+
+
+def integers(column: pa.Array) -> Taken:
+    """The whole numbers of a column, and what is none."""
+    if pa.types.is_integer(column.type):
+        return column, None
+    if _is_json(column.type):
+        return mapped(column, pa.int64(), _json_integer)
+    return None, column
+
+
+def numbered(column: pa.Array, spelling: re.Pattern[str] = _INTEGER) -> Taken:
+    """The whole numbers of a member, those in texts among them, and what is none."""
+    if pa.types.is_integer(column.type):
+        return column, None
+    return mapped(column, pa.int64(), lambda value: _spelled(as_text(value) or "", spelling))
+
+
+def _spelled(text: str, spelling: re.Pattern[str]) -> int | None:
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    found = spelling.fullmatch(text)
+    return int(found[1]) if found and found.lastindex and abs(int(found[1])) < 1 << 62 else None
+
+
+def _json_integer(text: bytes) -> int | None:
+    return int(text) if _INTEGER.fullmatch(text.decode("ascii", "replace")) else None
+
+
+def _integers32(column: pa.Array) -> Taken:
+    taken, rest = integers(column)
+    if taken is None:
+        return None, rest
+    low, high = (pc.min_max(taken)[name].as_py() for name in ("min", "max"))
+    if low is not None and (low < -_INT32 or high >= _INT32):
+        return None, column
+    return taken.cast(pa.int32()), rest
+
+
+def _ordinals(column: pa.Array) -> Taken:
+    """The ordinals of devices: -1 is none."""
+    taken, rest = integers(column)
+    if taken is None or rest is not None or (pc.min(taken).as_py() or 0) >= 0:
+        return taken, rest
+    none = pc.less(taken, 0)
+    return pc.if_else(none, None, taken), pc.if_else(none, taken, None)
+
+
+def numbers(column: pa.Array) -> Taken:
+    """The numbers of a column as float64, and what is none. A whole number that a float can't hold is none."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return column, None
+    if pa.types.is_integer(kind):
+        try:
+            return column.cast(pa.float64()), None
+        except pa.ArrowInvalid:
+            fits = pc.less_equal(pc.abs_checked(column), 1 << 53)
+            return pc.if_else(fits, column, None).cast(pa.float64()), pc.if_else(fits, None, column)
+    if _is_json(kind):
+        return mapped(column, pa.float64(), _json_number)
+    if _is_text(kind):
+        return mapped(column, pa.float64(), {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}.get)
+    return None, column
+
+
+def _json_number(text: bytes) -> float | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    if type(value) is int:
+        return float(value) if abs(value) <= 1 << 53 else None
+    if isinstance(value, str):
+        return {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}.get(value)
+    return value if type(value) is float else None
+
+
+def _texts(column: pa.Array) -> Taken:
+    if _is_text(column.type):
+        return column, None
+    if _is_json(column.type):
+        return mapped(column, pa.string(), _json_text)
+    return None, column
+
+
+def _json_text(text: bytes) -> str | None:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _dims(column: pa.Array) -> tuple[list[pa.Array] | None, pa.Array | None]:
+    """[x, y, z] in three columns."""
+    if not _is_json(column.type):
+        return None, column
+    column = encoded(column)
+    made = [_three(text) if text is not None else None for text in column.dictionary.to_pylist()]
+    if not any(made):
+        return None, column
+    axes = [pa.array([None if dims is None else dims[axis] for dims in made], pa.int64()) for axis in range(3)]
+    taken = [axis.take(column.indices) for axis in axes]
+    rest = None
+    if taken[0].null_count > column.null_count:
+        rest = pc.if_else(pc.is_null(taken[0]), column.dictionary_decode(), pa.scalar(None, column.type.value_type))
+    return taken, rest
+
+
+@lru_cache(maxsize=1 << 16)
+def _three(text: bytes) -> tuple[int, int, int] | None:
+    try:
+        x, y, z = json.loads(text)
+    except (ValueError, TypeError):
+        return None
+    whole = all(type(value) is int and abs(value) < 1 << 62 for value in (x, y, z))
+    return (x, y, z) if whole else None
+
+
+def _copies(column: pa.Array) -> Taken:
+    """The direction of a copy, where the text says nothing else."""
+    if not _is_text(column.type):
+        return None, column
+    return mapped(column, pa.string(), lambda text: text if direction(text) == text else None)
+
+
+def direction(text: str | None) -> str | None:
+    """The direction that a text begins with: "HtoD" of "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice"."""
+    found = _DIRECTION.match(text or "")
+    if not found:
+        return None
+    return found[1] or f"{found[2][0]}to{found[3][0]}"
+
+
+_MOVES: dict[str, Callable[[pa.Array], Any]] = {
+    "int": integers,
+    "int32": _integers32,
+    "float": numbers,
+    "text": _texts,
+    "dims": _dims,
+    "copy": _copies,
+    "ordinal": _ordinals,
+}

@@ -1,0 +1,128 @@
+"""Events to canonical batches: the phases of the Trace Event Format, by the table of a dialect.
+
+    X B E b n e S T p F i I R P N O D V v ( ) {     slices, halves, instants     slices.py
+    C                                               counters                     counters.py
+    s t f, bind_id, waits                           links                        arrows.py
+    M                                               catalog                      metadata.py
+    c                                               clock sync: an instant
+
+Nothing is remembered from one call to the next: what is known late (the clock's base, the devices' properties) are
+facts that the reader makes of the document's other members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+
+from .arrows import flows
+from .counters import counters
+from .dialect import Dialect, Rule
+from .draft import Bools, by_word
+from .events import Events
+from .metadata import metadata
+from .slices import asyncs, begins, ends, instants, slices
+from .task import Task
+
+Handler = Callable[[Events, Rule, Task], Iterable[Batch]]
+
+#: Phase -> what makes rows of its events. A phase that isn't named is an instant that keeps its `$ph`.
+_HANDLERS: dict[str, Handler] = {
+    "X": slices,
+    "B": begins,
+    "E": ends,
+    **dict.fromkeys("bneSTpF", asyncs),
+    **dict.fromkeys("stf", flows),
+    "C": counters,
+    "M": metadata,
+}
+_ORDER: list[Handler] = [*dict.fromkeys(_HANDLERS.values()), instants]
+
+#: Handlers whose rows depend on the rule of the category, of the name.
+_BY_CAT: set[Handler] = {slices, begins, ends}
+
+
+def mapper(dialect: Dialect) -> Callable[[Iterable[Events], Conversion], Iterator[Batch]]:
+    """What `read_document` takes as `rows`, for a dialect. It can be sent to another process."""
+    return partial(_rows, dialect)
+
+
+def _rows(dialect: Dialect, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
+    task = Task(dialect, conversion.label, conversion.report)
+    for some in events:
+        for batch in to_batches(some, task):
+            yield from _bounded(batch, conversion.batch_rows)
+
+
+def to_batches(events: Events, task: Task) -> Iterator[Batch]:
+    """The rows of some events, of any phases, and the account of them in the task's report."""
+    for part, handler, rule in _sorted_out(events, task.dialect):
+        for batch in handler(part, rule, task):
+            if len(batch):
+                yield _of_source(batch, task.label)
+
+
+def _of_source(batch: Batch, label: str) -> Batch:
+    source = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int32)), pa.array([label]))
+    return Batch(batch.record, batch.columns.add_column(0, "source", source))
+
+
+def _bounded(batch: Batch, rows: int) -> Iterator[Batch]:
+    """The batch in pieces of at most so many rows."""
+    if len(batch) <= rows:
+        yield batch
+        return
+    for start in range(0, len(batch), rows):
+        yield Batch(batch.record, batch.columns.slice(start, rows))
+
+
+@dataclass
+class _Numbers:
+    """Numbers for handlers and rules, given as they are met."""
+
+    rules: list[Rule]
+
+    def of(self, rule: Rule) -> int:
+        for number, known in enumerate(self.rules):
+            if known is rule:
+                return number
+        self.rules.append(rule)
+        return len(self.rules) - 1
+
+
+def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Handler, Rule]]:
+    """The events by handler and rule. Those that all have the same are not copied."""
+    rows, columns = len(events), events.columns
+    phase = by_word(columns.get("ph"), rows, lambda word: _ORDER.index(_HANDLERS.get(word or "", instants)))
+    rule = np.zeros(rows, np.int64)
+    numbers = _Numbers([dialect.other])
+    handlers = {_ORDER[number] for number in np.unique(phase)}
+    if handlers & _BY_CAT:
+        rule = by_word(columns.get("cat"), rows, lambda word: numbers.of(dialect.of_cat(word)))
+    if instants in handlers and dialect.names:
+        named = by_word(
+            columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
+        )
+        rule = np.where(phase == _ORDER.index(instants), named, rule)
+    others = ~np.isin(phase, [_ORDER.index(handler) for handler in (*_BY_CAT, instants)])
+    rule[others] = 0
+    group = phase * 1000 + rule
+    for number in np.unique(group):
+        handler = _ORDER[int(number) // 1000]
+        yield events_at(events, group == number), handler, numbers.rules[int(number) % 1000]
+
+
+def events_at(events: Events, mask: Bools) -> Events:
+    """The events at which the mask is true, without columns that none of them has."""
+    if mask.all():
+        return events
+    index = pa.array(np.flatnonzero(mask))
+    taken = {name: column.take(index) for name, column in events.columns.items()}
+    return Events(events.at[mask], {name: column for name, column in taken.items() if column.null_count < len(column)})

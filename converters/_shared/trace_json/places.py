@@ -1,0 +1,120 @@
+"""Where events are: pid and tid, which are numbers, texts or anything else, to the columns of a track."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .dialect import Dialect, Rule
+from .draft import Draft, as_text, encoded, integers, numbered
+
+
+def place(draft: Draft, rule: Rule, dialect: Dialect) -> None:
+    """Fills pid, tid, device, context, stream and track."""
+    if rule.place == "device":
+        _on_device(draft, dialect)
+    else:
+        _on_host(draft, dialect)
+
+
+def _on_host(draft: Draft, dialect: Dialect) -> None:
+    texts = []
+    for member in ("pid", "tid"):
+        column = draft.left.pop(member, None)
+        if column is None:
+            continue
+        taken, rest = numbered(column)
+        if taken is not None:
+            draft.columns[member] = taken
+        if rest is not None:
+            texts.append(_with_device(draft, rest, dialect) if member == "pid" else rest)
+    _put_track(draft, texts)
+
+
+def _with_device(draft: Draft, rest: pa.Array, dialect: Dialect) -> pa.Array | None:
+    """The pids that are texts, without those that name a device, which go to `device`."""
+    if dialect.device_pid is None:
+        return rest
+    taken, left = numbered(rest, dialect.device_pid)
+    if taken is not None:
+        draft.columns["device"] = taken
+    return left
+
+
+def _on_device(draft: Draft, dialect: Dialect) -> None:
+    """The device is args.device, else the pid; the stream args.stream, else the tid. Numbers that differ stay."""
+    texts = []
+    for member, key in (("pid", "device"), ("tid", "stream")):
+        said = draft.left.pop(f"args.{key}", None)
+        taken = None
+        if said is not None:
+            taken, rest = integers(said)
+            draft.leave(f"args.{key}", rest)
+        column = draft.left.pop(member, None)
+        if column is not None:
+            spelling = dialect.stream_name if member == "tid" else dialect.device_pid
+            own, rest = numbered(column, spelling) if spelling else numbered(column)
+            if rest is not None:
+                texts.append(rest)
+            if own is not None and taken is not None:
+                other = pc.and_kleene(pc.not_equal(own, taken), pc.is_valid(taken))
+                if pc.any(other).as_py():
+                    draft.left[f"args.${member}"] = pc.if_else(other, own, None)
+                own = pc.coalesce(taken, own)
+            taken = own if own is not None else taken
+        if taken is not None:
+            draft.columns[key] = _known(taken)
+    said = draft.left.pop("args.context", None)
+    if said is not None:
+        taken, rest = integers(said)
+        if taken is not None:
+            draft.columns["context"] = taken
+        draft.leave("args.context", rest)
+    _put_track(draft, texts)
+
+
+def _known(numbers: pa.Array) -> pa.Array:
+    """A device or stream of -1 is none."""
+    lowest = pc.min(numbers).as_py()
+    return numbers if lowest is None or lowest >= 0 else pc.if_else(pc.equal(numbers, -1), None, numbers)
+
+
+def _put_track(draft: Draft, texts: list[pa.Array | None]) -> None:
+    """The texts, joined, as the key of the track."""
+    found = [text for text in texts if text is not None and text.null_count < len(text)]
+    if found:
+        draft.columns["track"] = encoded(joined([plain(text) for text in found], "/"))
+
+
+def joined(parts: list[pa.Array], between: str) -> pa.Array:
+    """The texts of each row, joined; null where a row has none."""
+    text = parts[0]
+    for part in parts[1:]:
+        text = pc.coalesce(pc.binary_join_element_wise(text, part, between), text, part)
+    return text
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """A member as text: numbers in digits, anything else as its JSON text."""
+    if pa.types.is_dictionary(column.type):
+        return plain(column.dictionary).take(column.indices)
+    if pa.types.is_binary(column.type):
+        return pa.array(map(as_text, column.to_pylist()), pa.string())
+    return column.cast(pa.string())
+
+
+def track_of_id(draft: Draft) -> None:
+    """Puts what an asynchronous event is keyed by into the track: its category, scope and id. The thread stays aside.
+
+    A global id (id2.global) is that of all processes: the process stays aside, too.
+    """
+    parts = []
+    if "cat" in draft.left:
+        parts.append(plain(draft.left["cat"]))
+    for member in ("args.$scope", "id", "args.$id2"):
+        column = draft.left.pop(member, None)
+        if column is not None and column.null_count < len(column):
+            parts.append(plain(column))
+    draft.keep("tid")
+    if parts:
+        draft.columns["track"] = encoded(joined(parts, "/"))

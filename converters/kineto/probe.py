@@ -1,0 +1,42 @@
+"""Whether a file is a Kineto trace."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+#: Members of the document that only Kineto writes.
+_KEYS = (
+    *("schemaVersion", "deviceProperties", "computeProperties", "baseTimeNanoseconds", "distributedInfo"),
+    *("trace_id", "record_shapes", "cupti_version", "roctracer_version", "with_modules"),
+)
+_KEY = re.compile(rb'"(%b)"\s*:' % b"|".join(key.encode() for key in _KEYS))
+_CATEGORY = re.compile(
+    rb'"cat"\s*:\s*"(cpu_op|Operator|cuda_runtime|cuda_driver|gpu_memcpy|gpu_memset|python_function|user_annotation'
+    rb'|gpu_user_annotation|kernel|Kernel|ac2g|fwdbwd|cpu_instant_event|mtia_runtime|xpu_runtime|Runtime)"'
+)
+_EVENTS = re.compile(rb'"traceEvents"\s*:')
+
+
+def probe(sample: Sample) -> Match | None:
+    """Kineto's own keys or categories, in the head or, where they stand behind the events, in the tail."""
+    start = sample.head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if not start.startswith(b"{"):
+        return None
+    if b'"otherData": {"ktrace"' in sample.head[:256] or b'"otherData":{"ktrace"' in sample.head[:256]:
+        return None
+    events = _EVENTS.search(sample.head)
+    before = sample.head[: events.start()] if events else sample.head
+    if not before.lstrip().startswith(b"{") or not events:
+        return None
+    found = _KEY.search(before) or _KEY.search(sample.tail)
+    if not found and sample.whole:
+        found = _KEY.search(sample.head, sample.head.rfind(b"]"))
+    if found:
+        return Match(Score.DIALECT, f"has traceEvents and Kineto's '{found[1].decode()}'")
+    category = _CATEGORY.search(sample.head) or _CATEGORY.search(sample.tail)
+    if category:
+        return Match(Score.DIALECT, f"has traceEvents of Kineto's category '{category[1].decode()}'")
+    return None
