@@ -219,13 +219,13 @@ class _Given:
     ) -> TimelineBatch:
         track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
         row, ends = on_rows(self.ends, low, high, place)
-        arrows = (ends[name].copy() for name in ("arrow", "out", "kind"))
+        arrow, out, kind = (ends[name].copy() for name in ("arrow", "out", "kind"))
         return TimelineBatch(
             Batch("events", finished(self.store, self.pairs, rows, low, high)),
             track,
             place + 1,
             Edges(*opened.edges(rows, track, serial, until)),
-            Arrows(row, *arrows, ends["peer"] + 1, self._is_work(ends["peer"])),
+            Arrows(row, arrow, out, kind, ends["peer"] + 1, self._is_work(ends["peer"])),
             int(np.count_nonzero(ends["link"])),
         )
 
@@ -234,4 +234,5 @@ class _Given:
         keys = self.store.keys.rows
         if not len(keys):
             return np.zeros(len(places), np.bool_)
-        return (places >= 0) & (keys["flags"][places] & WORK != 0) & self.placed[keys["track"][places]]
+        found: npt.NDArray[np.bool_] = (keys["flags"][places] & WORK != 0) & self.placed[keys["track"][places]]
+        return found & (places >= 0)
