@@ -8,12 +8,13 @@ from ktrace.format import Format
 FORMATS = (
     # Timelines and tables that ktrace writes.
     Format("perfetto", "Perfetto trace", ".perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), writes=True, timeline=True),
-    Format("chrome", "Chrome trace JSON", ".chrome_json", ("*.trace.json",), writes=True, timeline=True),
+    Format("chrome", "Chrome trace JSON", ".chrome_json", ("*.trace.json",), reads=True, writes=True, timeline=True),
     Format("jsonl", "canonical records, a line each", ".jsonl", ("*.jsonl",), reads=True, writes=True),
     Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True),
     Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True),
     Format("csv", "canonical records as one flat table", ".csv", ("*.csv",), reads=True, writes=True),
-    # Logs and tables that ktrace reads.
+    # Traces, logs and tables that ktrace reads.
+    Format("kineto", "PyTorch profiler (Kineto) JSON", ".kineto", ("*.pt.trace.json",), reads=True),
     Format("doppler", "Doppler browser log", ".doppler", ("*.log", "*.txt"), reads=True),
     Format("metallic", "Metallic analysis text", ".metallic", ("*.txt",), reads=True),
     Format("metallic-jsonl", "Metallic raw JSON Lines", ".metallic_jsonl", ("*.jsonl",), reads=True),

@@ -1,0 +1,53 @@
+"""Whether a file is Trace Event JSON of whatever program."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+_OBJECT = re.compile(rb'"traceEvents"\s*:\s*\[')
+_EVENT = re.compile(rb'"ph"\s*:\s*"[A-Za-z(),]"')
+_OWN = re.compile(rb'"otherData"\s*:\s*\{\s*"ktrace"\s*:')
+
+#: What looks alike, and isn't: a pattern in the first bytes, what it is, what to do.
+_OTHERS = (
+    (
+        re.compile(rb"^\s*<(!DOCTYPE|html|!--)", re.I),
+        "is HTML with a trace in it",
+        "save its trace as JSON, and take that",
+    ),
+    (
+        re.compile(rb"speedscope\.app/file-format-schema"),
+        "is a speedscope profile",
+        "export the trace that it was made of",
+    ),
+    (
+        re.compile(rb'^\s*\{\s*"nodes"\s*:\s*\['),
+        "is a CPU profile of V8",
+        "record a trace in chrome://tracing, not a profile",
+    ),
+    (re.compile(rb'^\s*\{[^\[]{0,400}"spans"\s*:\s*\['), "is a Google Cloud trace", "export Trace Event JSON"),
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """A list of events, or an object that has one under `traceEvents`."""
+    start = sample.head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    for pattern, what, remedy in _OTHERS:
+        if pattern.search(start[:1024]) and not _OBJECT.search(start[:1024]):
+            relevant = not what.endswith("in it") or b"BEGIN TRACE" in sample.head
+            return Match(Score.NEAR, what, remedy) if relevant else None
+    if start.startswith(b"{"):
+        if _OWN.search(start[:4096]):
+            return Match(Score.DIALECT, "is Chrome trace JSON that ktrace wrote")
+        if _OBJECT.search(start):
+            return Match(Score.SHAPE, "is an object with a list of traceEvents")
+        if _OBJECT.search(sample.tail):
+            return Match(Score.SHAPE, "has a list of traceEvents at its end")
+        if _EVENT.match(start):
+            return Match(Score.SHAPE, "has a trace event on each line")
+    if start.startswith(b"[") and _EVENT.search(start[:65_536]):
+        return Match(Score.SHAPE, "is a list of trace events")
+    return None

@@ -1,0 +1,54 @@
+"""Reads Trace Event JSON of any program."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
+from ktrace.rows import to_batch
+from ktrace.source import Source
+
+from .._shared.trace_json.document import Member, read_document
+from .._shared.trace_json.phases import mapper
+from .dialect import DIALECT
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Slices, instants, counters, arrows, and what the document says beside its events.
+
+    Raises DamagedInput for what is no Trace Event JSON at all.
+    """
+    yield from read_document(source, conversion, mapper(DIALECT), member)
+
+
+def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
+    """The facts that a member of the document gives."""
+    if found.key == "systemTraceEvents":
+        conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
+        return []
+    try:
+        value = json.loads(found.text)
+    except ValueError:
+        value = found.text.decode("utf-8", "replace")
+    if found.key == "stackFrames" and isinstance(value, dict):
+        rows = [{"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value)]
+    else:
+        rows = [{"entity": "source", "facts": {found.key: value}}]
+    fixed = {"source": conversion.label, "id": found.byte}
+    return [to_batch("catalog", [fixed | row | {"facts": dump_json(row["facts"])} for row in rows])] if rows else []
+
+
+def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Key and facts of each stack frame: the frames down to it, outermost first, and what else it says."""
+    for key, frame in frames.items():
+        names, seen, inner = [], set(), key
+        while inner in frames and inner not in seen and isinstance(frames[inner], dict):
+            seen.add(inner)
+            names.append(frames[inner].get("name"))
+            inner = str(frames[inner].get("parent"))
+        own = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
+        yield key, {"frames": names[::-1]} | own
