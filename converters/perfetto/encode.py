@@ -1,0 +1,227 @@
+"""The protobuf wire format in columns: the bytes of many messages of one kind, made field by field with numpy.
+
+A `Columns` is a message a row. Each field is a column of machine words (up to eight bytes a row, with a length each):
+all are written to where they belong by one scatter a column, left to right, so that what a word has too much
+is written over by the next field. Texts of any length stand behind the words and are joined by Arrow.
+
+    event = Columns(rows)
+    event.varint(int_tag(n.GPU_RENDER_STAGE_EVENT_EVENT_ID), serials)
+    packet = Columns(rows)
+    packet.message(bytes_tag(n.TRACE_PACKET_GPU_RENDER_STAGE_EVENT), event)
+    packet.rows()              # a LargeBinaryArray
+
+Varints are as short as they can be: the bytes are those that the protobuf library writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Bools = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Lengths = npt.NDArray[np.uint8]
+
+#: Bytes between two rows while they are written: the last word of a row may spill so far.
+_GAP = 8
+
+#: Length of a varint -> the bits that say that another byte follows.
+_MORE = np.array([0, *(sum(0x80 << 8 * at for at in range(size - 1)) for size in range(1, 9))], np.uint64)
+
+_NOTHING = pa.scalar(b"", pa.large_binary())
+
+
+class Columns:
+    """`count` messages of one kind, as columns. Texts come behind all other fields."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._words: list[tuple[Words | np.uint64, Lengths | int]] = []
+        self._texts: list[pa.LargeBinaryArray] = []
+
+    def size(self) -> Int64:
+        """The length of each message in bytes."""
+        size = self._length()
+        for text in self._texts:
+            size += lengths(text)
+        return size
+
+    def _length(self) -> Int64:
+        """The length of each message up to its texts."""
+        size, constant = np.zeros(self.count, np.int64), 0
+        for _, length in self._words:
+            if isinstance(length, int):
+                constant += length
+            else:
+                size += length
+        size += constant
+        return size
+
+    def constant(self, data: bytes, where: Bools | None = None) -> None:
+        """The same bytes in all rows, or in those of `where`."""
+        for at in range(0, len(data), 8):
+            part = data[at : at + 8]
+            self.words(_word(part), len(part) if where is None else where * np.uint8(len(part)))
+
+    def words(self, words: Words | np.uint64, length: Lengths | int) -> None:
+        """The first `length` bytes of little-endian words."""
+        if self._texts:
+            raise ValueError("a field behind a text")
+        self._words.append((words, length))
+
+    def varint(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
+        """A varint behind constant bytes, such as its tag."""
+        for word, length in varints(values):
+            if prefix:
+                size = len(prefix)
+                most = length if isinstance(length, int) else int(length.max(initial=0))
+                if size + most <= 8:
+                    word, length = (word << np.uint64(8 * size)) | _word(prefix), length + size  # noqa: PLW2901
+                else:
+                    self.constant(prefix, where)
+                prefix = b""
+            self.words(word, length if where is None else length * where)
+
+    def number(self, tag: bytes, head: bytes, values: Words, where: Bools | None = None) -> None:
+        """A short message of constant bytes and a varint behind them: an argument that is a number."""
+        parts = varints(values)
+        size = sum(length for _, length in parts) + len(head)
+        if isinstance(size, int):
+            self.constant(tag + bytes((size,)) + head, where)
+        else:
+            first = np.left_shift(size.astype(np.uint64), np.uint64(8 * len(tag)))
+            self._around(first, tag, head, where)
+        for word, length in parts:
+            self.words(word, length if where is None else length * where)
+
+    def _around(self, size: Words, tag: bytes, head: bytes, where: Bools | None) -> None:
+        start = tag + b"\0" + head[: 7 - len(tag)]
+        self.words(size | _word(start), len(start) if where is None else where * np.uint8(len(start)))
+        self.constant(head[7 - len(tag) :], where)
+
+    def fixed(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
+        """Eight bytes, of a double or a fixed64, behind constant bytes."""
+        self.constant(prefix, where)
+        self.words(values, 8 if where is None else where * np.uint8(8))
+
+    def message(self, tag: bytes, inner: Columns, where: Bools | None = None) -> None:
+        """A message in this one. Rows that aren't in `where` must be empty in `inner`, too."""
+        self.varint(tag, inner.size().view(np.uint64), where)
+        self._words += inner._words
+        self._texts += inner._texts
+
+    def text(self, texts: pa.LargeBinaryArray) -> None:
+        """Bytes of any length; null is none."""
+        self._texts.append(texts)
+
+    def coded(self, table: Table, codes: npt.NDArray[np.int32]) -> None:
+        """For each row the entry of a table; -1 is none."""
+        if table.is_short:
+            words, length = table.words
+            self.words(words[codes], length[codes])
+        else:
+            self.text(table.texts.take(pa.array(np.where(codes < 0, len(table.texts) - 1, codes))))
+
+    def rows(self) -> pa.LargeBinaryArray:
+        """The bytes of each message."""
+        length = self._length()
+        bounds = np.empty(2 * self.count + 1, np.int64)
+        bounds[0] = 0
+        ends = np.cumsum(length + _GAP)
+        bounds[2::2] = ends
+        bounds[1::2] = ends - _GAP
+        buffer = np.empty(int(bounds[-1]) + _GAP, np.uint8)
+        anywhere = np.ndarray(len(buffer) - 7, "<u8", buffer, 0, (1,))
+        at = bounds[:-1:2].copy()
+        for word, part in self._words:
+            anywhere[at] = word
+            at += part
+        gapped = binary(bounds, buffer)
+        rows = gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
+        return joined([rows, *self._texts])
+
+
+class Table:
+    """Pieces of messages, by number. The last one is empty: it is the piece of the code -1."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.is_short = max(map(len, pieces), default=0) <= 8
+        pieces = [*pieces, b""]
+        if self.is_short:
+            words = np.frombuffer(b"".join(piece.ljust(8, b"\0") for piece in pieces), "<u8")
+            self.words = words, np.array([len(piece) for piece in pieces], np.uint8)
+        self.texts = pa.array(pieces, pa.large_binary())
+
+
+def varints(values: Words) -> list[tuple[Words, Lengths | int]]:
+    """Varints as words and their lengths. A second word is there where some are longer than eight bytes."""
+    most = int(values.max(initial=0))
+    if most < 128:
+        return [(values, 1)]
+    if most < 1 << 14:
+        two = values >= 128
+        return [
+            (
+                values & np.uint64(127) | (values & np.uint64(0x3F80)) << np.uint64(1) | two * np.uint64(128),
+                two + np.uint8(1),
+            )
+        ]
+    length = np.ones(len(values), np.uint8)
+    for bits in range(7, min(most.bit_length(), 56), 7):
+        length += values >= np.uint64(1 << bits)
+    words = _spread(values) | _MORE[length]
+    if most < 1 << 56:
+        return [(words, length)]
+    high = values >> np.uint64(56)
+    words[high > 0] |= np.uint64(1 << 63)
+    ((more, size),) = varints(high)
+    return [(words, length), (more, size * (high > 0).astype(np.uint8))]
+
+
+def _spread(values: Words) -> Words:
+    """The lower 56 bits, seven in each byte."""
+    word = (values & np.uint64(0x000000000FFFFFFF)) | (values & np.uint64(0x00FFFFFFF0000000)) << np.uint64(4)
+    word = (word & np.uint64(0x00003FFF00003FFF)) | (word & np.uint64(0x0FFFC0000FFFC000)) << np.uint64(2)
+    return (word & np.uint64(0x007F007F007F007F)) | (word & np.uint64(0x3F803F803F803F80)) << np.uint64(1)
+
+
+def _word(data: bytes) -> np.uint64:
+    return np.uint64(int.from_bytes(data, "little"))
+
+
+def binary(offsets: Int64, data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+    """An Arrow array over offsets and bytes."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def joined(parts: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
+    """The parts of each row behind each other; null is nothing."""
+    if len(parts) == 1:
+        return parts[0]
+    return pc.binary_join_element_wise(*parts, _NOTHING, null_handling="replace", null_replacement=b"")
+
+
+def lengths(texts: pa.LargeBinaryArray) -> Int64:
+    """The length of each text; 0 for null."""
+    length: Int64 = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    return length
+
+
+def delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Each text as a field: tag and length before it; nothing for null."""
+    field = Columns(len(texts))
+    valid = None if not texts.null_count else texts.is_valid().to_numpy(zero_copy_only=False)
+    field.varint(tag, lengths(texts).astype(np.uint64), valid)
+    field.text(texts)
+    return field.rows()
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """0 to `count` in parts of `size`."""
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
