@@ -38,7 +38,7 @@ Int32 = npt.NDArray[np.int32]
 SPILL_BYTES = 64 << 20
 
 #: Rows that a batch of a timeline has, about.
-RANGE_ROWS = 1 << 17
+RANGE_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
