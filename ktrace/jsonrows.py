@@ -54,21 +54,41 @@ def as_text(column: pa.Array) -> pa.Array:
 
 def join_rows(parts: Sequence[Part], rows: int) -> pa.BinaryArray:
     """A text for each of `rows` rows: its parts, one behind the other."""
-    parts = [part for part in map(_plain, parts) if isinstance(part, str) or part.column.null_count < rows]
-    sparse = [part.column for part in parts if isinstance(part, Cells) and part.column.null_count]
-    if not sparse or not rows:
-        return _join(parts, rows)
-    shapes, few = _shapes(sparse, rows)
-    taken = [*shapes, few] if len(few) else shapes
-    texts = [_join(_rows_of(parts, index), len(index)) for index in taken]
+    masks: dict[bytes, pa.BooleanArray] = {}
+    written = [part if isinstance(part, str) else _written(part, masks) for part in parts]
+    written = [part for part in written if isinstance(part, str) or part.column.null_count < rows]
+    if not masks or not rows:
+        return _joined([piece for part in written for piece in _pieces(part, None)], rows)
+    shapes, few = _shapes(list(masks.values()), rows)
+    texts, taken = [], []
+    for index in shapes:
+        here = {number for number, valid in enumerate(masks.values()) if valid[int(index[0])].as_py()}
+        places = _Places(index)
+        pieces = [
+            piece
+            for part in written
+            if isinstance(part, str) or part.mask is None or part.mask in here
+            for piece in _pieces(part, places)
+        ]
+        texts.append(_joined(pieces, len(index)))
+        taken.append(index)
+    if len(few):
+        places = _Places(few)
+        texts.append(_joined([piece for part in written for piece in _mixed_pieces(part, places)], len(few)))
+        taken.append(few)
+    return _in_order(texts, taken, rows)
+
+
+def _in_order(texts: list[pa.BinaryArray], index: list[Int64], rows: int) -> pa.BinaryArray:
+    """Texts of some rows each, as those of all rows."""
     if len(texts) == 1:
         return texts[0]
-    index = np.concatenate(taken)
+    given = np.concatenate(index)
     together = pa.concat_arrays(texts)
-    if np.all(index[1:] > index[:-1]):
+    if np.all(given[1:] > given[:-1]):
         return together
     places = np.empty(rows, np.int64)
-    places[index] = np.arange(rows)
+    places[given] = np.arange(rows)
     return together.take(pa.array(places))
 
 
@@ -95,26 +115,70 @@ def fold_args(text: pa.Array, typed: dict[str, pa.Array]) -> pa.StringArray:
     return pc.if_else(has_member, folded, given)
 
 
-def _plain(part: Part) -> Part:
-    """The part, its column without a null in its dictionary."""
-    if isinstance(part, Cells) and pa.types.is_dictionary(part.column.type) and part.column.dictionary.null_count:
-        return Cells(part.before, decoded(part.column), part.after)
-    return part
+class _Places:
+    """Rows in rising order, to be taken from columns."""
+
+    def __init__(self, index: Int64) -> None:
+        self._first, self._count = int(index[0]), len(index)
+        self._index = None if int(index[-1]) - self._first + 1 == self._count else pa.array(index)
+
+    def of(self, column: pa.Array) -> pa.Array:
+        """The column at these rows."""
+        return column.slice(self._first, self._count) if self._index is None else column.take(self._index)
 
 
-def _shapes(columns: list[pa.Array], rows: int) -> tuple[list[Int64], Int64]:
-    """The rows that have the same columns, for each set of columns that many rows have; and all other rows."""
-    masks: dict[bytes, pa.BooleanArray] = {}
-    for column in columns:
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Cells as far as they can be written before rows are chosen.
+
+    `mask` is the number of the column's mask among those that columns with nulls have. `constant` is what all rows
+    have that have the column, `texts` are those of few distinct values, then `column` are their numbers.
+    """
+
+    before: bytes
+    column: pa.Array
+    after: bytes
+    mask: int | None
+    constant: bytes | None = None
+    texts: pa.BinaryArray | None = None
+
+
+def _written(cells: Cells, masks: dict[bytes, pa.BooleanArray]) -> _Written:
+    column, before, after = cells.column, cells.before.encode(), cells.after.encode()
+    if pa.types.is_dictionary(column.type) and column.dictionary.null_count:
+        column = decoded(column)
+    mask = None
+    if 0 < column.null_count < len(column):
         valid = column.is_valid()
-        masks.setdefault(_bits(valid, rows), valid)
+        bits = _bits(valid)
+        masks.setdefault(bits, valid)
+        mask = list(masks).index(bits)
+    constant = _constant(column)
+    if constant is not None:
+        return _Written(before, column, after, mask, before + constant + after)
+    table = _table(column)
+    if table is None:
+        return _Written(before, column, after, mask)
+    indices, distinct = table
+    texts = _joined_valid([before, json_cells(distinct).view(pa.binary()), after])
+    return _Written(before, indices, after, mask, texts=texts)
+
+
+def _bits(valid: pa.BooleanArray) -> bytes:
+    bits = np.frombuffer(valid.buffers()[1], np.uint8)[: (len(valid) + 7) // 8].copy()
+    if len(valid) % 8:
+        bits[-1] &= (1 << len(valid) % 8) - 1
+    return bits.tobytes()
+
+
+def _shapes(masks: list[pa.BooleanArray], rows: int) -> tuple[list[Int64], Int64]:
+    """The rows for which all masks say the same, where they are many; and all other rows."""
     codes = np.zeros(rows, np.int64)
-    for number, valid in enumerate(masks.values(), 1):
+    for number, valid in enumerate(masks, 1):
         codes = codes * 2 + valid.to_numpy(zero_copy_only=False)
         if number % 48 == 0:
             codes = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
-    encoded = pa.array(codes).dictionary_encode()
-    shape = encoded.indices.to_numpy()
+    shape = pa.array(codes).dictionary_encode().indices.to_numpy()
     counts = np.bincount(shape)
     many = np.flatnonzero(counts >= FEW_ROWS)
     groups = [np.flatnonzero(shape == number) for number in many]
@@ -122,60 +186,43 @@ def _shapes(columns: list[pa.Array], rows: int) -> tuple[list[Int64], Int64]:
     return groups, few
 
 
-def _bits(valid: pa.BooleanArray, rows: int) -> bytes:
-    bits = np.frombuffer(valid.buffers()[1], np.uint8)[: (rows + 7) // 8].copy()
-    if rows % 8:
-        bits[-1] &= (1 << rows % 8) - 1
-    return bits.tobytes()
+def _pieces(part: str | _Written, places: _Places | None) -> list[bytes | pa.Array]:
+    """The texts of some rows (None: all) that all have the column: constants, and columns of texts."""
+    if isinstance(part, str):
+        return [part.encode()]
+    if part.constant is not None:
+        return [part.constant]
+    column = places.of(part.column) if places else part.column
+    if part.texts is not None:
+        return [part.texts.take(column)]
+    return [part.before, json_cells(column).view(pa.binary()), part.after]
 
 
-def _rows_of(parts: Sequence[Part], index: Int64) -> list[Part]:
-    """The parts of some rows; parts that none of them has are gone."""
-    first, count, places = int(index[0]), len(index), pa.array(index)
-    in_a_row = int(index[-1]) - first + 1 == count
-    taken: list[Part] = []
-    for part in parts:
-        if isinstance(part, Cells):
-            column = part.column.slice(first, count) if in_a_row else part.column.take(places)
-            if column.null_count < count:
-                taken.append(Cells(part.before, column, part.after))
-        else:
-            taken.append(part)
-    return taken
-
-
-def _join(parts: Sequence[Part], rows: int) -> pa.BinaryArray:
-    """The rows of one shape, or of any shape where columns have nulls."""
-    pieces: list[bytes | pa.Array] = []
-    for part in parts:
-        for piece in [part.encode()] if isinstance(part, str) else _pieces(part):
-            if isinstance(piece, bytes) and pieces and isinstance(pieces[-1], bytes):
-                pieces[-1] += piece
-            elif piece != b"" or not isinstance(piece, bytes):
-                pieces.append(piece)
-    return _joined(pieces, rows)
+def _mixed_pieces(part: str | _Written, places: _Places) -> list[bytes | pa.Array]:
+    """The texts of rows of which some may not have the column."""
+    if isinstance(part, str) or part.mask is None:
+        return _pieces(part, places)
+    column = places.of(part.column)
+    if part.constant is not None:
+        return [pc.if_else(column.is_valid(), pa.scalar(part.constant), pa.scalar(None, pa.binary()))]
+    if part.texts is not None:
+        return [part.texts.take(column)]
+    return [_joined_valid([part.before, json_cells(column).view(pa.binary()), part.after])]
 
 
 def _joined(pieces: Sequence[bytes | pa.Array], rows: int) -> pa.BinaryArray:
-    if all(isinstance(piece, bytes) for piece in pieces):
-        return pa.repeat(pa.scalar(b"".join(pieces), pa.binary()), rows)
-    values = [pa.scalar(piece, pa.binary()) if isinstance(piece, bytes) else piece for piece in pieces]
+    """Pieces, one behind the other; nulls are nothing."""
+    merged: list[bytes | pa.Array] = []
+    for piece in pieces:
+        if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
+            merged[-1] += piece
+        elif not isinstance(piece, bytes) or piece:
+            merged.append(piece)
+    if all(isinstance(piece, bytes) for piece in merged):
+        return pa.repeat(pa.scalar(b"".join(merged), pa.binary()), rows)
+    values = [pa.scalar(piece, pa.binary()) if isinstance(piece, bytes) else piece for piece in merged]
     nothing = pa.scalar(b"", pa.binary())
     return pc.binary_join_element_wise(*values, nothing, null_handling="replace", null_replacement=b"")
-
-
-def _pieces(cells: Cells) -> list[bytes | pa.Array]:
-    """The texts of a column: constants, and columns of texts of which one may be null."""
-    column, before, after = cells.column, cells.before.encode(), cells.after.encode()
-    constant = _constant(column)
-    if constant is not None:
-        return [before + constant + after]
-    table = _table(column)
-    if table is None:
-        texts = [before, json_cells(column).view(pa.binary()), after]
-        return [_joined_valid(texts)] if column.null_count else texts
-    indices, distinct = table
-    return [_joined_valid([before, json_cells(distinct).view(pa.binary()), after]).take(indices)]
 
 
 def _joined_valid(texts: Sequence[bytes | pa.Array]) -> pa.BinaryArray:
@@ -185,20 +232,19 @@ def _joined_valid(texts: Sequence[bytes | pa.Array]) -> pa.BinaryArray:
 
 
 def _constant(column: pa.Array) -> bytes | None:
-    """The JSON text that all rows have, if it is one."""
-    if column.null_count or not len(column):
-        return None
+    """The JSON text that all rows have that aren't null, if it is one."""
     kind = column.type
     is_dictionary = pa.types.is_dictionary(kind)
     if not is_dictionary and not pa.types.is_integer(kind):
         return None
     bounds = pc.min_max(column.indices if is_dictionary else column)
-    if bounds["min"] != bounds["max"]:
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is None or low != high:
         return None
     if not is_dictionary:
-        return b"%d" % bounds["min"].as_py()
-    value = column.dictionary[bounds["min"].as_py()].as_py()
-    return value if isinstance(value, bytes) else dump_json(value).encode()
+        return b"%d" % low
+    text: bytes = json_cells(column.dictionary.slice(low, 1)).view(pa.binary())[0].as_py()
+    return text
 
 
 def _table(column: pa.Array) -> tuple[pa.Array, pa.Array] | None:
@@ -213,7 +259,8 @@ def _table(column: pa.Array) -> tuple[pa.Array, pa.Array] | None:
         low, high = bounds["min"], bounds["max"]
         if low is not None and high - low <= rows // 4:
             return pc.subtract(column, low), pa.array(np.arange(low, high + 1), column.type)
-    if len(column.slice(0, _SAMPLE).unique()) > _FEW:
+    sample = column.drop_null() if column.null_count else column
+    if len(sample.slice(0, _SAMPLE).unique()) > _FEW:
         return None
     encoded = column.dictionary_encode()
     return (encoded.indices, encoded.dictionary) if len(encoded.dictionary) <= rows // 4 else None

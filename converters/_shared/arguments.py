@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import pyarrow as pa
@@ -11,14 +12,14 @@ from ktrace.jsontext import decoded
 from ktrace.model import POINT_KINDS, Batch
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
-_PLAIN = (
+PLAIN = (
     *("parent", "clock", "correlation", "external_id", "short_name", "operation", "library", "precision", "layer"),
     *("registers", "shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq"),
 )
 
 #: Names of arguments that are columns, or made of columns. A key of the source's `args` that is one of them
 #: is shown as `args.<key>`.
-RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *_PLAIN})
+RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PLAIN})
 
 _POINTS = pa.array(POINT_KINDS)
 
@@ -43,7 +44,7 @@ def argument_columns(batch: Batch) -> dict[str, list[Any]]:
     for name in ("grid", "block"):
         if batch.has(f"{name}_x"):
             columns[name] = _dimensions(*(values(batch, f"{name}_{axis}") for axis in "xyz"))
-    for name in _PLAIN:
+    for name in PLAIN:
         if batch.has(name):
             columns[name] = values(batch, name)
     not_counter = pc.not_equal(kind, "counter")
@@ -58,9 +59,12 @@ def argument_columns(batch: Batch) -> dict[str, list[Any]]:
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def argument_name(key: str, columns: dict[str, list[Any]]) -> str:
-    """The name under which a key of the source's `args` is shown beside those columns."""
-    return f"args.{key}" if key in RESERVED or key in columns else key
+def argument_name(key: str, columns: Container[str]) -> str:
+    """The name under which a key of the source's `args` is shown beside those columns.
+
+    A reader of what is written so takes one `args.` off.
+    """
+    return f"args.{key}" if key in RESERVED or key in columns or key.startswith("args.") else key
 
 
 def categories(batch: Batch) -> list[str]:

@@ -1,4 +1,12 @@
-"""The processes and threads of a Chrome trace, which knows nothing else: every row is a thread of a process."""
+"""The processes and threads of a Chrome trace, which knows nothing else: every row is a thread of a process.
+
+    "rows": [{"pid":4242,"tid":4242,"track":{"source":"run","pid":4242,"tid":4242}},
+             {"pid":4242,"tid":1,"track":{"source":"run","pid":4242,"device":0,"stream":7}}],
+    "lanes": {"first":1073741824,"each":1024}
+
+What overlaps on a track without nesting is on lanes 1, 2, ... of it: lane n of the track at place i of the list has the
+tid first + i * each + n - 1.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +18,12 @@ from ktrace.catalog import Catalog
 from ktrace.jsontext import dump_json
 from ktrace.tracks import Node, Process, Track, arrange, give_ids
 
-#: Viewers keep process and thread ids in 32 bits.
+#: Viewers keep process and thread ids in 32 bits. The upper half of the thread ids is for lanes.
 HIGHEST_ID = 2**31 - 1
+FIRST_LANE = 2**30
 
 #: Sort indexes between two tracks, for the lanes of the first.
-_LANES = 1000
+_LANES = 1024
 
 
 class _Place(NamedTuple):
@@ -43,6 +52,8 @@ class Rows:
             tids = self._tids[id(place.process)]
             if number not in tids:
                 tids[number] = next(self._free[id(place.process)])
+        self._tracks = tracks
+        self._each = min(_LANES, FIRST_LANE // max(len(tracks), 1))
         self._rows: dict[tuple[int, int], str] = {}
         self._named: set[int] = set()
 
@@ -51,11 +62,27 @@ class Rows:
         row = self._rows.get((number, lane))
         if row is None:
             place = self._places[number]
-            tid = next(self._free[id(place.process)]) if lane else self._tids[id(place.process)][number]
+            lane = min(lane, self._each)
+            tid = FIRST_LANE + number * self._each + lane - 1 if lane else self._tid(number)
             row = self._rows[number, lane] = f'{self.process(number)},"tid":{tid}'
             self._meta(row, "thread_name", name=place.name)
             self._meta(row, "thread_sort_index", sort_index=place.sort_index + min(lane, _LANES - 1))
         return row
+
+    def facts(self) -> dict[str, Any]:
+        """What a reader needs to find the tracks again: `rows` in the order of the timeline's tracks, and `lanes`."""
+        rows = [
+            {
+                "pid": self._pids[id(self._places[number].process)],
+                "tid": self._tid(number),
+                "track": {column: value for column, value in track._asdict().items() if value is not None},
+            }
+            for number, track in enumerate(self._tracks)
+        ]
+        return {"rows": rows, "lanes": {"first": FIRST_LANE, "each": self._each}}
+
+    def _tid(self, number: int) -> int:
+        return self._tids[id(self._places[number].process)][number]
 
     def process(self, number: int) -> str:
         """The field `"pid":1` of the track with that index in the timeline."""
@@ -102,6 +129,6 @@ def _thread_ids(process: Node) -> dict[int, int]:
     return {
         node.number: node.key.tid
         for node in threads
-        if isinstance(node.key, Track) and node.number is not None and 1 <= (node.key.tid or 0) <= HIGHEST_ID
+        if isinstance(node.key, Track) and node.number is not None and 1 <= (node.key.tid or 0) < FIRST_LANE
         if node.key.tid is not None
     }

@@ -1,0 +1,235 @@
+"""Events of a batch as lines of JSON, a column at a time.
+
+{"ph":"X","name":"gemm","cat":"kernel","pid":4242,"tid":1,"ts":12.345,"dur":3.210,"args":{"id":5,"kind":"kernel"}}
+{"ph":"f","name":"launch","cat":"launch","bp":"e","pid":4242,"tid":1,"ts":12.345,"id":7}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.jsonrows import Cells, Part, as_text, fold_args, join_rows, patched_begins
+from ktrace.jsontext import dump_json, json_cells
+from ktrace.model import POINT_KINDS, Batch
+from ktrace.order import Arrows
+from ktrace.ordering.arrows import ARROW_KINDS
+
+from .arguments import arguments, dimensions, source_arguments
+from .rows import Rows
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+#: Before each line; the file's first one has none.
+SEPARATOR = ",\n"
+
+#: The digits of a microsecond's thousandths.
+_THOUSANDTHS = pa.array([b"%03d" % number for number in range(1000)], pa.binary())
+
+_LAUNCH = ARROW_KINDS.index("launch")
+
+
+class Lines:
+    """Makes the lines of events. `origin` is what is taken off their times, `end` the time at which the trace ends."""
+
+    def __init__(self, rows: Rows, origin: int, end: int) -> None:
+        self._rows = rows
+        self._origin = origin
+        self._end = end
+
+    def slices(self, events: Batch, track: Int32, flows: pa.BinaryArray | None) -> pa.BinaryArray:
+        """Slices (X) and points (i), each with the lines of its arrows behind it."""
+        ts = events.column("ts").to_numpy()
+        place, places = self._places(track, _lanes(events))
+        phases = ['"ph":"i"' if kind in POINT_KINDS else '"ph":"X"' for kind in _encoded(events.column("kind"))[1]]
+        head = _heads(events, (_codes(events.column("kind")), phases), (place, places))
+        parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
+        parts += microseconds(',"dur":', *self._durations(events, ts))
+        texts, members = source_arguments(events)
+        parts.append(',"args":{')
+        comma = ""
+        for key, column in arguments(events).items():
+            parts.append(Cells(f"{comma}{dump_json(key)}:", column))
+            comma = ","
+        parts += [part for name in ("grid", "block") for part in dimensions(events, name)]
+        if texts is not None:  # the brace at its end is that of the arguments
+            with_text = texts.is_valid()
+            parts += [Cells("", as_text(patched_begins(texts, ord(",")))), Cells("", _where(~_bools(with_text), "}"))]
+        else:
+            parts.append("}")
+        parts += members
+        parts.append("}")
+        if flows is not None:
+            parts.append(Cells("", flows))
+        return join_rows(parts, len(events))
+
+    def counters(self, events: Batch, track: Int32) -> pa.BinaryArray:
+        """Counters (C). Viewers show the name of the counter and that of the value, here its unit.
+
+        They take each argument for a value, so what else is known stands beside the arguments, as `ktrace.<column>`.
+        """
+        numbers, processes, around = np.unique(track), [], []
+        for number in numbers.tolist():
+            processes.append(self._rows.process(number))
+            around.append(self._rows.series(number))
+        code = np.searchsorted(numbers, track).astype(np.int32)
+        head = _heads(events, (np.zeros(len(events), np.int32), ['"ph":"C"']), (code, processes), around)
+        ts = events.column("ts").to_numpy()
+        parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
+        dur = events.column("dur")
+        parts += microseconds(',"dur":', dur.fill_null(0).to_numpy(), dur.is_valid().to_numpy(zero_copy_only=False))
+        unit, units = _encoded(events.column("unit").fill_null("value"))
+        key = pa.DictionaryArray.from_arrays(unit, as_text(json_cells(pa.array(units, pa.string()))))
+        value = events.column("value").cast(pa.string())
+        parts += [Cells(',"args":{', key), Cells(":", as_text(value), "}"), Cells(',"ktrace.id":', events.column("id"))]
+        parts.append(Cells(',"ktrace.track":', pa.array(track)))
+        if any(around):
+            parts.append(Cells(',"ktrace.name":', events.column("name")))
+        known = {name: column for name, column in arguments(events).items() if name != "id"}
+        texts, members = source_arguments(events)
+        rest = fold_args(pa.nulls(len(events), pa.string()) if texts is None else texts, known)
+        return join_rows([*parts, Cells(',"ktrace.args":', as_text(rest)), *members, "}"], len(events))
+
+    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, last: Bools) -> pa.BinaryArray | None:
+        """For each row the lines of the ends of arrows on it, null where there are none.
+
+        `first` is the row of the batch with which `events` begin; `last` says of which arrows nothing can follow.
+        An arrival is a step (t) as long as the arrow may go on: viewers draw both alike, but one that has ended can't.
+        """
+        begin, end = np.searchsorted(arrows.row, [first, first + len(events)])
+        if begin == end:
+            return None
+        row = arrows.row[begin:end] - first
+        out, kind = arrows.out[begin:end], arrows.kind[begin:end].astype(np.int32)
+        phase = np.where(out, 0, np.where((kind == _LAUNCH) | last[begin:end], 2, 1)).astype(np.int32)
+        place, places = self._places(track[row], _lanes(events)[row])
+        tables = ([f'"ph":"{letter}"' for letter in "stf"], _FLOWS, places)
+        head = _combined([phase, kind, place], tables)
+        ts = events.column("ts").to_numpy()[row]
+        at = pa.array(np.where(kind == _LAUNCH, 0, events.column("id").to_numpy()[row]), mask=kind == _LAUNCH)
+        parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
+        parts.append(Cells(',"id":', pa.array(arrows.arrow[begin:end])))
+        parts += [Cells(',"args":{"event":', at, "}"), "}"]
+        return _by_row(join_rows(parts, len(row)), row, len(events))
+
+    def _places(self, track: Int32, lane: Int64) -> tuple[Int32, list[str]]:
+        """The process and thread of rows: numbers, and their texts."""
+        codes = pa.array(track.astype(np.int64) << 32 | lane).dictionary_encode()
+        texts = [self._rows.row(code >> 32, code & 0xFFFFFFFF) for code in codes.dictionary.to_pylist()]
+        return codes.indices.to_numpy(), texts
+
+    def _durations(self, events: Batch, ts: Int64) -> tuple[Int64, Bools]:
+        """Durations, and which rows have one: all slices, those without an end up to the end of the trace."""
+        dur = events.column("dur")
+        kinds = [kind in POINT_KINDS for kind in _encoded(events.column("kind"))[1]]
+        point = np.array(kinds, np.bool_)[_codes(events.column("kind"))]
+        has = dur.is_valid().to_numpy(zero_copy_only=False)
+        known: Int64 = dur.fill_null(0).to_numpy()
+        return np.where(has, known, self._end - ts), has | ~point
+
+
+_FLOWS = [f'"name":"{kind}","cat":"{kind}","bp":"e"' for kind in ARROW_KINDS]
+
+
+def microseconds(before: str, ns: Int64, has: Bools | None = None) -> list[Part]:
+    """Times in ns, from 0, as microseconds with three decimals, without a float in between."""
+    whole, rest = np.divmod(ns, 1000)
+    mask = None if has is None or has.all() else ~has
+    thousandths = pa.DictionaryArray.from_arrays(pa.array(rest.astype(np.int32), mask=mask), _THOUSANDTHS)
+    return [Cells(before, pa.array(whole, mask=mask)), Cells(".", thousandths)]
+
+
+def _heads(
+    events: Batch,
+    phase: tuple[Int32, list[str]],
+    place: tuple[Int32, list[str]],
+    around: Sequence[str | None] = (),
+) -> pa.DictionaryArray:
+    """What many rows have in common: phase, name, category, process and thread.
+
+    `around` has for each place what to put before the names.
+    """
+    name, names = _encoded(events.column("name"))
+    cat, cats = _categories(events)
+    if any(around):
+        combined = pa.array(place[0].astype(np.int64) * len(names) + name).dictionary_encode()
+        pairs = [divmod(code, len(names)) for code in combined.dictionary.to_pylist()]
+        names = [_behind(around[where], names[what]) for where, what in pairs]
+        name = combined.indices.to_numpy()
+    shown, shown_cats = (json_cells(pa.array(texts, pa.string())).to_pylist() for texts in (names, cats))
+    tables = (
+        phase[1], [f'"name":{text}' for text in shown], [f'"cat":{text}' for text in shown_cats], place[1]
+    )  # fmt: skip
+    return _combined([phase[0], name, cat, place[0]], tables)
+
+
+def _behind(around: str | None, name: str) -> str:
+    return name if around in (None, name) else f"{around} {name}"
+
+
+def _combined(codes: Sequence[Int32], tables: Sequence[list[str]]) -> pa.DictionaryArray:
+    """The texts of several columns with commas between them, written once for each combination that there is."""
+    code = np.zeros(len(codes[0]), np.int64)
+    for numbers, table in zip(codes, tables, strict=True):
+        code = code * len(table) + numbers
+    combined = pa.array(code).dictionary_encode()
+    rest = combined.dictionary.to_numpy()
+    texts: list[pa.Array] = []
+    for table in reversed(tables):
+        rest, numbers = np.divmod(rest, len(table))
+        texts.insert(0, pa.array(table, pa.string()).take(pa.array(numbers)))
+    return as_text(pa.DictionaryArray.from_arrays(combined.indices, pc.binary_join_element_wise(*texts, ",")))
+
+
+def _categories(events: Batch) -> tuple[Int32, list[str]]:
+    """The category of each row: the source's own, else the kind."""
+    code, kinds = _encoded(events.column("kind"))
+    if not events.has("cat"):
+        return code, kinds
+    own = events.column("cat")
+    has = own.is_valid().to_numpy(zero_copy_only=False)
+    cat, cats = _encoded(own.fill_null("") if own.null_count else own)
+    return np.where(has, cat, code + len(cats)).astype(np.int32), cats + kinds
+
+
+def _encoded(column: pa.Array) -> tuple[Int32, list[str]]:
+    """Numbers and distinct values of a column of texts without nulls."""
+    if not pa.types.is_dictionary(column.type) or column.dictionary.null_count:
+        column = column.cast(pa.string()).dictionary_encode()
+    return column.indices.to_numpy().astype(np.int32, copy=False), column.dictionary.to_pylist()
+
+
+def _lanes(events: Batch) -> Int64:
+    lanes: Int64 = events.column("lane").fill_null(0).to_numpy().astype(np.int64)
+    return lanes
+
+
+def _codes(column: pa.Array) -> Int32:
+    return _encoded(column)[0]
+
+
+def _bools(column: pa.BooleanArray) -> Bools:
+    found: Bools = column.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _where(mask: Bools, text: str) -> pa.DictionaryArray:
+    """The text where the mask is true, else null."""
+    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(mask), np.int32), mask=~mask), [text.encode()])
+
+
+def _by_row(texts: pa.BinaryArray, row: Int32, rows: int) -> pa.BinaryArray:
+    """Texts of ascending rows as one for each row, null where there is none."""
+    first = np.flatnonzero(np.diff(row, prepend=-1))
+    if len(first) < len(row):
+        offsets = pa.array(np.append(first, len(row)).astype(np.int32))
+        texts = pc.binary_join(pa.ListArray.from_arrays(offsets, texts), pa.scalar(b"", pa.binary()))
+    at = np.full(rows, -1, np.int64)
+    at[row[first]] = np.arange(len(first))
+    return texts.take(pa.array(at, mask=at < 0))
