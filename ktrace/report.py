@@ -55,6 +55,7 @@ KINDS: dict[str, Kind] = {
     # Repairs: the source was damaged, the meaning is plain.
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
+    "text-number": Kind(Severity.REPAIR, "A number stands in quotes; it was read as the number."),
     # Skips: a record of the source is not in the result.
     "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),

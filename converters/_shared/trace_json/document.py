@@ -55,4 +55,21 @@ def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: 
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
-    raise NotImplementedError
+    from .chunks import Text
+    from .containers import Document
+
+    waiting: list[Batch] = []
+
+    def events() -> Iterator[Events]:
+        for found in Document(Text(stream), conversion.report, source.path, 2 * conversion.batch_rows):
+            if isinstance(found, Member):
+                waiting.extend(member(found, conversion))
+            else:
+                yield found
+
+    with source.open() as stream:
+        for batch in rows(events(), conversion):
+            yield from waiting
+            waiting.clear()
+            yield batch
+        yield from waiting

@@ -1,0 +1,267 @@
+"""Columns that grow by pieces, each from the values that one key has in a chunk of events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.jsontext import json_cells
+
+from .numbers import kind_of, nanoseconds, same_spelling
+
+Int32 = npt.NDArray[np.int32]
+Raw = msgspec.Raw
+
+#: Distinct values that a column remembers from one `Events` to the next.
+MOST_DISTINCT = 1 << 16
+
+
+class Codes(dict[Any, int]):
+    """A number for each distinct value, in the order in which they come; None is -1."""
+
+    def __init__(self) -> None:
+        super().__init__({None: -1})
+
+    def __missing__(self, value: Any) -> int:
+        code = self[value] = len(self) - 1
+        return code
+
+    def texts(self) -> list[Any]:
+        """The values in the order of their codes."""
+        values = list(self)
+        return values[1:]
+
+
+class Texts:
+    """Texts, as a dictionary."""
+
+    def __init__(self) -> None:
+        self._codes = Codes()
+        self._pieces: list[Int32] = []
+        self._known: pa.Array | None = None
+
+    def add(self, cells: Sequence[str | None]) -> Int32:
+        """Takes the cells of a chunk, and returns their codes."""
+        piece = np.fromiter(map(self._codes.__getitem__, cells), np.int32, len(cells))
+        self._pieces.append(piece)
+        return piece
+
+    def values(self) -> list[str]:
+        """The distinct texts so far, in the order of their codes."""
+        return self._codes.texts()
+
+    def finish(self) -> pa.Array:
+        """The column of all that was added since the last time."""
+        codes = _joined(self._pieces)
+        self._pieces = []
+        if self._known is None or len(self._known) < len(self._codes) - 1:
+            self._known = pa.array(self._codes.texts(), pa.string())
+        column = _dictionary(codes, self._known)
+        if len(self._codes) > MOST_DISTINCT:
+            self._codes, self._known = Codes(), None
+        return column
+
+
+class Raws:
+    """JSON texts of any values. `as_text`: a text column; `null`: null is a value, and not the same as absent."""
+
+    def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
+        self._codes = Codes()
+        self._pieces: list[Int32] = []
+        self._as_text = as_text
+        self._null = null
+
+    def add(self, cells: Sequence[Raw | None]) -> Int32:
+        """Takes the cells of a chunk, and returns their codes."""
+        try:
+            piece = np.fromiter(map(self._codes.__getitem__, map(bytes, cells)), np.int32, len(cells))  # type: ignore[arg-type]
+        except TypeError:
+            texts = [None if cell is None else bytes(cell) for cell in cells]
+            piece = np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(cells))
+        self._pieces.append(piece)
+        return piece
+
+    def values(self) -> list[str]:
+        """The distinct values so far as texts, in the order of their codes."""
+        return [_as_text(text) or "" for text in self._codes.texts()]
+
+    def finish(self) -> pa.Array:
+        """The column of all that was added since the last time."""
+        codes = _joined(self._pieces)
+        self._pieces = []
+        used = np.unique(codes)
+        used = used[used >= 0]
+        every = self._codes.texts()
+        place = np.full(len(every) + 1, -1, np.int32)  # the last for -1
+        place[used] = np.arange(len(used), dtype=np.int32)
+        column = self._column(place[codes], [every[code] for code in used.tolist()])
+        if len(self._codes) > MOST_DISTINCT:
+            self._codes = Codes()
+        return column
+
+    def _column(self, codes: Int32, texts: list[bytes]) -> pa.Array:
+        if self._as_text:
+            return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()), nulls=True)
+        if not self._null and b"null" in texts:
+            codes = np.where(codes == texts.index(b"null"), np.int32(-1), codes)
+        kinds = {kind_of(text) for text in texts if self._null or text != b"null"}
+        if kinds == {"str"}:
+            return _dictionary(codes, pa.array([_as_text(text) for text in texts], pa.string()))
+        if kinds in ({"int"}, {"float"}, {"bool"}):
+            scalars = [msgspec.json.decode(text) for text in texts]
+            try:
+                plain = pa.array(scalars, {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_()}[kinds.pop()])
+                return plain.take(pa.array(codes, mask=codes < 0))
+            except (OverflowError, pa.ArrowInvalid):
+                pass
+        return _dictionary(codes, pa.array([same_spelling(text) for text in texts], pa.binary()))
+
+
+class Sparse(Raws):
+    """JSON texts that few rows have."""
+
+    def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
+        super().__init__(as_text=as_text, null=null)
+        self._rows: list[int] = []
+        self._cells: list[bytes] = []
+
+    def put(self, row: int, text: bytes) -> None:
+        """Takes the value of a row."""
+        self._rows.append(row)
+        self._cells.append(text)
+
+    def spread(self, count: int) -> pa.Array:
+        """The column of `count` rows, of all that was put since the last time."""
+        codes = np.full(count, -1, np.int32)
+        codes[self._rows] = np.fromiter(map(self._codes.__getitem__, self._cells), np.int32, len(self._cells))
+        self._pieces = [codes]
+        self._rows, self._cells = [], []
+        return self.finish()
+
+
+class Numbers:
+    """Numbers: all int, all float, or both, and then as their JSON texts."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._pieces: list[pa.Array] = []
+
+    def add(self, cells: Sequence[float | None]) -> None:
+        """Takes the cells of a chunk."""
+        try:
+            self._pieces.append(_ints(cells) if self._kind == "int" else _floats(cells))
+        except (OverflowError, pa.ArrowInvalid):  # beyond int64
+            parts = pa.array([cell if isinstance(cell, float) else None for cell in cells], pa.float64())
+            whole = pa.array([str(cell) if isinstance(cell, int) else None for cell in cells], pa.string())
+            self._pieces.append(pc.coalesce(whole, json_cells(parts)))
+
+    def finish(self) -> pa.Array:
+        """The column of all that was added since the last time."""
+        pieces, self._pieces = self._pieces, []
+        whole = [piece for piece in pieces if piece.null_count < len(piece)]
+        kinds = {piece.type for piece in whole}
+        if len(kinds) == 1 and kinds != {pa.string()}:
+            return pa.concat_arrays([piece.cast(whole[0].type) for piece in pieces])
+        return pa.concat_arrays([json_cells(piece) if piece.type != pa.string() else piece for piece in pieces]).cast(
+            pa.binary()
+        )
+
+
+class Bools:
+    """true and false."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Array] = []
+
+    def add(self, cells: Sequence[bool | None]) -> None:
+        """Takes the cells of a chunk."""
+        self._pieces.append(pa.array(cells, pa.bool_()))
+
+    def finish(self) -> pa.Array:
+        """The column of all that was added since the last time."""
+        pieces, self._pieces = self._pieces, []
+        return pa.concat_arrays(pieces)
+
+
+class Clock:
+    """Times in microseconds as they are written, as ns; beside them the source's own numbers that ns don't say."""
+
+    def __init__(self) -> None:
+        self._pieces: list[pa.Array] = []
+        self._kept: list[tuple[int, bytes]] = []
+        self._rows = 0
+        self.rounded: Sequence[int] = ()
+        self.texts: Sequence[int] = ()
+
+    def add(self, cells: Sequence[Raw | None]) -> None:
+        """Takes the cells of a chunk. `rounded` and `texts` are then the rows that were so."""
+        self.rounded = self.texts = ()
+        count = len(cells)
+        if cells[0] is None and cells.count(None) == count:
+            self._pieces.append(pa.nulls(count, pa.int64()))
+        else:
+            times = nanoseconds(cells)
+            self._pieces.append(pa.array(times.ns, mask=None if times.valid is None else ~times.valid))
+            if times.kept:
+                self._kept += ((self._rows + row, text) for row, text in times.kept.items())
+            self.rounded, self.texts = times.rounded, times.texts
+        self._rows += count
+
+    def finish(self) -> tuple[pa.Array, pa.Array | None]:
+        """The column of all that was added since the last time, and the numbers that it doesn't say."""
+        column = pa.concat_arrays(self._pieces)
+        kept = None
+        if self._kept:
+            codes = np.full(self._rows, -1, np.int32)
+            rows, texts = zip(*self._kept, strict=True)
+            codes[list(rows)] = np.arange(len(rows), dtype=np.int32)
+            kept = _dictionary(codes, pa.array(texts, pa.binary()))
+        self._pieces, self._kept, self._rows = [], [], 0
+        return column, kept
+
+
+def _ints(cells: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(np.fromiter(cells, np.int64, len(cells)))
+    except TypeError:  # a null among them
+        return pa.array(cells, pa.int64())
+
+
+def _floats(cells: Sequence[Any]) -> pa.Array:
+    kinds = set(map(type, cells))
+    if kinds == {float}:
+        return pa.array(np.fromiter(cells, np.float64, len(cells)))
+    if int not in kinds:
+        return pa.array(cells, pa.float64())
+    if float not in kinds:
+        return pa.array(cells, pa.int64())
+    whole = pa.array([cell if type(cell) is int else None for cell in cells], pa.int64())
+    parts = pa.array([cell if type(cell) is float else None for cell in cells], pa.float64())
+    return pc.coalesce(json_cells(whole), json_cells(parts))
+
+
+def _joined(pieces: list[Int32]) -> Int32:
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _dictionary(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
+    """Codes and values as a column; -1 is null, and so is a code of a null value where there are `nulls`."""
+    if nulls and values.null_count:
+        away = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+        codes = np.where(np.isin(codes, away), np.int32(-1), codes)
+        values = values.fill_null("")
+    absent = codes < 0
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=absent if bool(absent.any()) else None), values)
+
+
+def _as_text(text: bytes) -> str | None:
+    """The text that a JSON text says: a string's own, None for null, else the JSON text."""
+    if text[:1] == b'"':
+        return msgspec.json.decode(text, type=str)
+    return None if text == b"null" else text.decode()

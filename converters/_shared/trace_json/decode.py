@@ -1,0 +1,206 @@
+"""Chunks of events, as JSON text, to `Events`: by structs of the shapes seen, one by one where that fails.
+
+[{"ph":"X","cat":"kernel","ts":1.000,...},{"ph":"s","cat":"ac2g",...}]   ->   a struct each   ->   columns a shape
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import itemgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ktrace.report import Report
+
+from .events import Events
+from .gather import Gather, Group
+from .shapes import Raw, Shapes
+
+#: Bytes of text whose events are gathered at most before they are handed on.
+MOST_GATHERED = 24 << 20
+
+#: An element that is no event: its place in the chunk, and its text.
+Strange = tuple[int, bytes]
+
+_raws = msgspec.json.Decoder(list[Raw])
+_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+@contextmanager
+def no_gc() -> Iterator[None]:
+    """The cycle collector off: decoding makes many objects, none of them in cycles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+class Decoder:
+    """Gathers the events of chunks, and hands them on as columns, a shape at a time."""
+
+    def __init__(self, report: Report, rows: int) -> None:
+        self._report = report
+        self._rows = rows
+        self._by_cat = Shapes("cat")
+        self._by_phase = Shapes("ph")
+        self._gathers: dict[Any, Gather] = {}
+        self._gathered = 0
+        self._bytes = 0
+
+    def take(self, text: bytes, byte: int) -> int:
+        """Decodes a JSON list of events that stands at `byte` of the document, and returns how many they are.
+
+        Raises msgspec.DecodeError where it is no JSON list; then nothing was taken.
+        """
+        with no_gc():
+            groups, count, strange = self._groups(text)
+            self._report.record(count)
+            self._settle(strange, byte)
+            self._gather(groups, count, text, byte)
+        self._gathered += count
+        self._bytes += len(text)
+        return count
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to hand on what was gathered."""
+        return self._gathered >= self._rows or self._bytes >= MOST_GATHERED
+
+    def flush(self) -> Iterator[Events]:
+        """All that was gathered."""
+        self._gathered = self._bytes = 0
+        for key, gather in list(self._gathers.items()):
+            if gather.ats:
+                yield gather.finish()
+            else:  # a shape that was widened since, or that comes no more
+                del self._gathers[key]
+
+    def _groups(self, text: bytes) -> tuple[list[Group], int, list[Strange]]:
+        """The events by shape, how many elements there are, and those that are no events."""
+        for _ in range(2):
+            try:
+                return *self._typed(text), []
+            except msgspec.ValidationError:
+                if not self._learn(text):
+                    break
+        return _one_by_one(text)
+
+    def _typed(self, text: bytes) -> tuple[list[Group], int]:
+        """The events by shape, and how many. Raises msgspec.ValidationError where one doesn't fit."""
+        if not self._by_phase.usable:
+            raise msgspec.ValidationError("too many shapes")
+        if not self._by_cat.usable or b'"cat"' not in text:
+            events = self._by_phase.decode(text)
+            return list(_by_type(events, self._by_phase)), len(events)
+        try:
+            events = self._by_cat.decode(text)
+            return list(_by_type(events, self._by_cat)), len(events)
+        except msgspec.ValidationError as error:
+            if "required field `cat`" not in str(error):
+                raise
+        return self._mixed(text)
+
+    def _mixed(self, text: bytes) -> tuple[list[Group], int]:
+        """As `_typed`, where some events have a `cat` and others haven't."""
+        elements = list(map(bytes, _raws.decode(text)))
+        has_cat = np.array([b'"cat"' in element for element in elements])
+        groups: list[Group] = []
+        for shapes, rows in (
+            (self._by_cat, np.flatnonzero(has_cat)),
+            (self._by_phase, np.flatnonzero(~has_cat)),
+        ):
+            if len(rows):
+                part = b"[" + b",".join([elements[row] for row in rows.tolist()]) + b"]"
+                found = _by_type(shapes.decode(part), shapes)
+                groups += (Group(group.struct, rows[group.rows], group.events) for group in found)
+        return groups, len(elements)
+
+    def _learn(self, text: bytes) -> bool:
+        """Widens the shapes by all events of a chunk. False where it's no use: an element is no event."""
+        elements = _raws.decode(text)
+        events = [_object.decode(element) for element in elements if bytes(element)[:1] == b"{"]
+        if self._by_cat.usable:
+            self._by_cat.learn(event for event in events if "cat" in event)
+            self._by_phase.learn(event for event in events if "cat" not in event)
+        if not self._by_cat.usable:
+            self._by_phase.learn(events)
+        return len(events) == len(elements) and self._by_phase.usable
+
+    def _gather(self, groups: list[Group], count: int, text: bytes, byte: int) -> None:
+        """Takes the events of a chunk into the columns of their shapes."""
+        taken = []
+        for group in groups:
+            key = group.struct.type if group.struct else None
+            gather = self._gathers.get(key)
+            if gather is None:
+                gather = self._gathers[key] = Gather(group.struct)
+            rooms = gather.add(group.events)
+            taken.append((gather, group.rows, rooms))
+            self._note(gather, text, byte)
+        places: Any = None
+        if any(rooms is not None for _, _, rooms in taken):
+            places = np.ones(count, np.int64)
+            for _, rows, rooms in taken:
+                if rooms is not None:
+                    places[rows] = rooms
+            places = np.cumsum(places) - places
+        for gather, rows, _ in taken:
+            gather.ats.append(byte + (rows if places is None else places[rows]))
+
+    def _note(self, gather: Gather, text: bytes, byte: int) -> None:
+        """Reports the times that aren't as they should be."""
+        for kind, found in gather.noted():
+            cell = found[0]
+            place = max(text.find(cell), 0)
+            self._report.issue(kind, f"byte {byte + place}", cell.decode(), len(found))
+
+    def _settle(self, strange: list[Strange], byte: int) -> None:
+        """Accounts for the elements that are no events."""
+        for place, element in strange:
+            if element in (b"{}", b"null"):
+                self._report.used(went="structure")
+            else:
+                detail = f"no event: {element[:40].decode(errors='replace')}"
+                self._report.issue("bad-record", f"byte {byte + place}", detail)
+
+
+def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:
+    """Structs by their type."""
+    numbers = {kind: number for number, kind in enumerate(shapes.structs)}
+    kinds = np.fromiter(map(numbers.__getitem__, map(type, events)), np.int32, len(events))
+    for number in np.flatnonzero(np.bincount(kinds)).tolist():
+        rows = np.flatnonzero(kinds == number)
+        part: Any = events
+        if len(rows) == 1:
+            part = (events[int(rows[0])],)
+        elif len(rows) < len(events):
+            part = itemgetter(*rows.tolist())(events)
+        struct = shapes.structs[type(part[0])]
+        yield Group(struct, rows, part)
+
+
+def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
+    """As `Decoder._groups`, with dictionaries of JSON texts, for what fits no shape."""
+    rows: list[int] = []
+    events: list[dict[str, Raw]] = []
+    strange: list[Strange] = []
+    elements = _raws.decode(text)
+    place = 1
+    for row, element in enumerate(elements):
+        content = bytes(element)
+        place = text.find(content, place)
+        event = _object.decode(content) if content[:1] == b"{" else None
+        if event:
+            rows.append(row)
+            events.append(event)
+        else:
+            strange.append((place - 1, b"{}" if event is not None else content))
+        place += len(content)
+    return [Group(None, np.array(rows, np.int64), events)] if rows else [], len(elements), strange

@@ -1,0 +1,189 @@
+"""Events of one shape, gathered chunk by chunk into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
+from .events import MEMBERS, ROOM, Events, Int64
+from .shapes import Raw, Struct, column_name
+
+_TEXTS = frozenset({"ph", "cat", "name", "bp", "s"})
+_CLOCKS = ("ts", "dur")
+_as_tuple = msgspec.structs.astuple
+_object = msgspec.json.Decoder(dict[str, Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Events of a chunk that have one shape: structs, or dictionaries of JSON texts where `struct` is None."""
+
+    struct: Struct | None
+    rows: Int64
+    events: Sequence[Any]
+
+
+class Gather:
+    """The columns of one shape; without a struct, of whatever comes."""
+
+    def __init__(self, struct: Struct | None) -> None:
+        self.ats: list[Int64] = []
+        self._struct = struct
+        self._rows = 0
+        self._clocks = {key: Clock() for key in _CLOCKS}
+        self._noted: list[tuple[str, list[bytes]]] = []
+        members, args = (struct.members, struct.args) if struct else ((), ())
+        self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in _CLOCKS}
+        self._args: dict[str, Any] = {key: _column(kind) for key, kind in args}
+        self._few_members: dict[str, Sparse] = {}
+        self._few_args: dict[str, Sparse] = {}
+
+    def add(self, events: Sequence[Any]) -> Int64 | None:
+        """Takes events of a chunk, and returns the rows that each may give; None where that is one throughout."""
+        self._noted = []
+        rooms = self._add_structs(self._struct, events) if self._struct else self._add_objects(events)
+        self._rows += len(events)
+        return rooms
+
+    def noted(self) -> list[tuple[str, list[bytes]]]:
+        """What is to be reported of the times that were taken last: a kind of issue, and the source's numbers."""
+        return self._noted
+
+    def finish(self) -> Events:
+        """All that was gathered since the last time, as columns; what no event has is left out."""
+        count, self._rows = self._rows, 0
+        ats, self.ats = np.concatenate(self.ats), []
+        found: dict[str, pa.Array] = {}
+        if self._struct:
+            tag = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([self._struct.tag]))
+            found[self._struct.tag_field] = tag
+        found |= {column_name(key): column.finish() for key, column in self._members.items()}
+        found |= {column_name(key): column.spread(count) for key, column in self._few_members.items()}
+        kept = {}
+        for key, clock in self._clocks.items():
+            found[key], kept[f"args.${key}"] = clock.finish()
+        columns = {key: found.pop(key) for key in MEMBERS if key in found}
+        columns |= {f"args.{key}": column.finish() for key, column in self._args.items()}
+        columns |= {f"args.{key}": column.spread(count) for key, column in self._few_args.items()}
+        for key, column in (*found.items(), *kept.items()):
+            if column is not None:
+                columns[_free(key, columns)] = column
+        return Events(ats, {key: column for key, column in columns.items() if column.null_count < count})
+
+    def _add_structs(self, struct: Struct, events: Sequence[Any]) -> Int64 | None:
+        *members, args = zip(*map(_as_tuple, events), strict=True)
+        phases = None
+        for (key, _), cells in zip(struct.members, members, strict=True):
+            if key in self._clocks:
+                self._take_clock(key, cells)
+                continue
+            codes = self._members[key].add(cells)
+            if key == "ph":
+                phases = codes
+        for key in _CLOCKS:
+            if all(key != known for known, _ in struct.members):
+                self._take_clock(key, (None,) * len(events))
+        filled: Any = None
+        if struct.args:
+            filled = self._add_args(args, struct)
+        elif struct.loose:
+            filled = np.array([self._put_args(row, cell) for row, cell in enumerate(args, self._rows)], np.int64)
+        if struct.tag_field == "ph":
+            return _rooms([struct.tag], np.zeros(len(events), np.int32), filled)
+        return None if phases is None else _rooms(self._members["ph"].values(), phases, filled)
+
+    def _add_args(self, args: Sequence[Any], struct: Struct) -> list[tuple[Any, ...]]:
+        try:
+            rows = list(map(_as_tuple, args))
+        except TypeError:  # some events have none
+            nothing = (None,) * len(struct.args)
+            rows = [nothing if cell is None else _as_tuple(cell) for cell in args]
+        for column, cells in zip(self._args.values(), zip(*rows, strict=True), strict=True):
+            column.add(cells)
+        return rows
+
+    def _add_objects(self, events: Sequence[dict[str, Raw]]) -> Int64 | None:
+        clocks: dict[str, list[Raw | None]] = {key: [] for key in _CLOCKS}
+        filled, phases = [], []
+        for row, event in enumerate(events, self._rows):
+            for key in _CLOCKS:
+                clocks[key].append(event.get(key))
+            filled.append(self._put_args(row, event.get("args")))
+            phases.append(bytes(event.get("ph", b"")))
+            for key, value in event.items():
+                if key not in ("ts", "dur", "args"):
+                    column = self._few_members.get(key)
+                    if column is None:
+                        column = self._few_members[key] = Sparse(as_text=key in _TEXTS, null=key not in MEMBERS)
+                    column.put(row, bytes(value))
+        for key, cells in clocks.items():
+            self._take_clock(key, cells)
+        known = list(dict.fromkeys(phases))
+        codes = np.array([known.index(phase) for phase in phases], np.int32)
+        return _rooms([phase.decode(errors="replace").strip('"') for phase in known], codes, np.array(filled, np.int64))
+
+    def _put_args(self, row: int, args: Raw | None) -> int:
+        """Takes the args of an event key by key, and returns how many they are."""
+        if args is None:
+            return 0
+        text = bytes(args)
+        if text[:1] != b"{":
+            self._few_members.setdefault("args", Sparse()).put(row, text)
+            return 0
+        members = _object.decode(text)
+        for key, value in members.items():
+            column = self._few_args.get(key)
+            if column is None:
+                column = self._few_args[key] = Sparse()
+            column.put(row, bytes(value))
+        return len(members)
+
+    def _take_clock(self, key: str, cells: Sequence[Raw | None]) -> None:
+        clock = self._clocks[key]
+        clock.add(cells)
+        for kind, rows in (("rounded", clock.rounded), ("text-number", clock.texts)):
+            if len(rows):
+                self._noted.append((kind, [bytes(cells[row]) for row in rows]))  # type: ignore[arg-type]
+
+
+def _member(key: str, kind: str) -> Any:
+    """The column of a member of the event."""
+    if key in _TEXTS:
+        return Texts() if kind == "str" else Raws(as_text=True)
+    return _column(kind, null=key not in MEMBERS)
+
+
+def _column(kind: str, *, null: bool = True) -> Any:
+    if kind == "str":
+        return Texts()
+    if kind == "bool":
+        return Bools()
+    return Raws(null=null) if kind == "raw" else Numbers(kind)
+
+
+def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
+    """The rows that each event may give; None where it is one throughout. `filled` has the args, or how many."""
+    if "C" not in phases and not any(phase in ROOM for phase in phases):
+        return None
+    table = np.array([*(ROOM.get(phase, 1) for phase in phases), 1], np.int64)
+    rooms: Int64 = table[codes]
+    if "C" in phases and filled is not None:
+        rows = np.flatnonzero(codes == phases.index("C")).tolist()
+        if isinstance(filled, list):
+            rooms[rows] += [sum(cell is not None for cell in filled[row]) for row in rows]
+        else:
+            rooms[rows] += filled[rows]
+    return rooms
+
+
+def _free(key: str, columns: dict[str, Any]) -> str:
+    """The name, with more "$" where an argument of the source has it already."""
+    while key in columns:
+        key = key.replace("args.", "args.$", 1)
+    return key

@@ -1,0 +1,149 @@
+"""Shapes of events, learnt from the events: structs made on the fly, which msgspec decodes at full speed.
+
+    {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.000, "args": {"device": 0, "grid": [64, 1, 1]}}
+
+is a struct of the tag "kernel" with the members ph, name, ts, args, the last a struct of device (int) and grid (Raw).
+An event that doesn't fit is refused, and the shape is widened: a key more, a wider type, a further tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import msgspec
+
+from .events import MEMBERS
+from .numbers import kind_of
+
+Raw = msgspec.Raw
+
+#: Distinct tags, keys of one shape's args, further members: beyond these, events are decoded one by one.
+MOST_TAGS = 64
+MOST_KEYS = 160
+MOST_MEMBERS = 48
+
+_TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": bool, "raw": Raw}
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A shape made into a type. `members` and `args` are (key, kind) in the order of the fields."""
+
+    type: type[msgspec.Struct]
+    tag_field: str
+    tag: str
+    members: tuple[tuple[str, str], ...]
+    args: tuple[tuple[str, str], ...]
+    loose: bool
+
+
+@dataclass
+class Shape:
+    """The keys that events of one tag have, each with the kind of its values. `loose`: args are not typed."""
+
+    members: dict[str, str] = field(default_factory=lambda: {"name": "str", "ts": "raw", "dur": "raw"})
+    args: dict[str, str] = field(default_factory=dict)
+    loose: bool = False
+    struct: Struct | None = None
+
+    def learn(self, event: dict[str, Raw], tag_field: str) -> bool:
+        """Widens the shape by an event. False where it can't be: too many members."""
+        for key, value in event.items():
+            if key == "args":
+                self._learn_args(bytes(value))
+            elif key != tag_field:
+                self._widen(self.members, key, "raw" if key in ("ts", "dur") else kind_of(bytes(value)))
+        return len(self.members) <= MOST_MEMBERS
+
+    def _learn_args(self, text: bytes) -> None:
+        if text[:1] != b"{":
+            self.loose = True
+            self.struct = None
+            return
+        for key, value in msgspec.json.decode(text, type=dict[str, Raw]).items():
+            self._widen(self.args, key, kind_of(bytes(value)))
+        if len(self.args) > MOST_KEYS and not self.loose:
+            self.loose = True
+            self.struct = None
+
+    def _widen(self, kinds: dict[str, str], key: str, kind: str) -> None:
+        known = kinds.get(key)
+        if known == kind:
+            return
+        if known is not None:
+            kind = "float" if {known, kind} == {"int", "float"} else "raw"
+            if known == kind:
+                return
+        kinds[key] = kind
+        self.struct = None
+
+
+class Shapes:
+    """The shapes of a document, by the text of one member: `cat`, or `ph` for events that have no `cat`."""
+
+    def __init__(self, tag_field: str) -> None:
+        self.tag_field = tag_field
+        self.shapes: dict[str, Shape] = {}
+        self.structs: dict[type, Struct] = {}
+        self.usable = True
+        self._decoder: msgspec.json.Decoder[list[Any]] | None = None
+
+    def learn(self, events: Iterable[dict[str, Raw]]) -> None:
+        """Widens the shapes by events."""
+        for event in events:
+            tag = event.get(self.tag_field)
+            if tag is None or bytes(tag)[:1] != b'"':
+                continue
+            name = msgspec.json.decode(tag, type=str)
+            shape = self.shapes.get(name)
+            if shape is None:
+                shape = self.shapes[name] = Shape()
+            if not shape.learn(event, self.tag_field) or len(self.shapes) > MOST_TAGS:
+                self.usable = False
+                return
+        self._decoder = None
+
+    def decode(self, text: bytes) -> list[Any]:
+        """The events of a JSON list as structs. Raises msgspec.ValidationError for what doesn't fit."""
+        if self._decoder is None:
+            if not self.shapes:
+                raise msgspec.ValidationError("nothing is known yet")
+            self._decoder = self._compile()
+        return self._decoder.decode(text)
+
+    def _compile(self) -> msgspec.json.Decoder[list[Any]]:
+        for tag, shape in self.shapes.items():
+            if shape.struct is None:
+                shape.struct = _struct(shape, self.tag_field, tag)
+        structs = [shape.struct for shape in self.shapes.values() if shape.struct]
+        self.structs = {struct.type: struct for struct in structs}
+        union: Any = Union[tuple(self.structs)]  # noqa: UP007 (of types that are made here)
+        return msgspec.json.Decoder(list[union])
+
+
+def _struct(shape: Shape, tag_field: str, tag: str) -> Struct:
+    members = tuple((key, kind) for key, kind in shape.members.items())
+    args = () if shape.loose else tuple(shape.args.items())
+    kind: Any = Raw
+    if not shape.loose:
+        kind = _define("Args", args, [])
+    whole = _define("Event", members, [("args", kind, None)], tag_field=tag_field, tag=tag)
+    return Struct(whole, tag_field, tag, members, args, shape.loose)
+
+
+def _define(
+    name: str, keys: tuple[tuple[str, str], ...], more: list[tuple[str, Any, None]], **tags: Any
+) -> type[msgspec.Struct]:
+    """A struct with a field for each key; what is absent is None."""
+    fields = [(f"f{number}", _TYPES[kind], None) for number, (_, kind) in enumerate(keys)]
+    names = {f"f{number}": key for number, (key, _) in enumerate(keys)}
+    return msgspec.defstruct(
+        name, [*fields, *more], rename=names | {"args": "args"}, gc=False, forbid_unknown_fields=True, eq=False, **tags
+    )
+
+
+def column_name(key: str) -> str:
+    """The column of `Events` that a member of the event has."""
+    return key if key in MEMBERS else f"args.${key}"
