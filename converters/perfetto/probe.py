@@ -1,0 +1,75 @@
+"""Recognises Perfetto traces: packets, one behind the other, of fields that packets have."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+_PACKET = 0x0A
+
+#: Packets that are looked at.
+_ENOUGH = 8
+
+#: Fields that nearly every packet has: timestamp, sequence id, flags, trusted uid, and what comes first in a trace.
+_COMMON = {3, 6, 8, 10, 11, 12, 13, 33, 36, 43, 44, 50, 52, 53, 58, 59, 60, 79, 87, 89, 98, 128, 133, 900}
+
+
+def probe(sample: Sample) -> Match | None:
+    """Sure where the file begins with whole packets, all of known fields; nearly so of one that is cut."""
+    head = sample.head
+    if sample.listing is not None or not head or head[0] != _PACKET:
+        return None
+    at = seen = 0
+    while at < len(head) and seen < _ENOUGH:
+        size, begin = _varint(head, at + 1)
+        if head[at] != _PACKET or size is None:
+            break
+        fields = _fields(head, begin, min(begin + size, len(head)))
+        if fields is None or not fields & _COMMON:
+            break
+        if begin + size > len(head):
+            what = "a packet of a Perfetto trace, cut off" if sample.whole else "a large packet of a Perfetto trace"
+            return Match(Score.MAGIC if seen else Score.DIALECT, f"begins with {what}")
+        at, seen = begin + size, seen + 1
+    if not seen:
+        return None
+    sure = seen > 1 or at == len(head)
+    return Match(Score.MAGIC if sure else Score.DIALECT, "begins with packets of a Perfetto trace")
+
+
+def _varint(data: bytes, at: int) -> tuple[int | None, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            return None, at
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+    return None, at
+
+
+def _fields(data: bytes, at: int, end: int) -> set[int] | None:
+    """The numbers of the fields of a message, as far as it goes; None where it is none."""
+    found: set[int] = set()
+    while at < end:
+        tag, at = _varint(data, at)
+        if tag is None:
+            break
+        found.add(tag >> 3)
+        wire = tag & 7
+        if tag < 8 or wire not in (0, 1, 2, 5):
+            return None
+        if wire == 0:
+            value, at = _varint(data, at)
+            if value is None and at < end:
+                return None
+        elif wire == 2:
+            size, at = _varint(data, at)
+            if size is None:
+                break
+            at += size
+        else:
+            at += 8 if wire == 1 else 4
+    return found if at <= end or end == len(data) else None

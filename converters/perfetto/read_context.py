@@ -1,0 +1,104 @@
+"""What one reading knows: the report, texts, tracks, clocks and the state of each sequence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+
+from .read_clocks import Clocks
+from .read_rows import constant, words
+from .read_state import Pool, State
+from .read_tracks import Tracks
+from .read_wire import Int64
+from .sidecar import Sidecar
+
+#: Links of a trace of ktrace have ids from here on, since the ids of its events are those of another source.
+LINK_IDS = 1 << 61
+
+
+@dataclass
+class Events:
+    """Packets of one kind. All columns have a row for each: ids, ns, the place of its state in `Chunk.states`, and
+    where its message stands in `Chunk.data`. `clock` has the codes in the chunk's `own` texts, None for the main one.
+    """
+
+    id: Int64
+    ts: Int64
+    state: Int64
+    start: Int64
+    end: Int64
+    clock: Int64 | None = None
+
+    def take(self, rows: Any) -> Events:
+        """Some of them."""
+        clock = None if self.clock is None else self.clock[rows]
+        return Events(self.id[rows], self.ts[rows], self.state[rows], self.start[rows], self.end[rows], clock)
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass
+class Context:
+    """One reading. `own` says whether the trace is one of ktrace: then arguments become columns again."""
+
+    conversion: Conversion
+    sidecar: Sidecar | None
+    tracks: Tracks
+    clocks: Clocks = field(default_factory=Clocks)
+    pool: Pool = field(default_factory=Pool)
+    keys: Pool = field(default_factory=Pool)
+    sequences: dict[int, State] = field(default_factory=dict)
+    flows: set[int] = field(default_factory=set)
+    others: Counter[str] = field(default_factory=Counter)
+    submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
+    facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
+    devices: dict[int, dict[str, Any]] = field(default_factory=dict)  # device -> name, facts
+    metrics: dict[str, str] = field(default_factory=dict)  # name of a counter of a GPU -> description
+    stages: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
+
+    @property
+    def own(self) -> bool:
+        """Whether ktrace wrote the trace."""
+        return self.sidecar is not None
+
+    @property
+    def origin(self) -> int:
+        """What is added to all times."""
+        return self.sidecar.origin_ns if self.sidecar else 0
+
+    def where(self, id_: int) -> str:
+        """How a packet is named in the report."""
+        return f"byte {id_}"
+
+    def links(
+        self, kind: str, id_: Int64, key: Int64, role: Int64, event: Int64, source: pa.Array | None = None
+    ) -> Iterator[Batch]:
+        """A batch of links. `role` are indexes into out, step, in; `key` are numbers, told without a sign."""
+        if not len(id_):
+            return
+        columns = {
+            "source": constant(self.source(), len(id_)) if source is None else source,
+            "id": pa.array(id_ + (LINK_IDS if self.own else 0)),
+            "link": constant(kind, len(id_)),
+            "key": pa.array(key.view(np.uint64)).cast(pa.string()),
+            "role": words(["out", "step", "in"], role),
+            "event": pa.array(event),
+        }
+        yield Batch("links", pa.RecordBatch.from_pydict(columns))
+
+    def source(self) -> str:
+        """The source of rows of which the place says none."""
+        if self.own:
+            for place in self.tracks.places:
+                if "source" in place.columns:
+                    return str(place.columns["source"])
+        return self.conversion.label

@@ -1,0 +1,343 @@
+"""TrackEvents as rows.
+
+    track_event { SLICE_BEGIN  track 3  name_iid 1  category_iids 2  debug_annotations { .. } }   half: begin
+    track_event { SLICE_END    track 3 }                                                         half: end
+    track_event { INSTANT ..   COUNTER  track 9  counter_value 42 }                              instant, counter
+
+`order` pairs the halves of any trace, in whatever order they come. In one of ktrace each end is that of the innermost
+open slice above it in the file: there the slices are paired at once, and those still open go over to the next packets.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
+from ktrace.ordering.pairing import match
+
+from . import field_names as f
+from .read_args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
+from .read_context import Context, Events
+from .read_extra import extra_counters, row_ids, submissions
+from .read_legacy import read_legacy
+from .read_restore import restore_event
+from .read_rows import batches, constant, own_codes, plain, words
+from .read_state import Int32, look_up
+from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, parse, signed
+
+_T = f.TRACK_EVENT
+
+#: What a row becomes. COMPLETE is of old Chrome traces alone.
+UNSPECIFIED, BEGIN, END, INSTANT, COUNTER, STATE, COMPLETE, NOTHING = range(8)
+_KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
+
+#: Fields that are a column of their own here; all others are arguments with a "$".
+_KNOWN = {
+    _T[name] << 3 | wire
+    for wire, names in {
+        VARINT: ("category_iids", "name_iid", "type", "track_uuid", "counter_value", "flow_ids_old"),
+        FIXED64: ("double_counter_value", "flow_ids", "terminating_flow_ids", "extra_double_counter_values"),
+        LENGTH: ("categories", "name", "debug_annotations", "legacy_event", "gpu_correlation"),
+    }.items()
+    for name in names
+} | {
+    _T[name] << 3 | wire
+    for name in (
+        *("terminating_flow_ids_old", "extra_counter_track_uuids", "extra_counter_values", "flow_ids", "flow_ids_old"),
+        *("extra_double_counter_track_uuids", "extra_double_counter_values", "terminating_flow_ids"),
+        *("timestamp_absolute_us", "timestamp_delta_us"),
+    )
+    for wire in (VARINT, LENGTH)
+}
+_NAMES = {number: name for name, number in _T.items()}
+
+
+@dataclass
+class Parsed:
+    """TrackEvents, taken apart. `what` is BEGIN and so on; `place` indexes `Tracks.places`.
+
+    `name` and `category` are codes of `Chunk.pool`, or of `Chunk.own` where `own` says so; -1 is none.
+    """
+
+    events: Events
+    fields: Fields
+    what: npt.NDArray[np.int8]
+    place: Int64
+    name: Int32
+    category: Int32
+    dur: Int64
+    own: bool = False
+    extra: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
+
+
+def read_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
+    """The rows of TrackEvents of a trace that isn't of ktrace."""
+    parsed = _parse(context, chunk, events)
+    used = np.flatnonzero(parsed.what != NOTHING)
+    context.conversion.report.used(len(used))
+    yield from _rows(context, chunk, parsed, used, None, None)
+    yield from extra_counters(context, chunk, parsed.events, parsed.fields)
+
+
+def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch | Events]:
+    """The rows of TrackEvents of a trace of ktrace, and at the end the slices that are still open.
+
+    These must stand before the next events. With `last` they are rows without a duration.
+    """
+    report = context.conversion.report
+    parsed = _parse(context, chunk, events)
+    is_half = np.flatnonzero((parsed.what == BEGIN) | (parsed.what == END))
+    ts = events.ts[is_half]
+    if np.any(ts[1:] < ts[:-1]):
+        is_half = is_half[np.argsort(ts, kind="stable")]
+    halves = is_half[np.argsort(parsed.place[is_half], kind="stable")]
+    pairs = match(parsed.place[halves].astype(np.int32), parsed.what[halves] == END)
+    begins, ends, opened = halves[pairs.begins], halves[pairs.ends], halves[pairs.lone_begins]
+    for row in halves[pairs.lone_ends].tolist():
+        report.issue("end-without-begin", context.where(int(events.id[row])))
+    report.used(len(ends), went="end of a slice")
+    parsed.dur[begins] = events.ts[ends] - events.ts[begins]
+    has_dur = np.zeros(len(events), np.bool_)
+    has_dur[begins] = True
+    done = has_dur | ((parsed.what != BEGIN) & (parsed.what != END) & (parsed.what != NOTHING))
+    if last:
+        done[opened] = True
+    rows = np.flatnonzero(done)
+    report.used(len(rows))
+    end_of = np.full(len(events), -1, np.int64)
+    end_of[ends] = begins
+    yield from _rows(context, chunk, parsed, rows, ~has_dur, end_of)
+    if not last:
+        yield events.take(np.sort(opened))
+
+
+def _parse(context: Context, chunk: Chunk, events: Events) -> Parsed:
+    """Takes events apart; what is no protobuf is reported and of no kind."""
+    count = len(events)
+    found = parse(chunk.data, events.start, events.end)
+    what = found.get(_T["type"], VARINT).last(count).astype(np.int8)
+    what[(what < 0) | (what > STATE)] = UNSPECIFIED
+    track = found.get(_T["track_uuid"], VARINT)
+    uuid = np.array([state.track or 0 for state in chunk.states], np.uint64)[events.state]
+    uuid[track.owner] = track.value
+    place = context.tracks.at(uuid)
+    name, category, own = _texts(chunk, events, found)
+    parsed = Parsed(events, found, what, place, name, category, np.zeros(count, np.int64), own)
+    read_legacy(context, chunk, parsed)
+    odd = np.flatnonzero(parsed.what == UNSPECIFIED)
+    report = context.conversion.report
+    bad = found.bad
+    for row in np.union1d(odd, bad).tolist():
+        why = "no protobuf" if row in bad else "a TrackEvent without a type"
+        report.issue("bad-record", context.where(int(events.id[row])), why)
+        parsed.what[row] = NOTHING
+    return parsed
+
+
+def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, bool]:
+    """Codes of names and categories, and whether they are those of `own`."""
+    count = len(events)
+    columns = []
+    spelled = False
+    for iids, texts, table in (("name_iid", "name", "names"), ("category_iids", "categories", "categories")):
+        codes = np.full(count, -1, np.int32)
+        iid, text = found.get(_T[iids], VARINT), found.get(_T[texts], LENGTH)
+        if len(iid.owner):
+            codes[iid.owner] = look_up(chunk.states, events.state[iid.owner], table, iid.value)
+        spelled |= len(text.owner) > 0
+        columns.append((codes, text, iid))
+    if not spelled and len(np.unique(columns[1][2].owner)) == len(columns[1][2].owner):
+        return columns[0][0], columns[1][0], False
+    result = []
+    for codes, text, iid in columns:
+        own = own_codes(chunk, codes)
+        if len(text.owner):
+            own[text.owner] = chunk.own.codes(texts_at(chunk.data, text.start, signed(text.value)))
+        several = np.flatnonzero(np.bincount(iid.owner, minlength=count) + np.bincount(text.owner, minlength=count) > 1)
+        for row in several.tolist() if text is columns[1][1] else ():
+            own[row] = chunk.own.code(",".join(_all_categories(chunk, events, iid, text, row)).encode())
+        result.append(own)
+    return result[0], result[1], True
+
+
+def _all_categories(chunk: Chunk, events: Events, iid: object, text: object, row: int) -> list[str]:
+    """The categories of an event that has several."""
+    table = chunk.states[int(events.state[row])].texts["categories"]
+    codes = [table.get(int(value)) for value in iid.value[iid.owner == row]]  # type: ignore[attr-defined]
+    words_ = [chunk.pool.texts[code] for code in codes if code >= 0]
+    mine = text.owner == row  # type: ignore[attr-defined]
+    for start, size in zip(text.start[mine].tolist(), text.value[mine].tolist(), strict=True):  # type: ignore[attr-defined]
+        words_.append(chunk.data[start : start + size].tobytes().decode("utf-8", "replace"))
+    return words_
+
+
+def _rows(
+    context: Context,
+    chunk: Chunk,
+    parsed: Parsed,
+    rows: Int64,
+    no_dur: npt.NDArray[np.bool_] | None,
+    begin_of: Int64 | None,
+) -> Iterator[Batch]:
+    """Batches of those events. `no_dur` None says that slices are halves; `begin_of` has the begin of each end."""
+    if not len(rows):
+        return
+    events, what = parsed.events, parsed.what[rows]
+    index = np.full(len(events), -1, np.int64)
+    index[rows] = np.arange(len(rows))
+    if begin_of is not None:
+        ends = np.flatnonzero(begin_of >= 0)
+        index[ends] = index[begin_of[ends]]
+    pool = chunk.own if parsed.own else chunk.pool
+    columns = context.tracks.columns(parsed.place[rows])
+    columns |= {
+        "id": pa.array(events.id[rows]),
+        "ts": pa.array(events.ts[rows] + context.origin),
+        "name": _names(context, chunk, parsed, rows),
+        "cat": pool.column(parsed.category[rows]),
+        "timing": constant("measured", len(rows)),
+        "kind": words(_KINDS, what.astype(np.int64)),
+    }
+    if no_dur is not None:
+        columns["dur"] = pa.array(parsed.dur[rows], mask=no_dur[rows] & (what != COMPLETE))
+    else:
+        columns["dur"] = pa.array(parsed.dur[rows], mask=what != COMPLETE)
+        half = np.where(what == BEGIN, 0, np.where(what == END, 1, -1)).astype(np.int32)
+        columns["half"] = pa.DictionaryArray.from_arrays(pa.array(half, mask=half < 0), pa.array(["begin", "end"]))
+    if events.clock is not None:
+        columns["clock"] = chunk.own.column(events.clock[rows].astype(np.int32))
+    columns |= _counters(context, parsed, rows)
+    values = _arguments(chunk, parsed, index)
+    shape = np.minimum(what, COMPLETE).astype(np.int64)
+    yield from batches(chunk, columns, shape, values, restore_event if context.own else plain)
+    ids = row_ids(context, chunk, events.id[rows], values)
+    yield from _flows(context, parsed, ids, index, columns["source"])
+    submissions(context, chunk, parsed.fields, values, ids, index)
+
+
+def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Array:
+    """The names, a counter's from its track; never null."""
+    codes = parsed.name[rows]
+    pool = chunk.own if parsed.own else chunk.pool
+    counter = parsed.what[rows] == COUNTER
+    for place in np.unique(parsed.place[rows][counter]).tolist():
+        mine = counter & (parsed.place[rows] == place)
+        name = context.tracks.places[place].counter
+        if name is not None:
+            codes = np.where(mine & (codes < 0) | mine & context.own, pool.code(name.encode()), codes)
+    return pool.column(np.where(codes < 0, pool.code(b""), codes).astype(np.int32))
+
+
+def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Array]:
+    """Value and unit of the counters among those rows."""
+    mine = np.flatnonzero(parsed.what[rows] == COUNTER)
+    if not len(mine):
+        return {}
+    count = len(parsed.events)
+    value = np.full(count, np.nan)
+    whole, real = parsed.fields.get(_T["counter_value"], VARINT), parsed.fields.get(_T["double_counter_value"], FIXED64)
+    value[whole.owner] = signed(whole.value)
+    value[real.owner] = bits(signed(real.value))
+    has = whole.has(count) | real.has(count)
+    value, has = value[rows], has[rows]
+    place = parsed.place[rows]
+    units: list[str | None] = [None] * len(rows)
+    for number in np.unique(place[mine]).tolist():
+        track = context.tracks.places[number]
+        here = mine[place[mine] == number]
+        if track.scale != 1:
+            value[here] *= track.scale
+        if track.incremental:
+            value[here] = track.total + np.cumsum(value[here])
+            track.total = float(value[here[-1]])
+        if track.unit is not None:
+            for row in here.tolist():
+                units[row] = track.unit
+    is_counter = np.zeros(len(rows), np.bool_)
+    is_counter[mine] = True
+    unit = pa.array(units, pa.string()).dictionary_encode()
+    return {"value": pa.array(value, mask=~(is_counter & has)), "unit": unit}
+
+
+def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
+    """The debug annotations, and the fields that have no column; `index` is the row of each event, or -1."""
+    events, found = parsed.events, parsed.fields
+    column = found.get(_T["debug_annotations"], LENGTH)
+    mine = index[column.owner] >= 0
+    owner, start, size = column.owner[mine], column.start[mine], signed(column.value)[mine]
+    parts = [read_values(chunk, index[owner], events.state[owner], start, size, ANNOTATION)]
+    for tag in found.tags:
+        if tag in _KNOWN:
+            continue
+        column = found.get(tag >> 3, tag & 7)
+        mine = index[column.owner] >= 0
+        if not mine.any():
+            continue
+        key = chunk.keys.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
+        number, what = signed(column.value)[mine], INT
+        if tag & 7 == LENGTH:
+            data = zip(column.start[mine].tolist(), number.tolist(), strict=True)
+            number, what = np.array([_base64(chunk, at, size) for at, size in data], np.int64), JSON
+        row = index[column.owner[mine]]
+        parts.append(
+            Values(row, np.full(len(row), key, np.int32), np.full(len(row), what, np.uint8), number.astype(np.int64))
+        )
+    if extra := [(index[row], code) for row, code in parsed.extra if index[row] >= 0]:
+        row, number = np.array(extra, np.int64).T
+        key = chunk.keys.code(b"$legacy_event")
+        parts.append(Values(row, np.full(len(row), key, np.int32), np.full(len(row), JSON, np.uint8), number))
+    return joined(parts)
+
+
+def joined(parts: list[Values]) -> Values:
+    """All those arguments; a later one of a row and key replaces an earlier one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _base64(chunk: Chunk, start: int, size: int) -> int:
+    data = chunk.data[start : start + size].tobytes()
+    return chunk.own.code(dump_json({"$base64": base64.b64encode(data).decode()}).encode())
+
+
+def _flows(context: Context, parsed: Parsed, ids: Int64, index: Int64, source: pa.Array) -> Iterator[Batch]:
+    """The ends of arrows: a flow leaves where it is met first, and goes in where it is said to end."""
+    found = parsed.fields
+    parts = [
+        (column, ends)
+        for name, wire, ends in (
+            ("flow_ids", FIXED64, False),
+            ("terminating_flow_ids", FIXED64, True),
+            ("flow_ids_old", VARINT, False),
+            ("terminating_flow_ids_old", VARINT, True),
+        )
+        if len((column := found.get(_T[name], wire)).owner)
+    ]
+    if not parts:
+        return
+    owner = np.concatenate([column.owner for column, _ in parts])
+    flow = np.concatenate([column.value for column, _ in parts])
+    start = np.concatenate([column.start for column, _ in parts])
+    ends = np.concatenate([np.full(len(column.owner), ends) for column, ends in parts])
+    mine = index[owner] >= 0
+    owner, flow, start, ends = owner[mine], flow[mine], start[mine], ends[mine]
+    order = np.lexsort((start, ends, parsed.events.ts[owner]))
+    owner, flow, start, ends = owner[order], flow[order], start[order], ends[order]
+    role = np.where(ends, 2, 1)
+    distinct, first = np.unique(flow, return_index=True)
+    for number, place in zip(distinct.tolist(), first.tolist(), strict=True):
+        if number not in context.flows:
+            context.flows.add(number)
+            role[place] = 0 if not ends[place] else 2
+    row = index[owner]
+    # Where the field stands: unique, and the same at every reading.
+    at = start - parsed.events.start[owner] + parsed.events.id[owner]
+    yield from context.links("flow", at, signed(flow), role, ids[row], source.take(pa.array(row)))

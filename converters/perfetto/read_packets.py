@@ -1,0 +1,166 @@
+"""A file as packets, and packets by what is in them.
+
+0a 1c | 40 e8 07 50 01 5a 14 ..        tag and length of a packet, then its fields
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from ktrace.errors import DamagedInput
+from ktrace.report import Report
+
+from . import field_names as f
+from .read_wire import LENGTH, Bytes, Int64, Value, fields_of, varint
+from .sidecar import Sidecar
+from .sidecar import read as read_sidecar
+
+#: Packets that are taken at once.
+PACKETS = 1 << 16
+
+#: Bytes in which the begins of packets are looked for at once.
+_BLOCK = 1 << 23
+
+_PACKET = 1 << 3 | LENGTH
+_TEST = f.TRACE_PACKET["for_testing"]
+_MARK = b'{"ktrace":'
+
+#: Candidates for the begin of the sidecar that are tried, and how far before its mark a packet may begin.
+_TRIES, _BEFORE = 64, 64
+
+Data = mmap.mmap | bytes
+
+
+def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, Int64]]:
+    """Where packets begin and end, some thousand at a time. They are counted; a cut end and what isn't one is reported.
+
+    `base` is what is added to a place in `data` to name it.
+    """
+    starts: list[int] = []
+    ends: list[int] = []
+    at, size = 0, len(data)
+    while at < size:
+        first, block = at, data[at : at + _BLOCK]
+        try:
+            while at < size:
+                here = at - first
+                head = block[here]
+                length = block[here + 1]
+                begin = here + 2
+                if length > 127:
+                    length, begin = varint(block, here + 1)
+                if head != _PACKET:
+                    break
+                begin += first
+                at = begin + length
+                if at > size:
+                    break
+                starts.append(begin)
+                ends.append(at)
+            else:
+                continue
+        except IndexError:
+            if size - first > _BLOCK and at > first:  # the end of the block
+                whole = len(starts) // PACKETS * PACKETS
+                yield from _handed(starts[:whole], ends[:whole], report)
+                del starts[:whole], ends[:whole]
+                continue
+            head, at = _PACKET, size + 1
+        except ValueError:
+            head = 0
+        report.record()
+        where = f"byte {base + (ends[-1] if ends else first)}"
+        if head == _PACKET:
+            report.issue("cut", where, "the last packet is cut off")
+        else:
+            report.issue("cut", where, "what follows is no packet, and nothing behind it can be found")
+        break
+    yield from _handed(starts, ends, report)
+
+
+def _handed(starts: list[int], ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
+    for first in range(0, len(starts), PACKETS):
+        part = slice(first, first + PACKETS)
+        report.record(len(starts[part]))
+        yield np.array(starts[part], np.int64), np.array(ends[part], np.int64)
+
+
+def inflated(kind: str, data: bytes) -> bytes:
+    """The packets that a packet holds compressed. Raises ValueError where they can't be had."""
+    try:
+        if kind == "compressed_packets":
+            return zlib.decompressobj().decompress(data)
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            found: bytes = stream.read()
+            return found
+    except (zlib.error, OSError) as error:
+        raise ValueError(str(error)) from None
+
+
+def find_sidecar(data: Data) -> Sidecar | None:
+    """What ktrace's writer put behind the trace, None where it isn't of ktrace, or was cut off."""
+    end = len(data)
+    for _ in range(_TRIES):
+        end = data.rfind(_MARK, 0, end)
+        if end < 0:
+            return None
+        for start in range(max(end - 4, 0), max(end - _BEFORE, -1), -1):
+            if data[start] == _PACKET:
+                texts = _texts(data, start)
+                if texts is not None and texts[0].startswith(_MARK.decode()):
+                    return read_sidecar(texts)
+    return None
+
+
+def _texts(data: Data, start: int) -> list[str] | None:
+    """The texts of the packets from there to the end; None unless all are packets of the sidecar's kind."""
+    found = []
+    at = start
+    try:
+        while at < len(data):
+            if data[at] != _PACKET:
+                return None
+            size, at = varint(data[at + 1 : at + 12], 0)[0], at + 1 + varint(data[at + 1 : at + 12], 0)[1]
+            if at + size > len(data):
+                return None
+            text = test_text(data[at : at + size])
+            if text is None:
+                return None
+            found.append(text)
+            at += size
+    except (IndexError, ValueError):
+        return None
+    return found or None
+
+
+def test_text(packet: bytes) -> str | None:
+    """The text of a packet `for_testing`, None for another one. Raises ValueError where it is no protobuf."""
+    value: Value | None = None
+    for number, _, part in fields_of(packet):
+        if number == _TEST:
+            value = part
+    if not isinstance(value, bytes):
+        return None
+    texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
+    return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
+
+
+def not_a_trace(path: str) -> DamagedInput:
+    """The error for a file in which there isn't one whole packet."""
+    return DamagedInput(
+        "is no Perfetto trace, or was cut off within its first packet",
+        path=path,
+        expected="packets: byte 0x0a, a length, and as many bytes",
+        remedy="record or export it again; text formats (textproto, Chrome JSON) are others",
+    )
+
+
+def together(before: Bytes, data: Data, first: int, last: int) -> Bytes:
+    """Bytes of earlier packets, those of data[first:last], and some zeros, so that words can be taken everywhere."""
+    return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])

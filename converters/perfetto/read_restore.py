@@ -1,0 +1,113 @@
+"""Arguments that ktrace's writer made of columns become columns again (see sidecar.py, _shared/arguments.py).
+
+id 17  kind "op"  timing "derived"  grid {x 3 y 4 z 5}  args.id "mine"  dims [..]      arguments of a slice
+id=17, kind=op, timing=derived, grid_x=3, .., args {"id": "mine", "dims": [..]}        the row
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.jsontext import decoded
+from ktrace.model import arrow_schema
+
+from .._shared.arguments import RESERVED
+from .sidecar import STAGE_COLUMNS, STAGE_DERIVED, STAGE_RESERVED
+
+Columns = dict[str, pa.Array]
+
+#: Arguments that become a column in a way of their own.
+_OWN_WAY = ("id", "kind", "timing", "unfinished", "grid", "block", "value", "unit")
+
+_COLUMNS = RESERVED - set(_OWN_WAY)
+
+
+def restore_event(columns: Columns, arguments: Columns) -> Columns:
+    """The columns of TrackEvents: `cat` is their category, which is the kind where no argument says the kind."""
+    category = columns["cat"]
+    said = arguments.pop("kind", None)
+    if said is None:
+        columns["kind"] = category
+        del columns["cat"]
+    else:
+        columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(category))
+        if said.null_count:
+            columns["cat"] = pc.if_else(said.is_valid(), decoded(category), None)
+    return _restore(columns, arguments, RESERVED)
+
+
+def restore_stage(columns: Columns, arguments: Columns) -> Columns:
+    """The columns of render stages: some arguments are named as the viewer wants them, or derived from columns."""
+    for name in STAGE_DERIVED:
+        arguments.pop(name, None)
+    for name, column in STAGE_COLUMNS.items():
+        if name in arguments:
+            arguments[column] = arguments.pop(name)
+    said = arguments.pop("kind", None)
+    if said is not None:
+        columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(columns["kind"]))
+    if "cat" in arguments:
+        columns["cat"] = arguments.pop("cat")
+    return _restore(columns, arguments, RESERVED | STAGE_RESERVED)
+
+
+def _restore(columns: Columns, arguments: Columns, reserved: frozenset[str]) -> Columns:
+    count = len(columns["ts"])
+    types = {field.name: field.type for field in arrow_schema("events")}
+    for name in ("id", "value", "unit"):
+        said = arguments.pop(name, None)
+        if said is not None:
+            columns[name] = _filled(_number(said, types[name]), columns.get(name))
+    timing = arguments.pop("timing", None)
+    if timing is not None:
+        columns["timing"] = pc.fill_null(decoded(timing), "measured")
+    unfinished = arguments.pop("unfinished", None)
+    if unfinished is not None:
+        columns["dur"] = pc.if_else(pc.fill_null(unfinished, False), pa.scalar(None, pa.int64()), columns["dur"])
+    for name in ("grid", "block"):
+        if name in arguments:
+            columns |= _dimensions(name, arguments.pop(name))
+    for name in list(arguments):
+        if name in _COLUMNS:
+            columns[name] = _number(arguments.pop(name), types[name])
+        elif name.startswith("x_"):
+            columns[name] = arguments.pop(name)
+    for name, column in arguments.items():
+        key = name.removeprefix("args.")
+        columns[f"args.{key if key in reserved or key in columns else name}"] = column
+    if "kind" not in columns:
+        columns["kind"] = pa.array(["range"] * count)
+    return columns
+
+
+def _filled(column: pa.Array, other: pa.Array | None) -> pa.Array:
+    return column if other is None or not column.null_count else pc.coalesce(column, other)
+
+
+def _number(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An argument as a column of the model. Numbers of two types came as JSON, which is read again."""
+    if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
+        return column
+    if pa.types.is_dictionary(column.type) or pa.types.is_binary(column.type):
+        values = [None if value is None else json.loads(value) for value in column.to_pylist()]
+        return pa.array([None if value is None else float(value) for value in values]).cast(kind)
+    return column.cast(kind)
+
+
+def _dimensions(name: str, column: pa.Array) -> Columns:
+    """Grid or block: {x, y, z}, or one number where only the product is known."""
+    axes = [f"{name}_{axis}" for axis in "xyz"]
+    if pa.types.is_integer(column.type):
+        return {axes[0]: column}
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    distinct: list[Any] = [json.loads(value) for value in column.dictionary.to_pylist()]
+    found = {}
+    for axis, column_name in zip("xyz", axes, strict=True):
+        values = [value.get(axis) if isinstance(value, dict) else value if axis == "x" else None for value in distinct]
+        found[column_name] = pa.array(values, pa.int64()).take(column.indices)
+    return found

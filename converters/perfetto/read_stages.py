@@ -1,0 +1,354 @@
+"""Work on a GPU as rows.
+
+    gpu_render_stage_event { event_id 7 duration 500 hw_queue_iid 1 stage_iid 2 context 1 kernel_iid 1
+                             launch { grid_size {x 256} workgroup_size {x 128} args { name "regs" uint_value 32 } } }
+
+Queue, stage, kernel and context are interned, in traces of older tools by specifications in the first packet. What
+they say together is looked up once for all rows that share them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.model import DEVICE_KINDS, Batch
+
+from . import field_names as f
+from .read_args import INT, OWN, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
+from .read_context import Context, Events
+from .read_events import joined
+from .read_extra import row_ids
+from .read_restore import restore_stage
+from .read_rows import batches, constant, plain, words
+from .read_state import State, repeated
+from .read_tracks import as_bytes, first, gather, int32, text
+from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, parse, signed
+
+_G = f.GPU_RENDER_STAGE_EVENT
+
+#: What rows share is told by these fields.
+_SHARED = ("hw_queue_iid", "stage_iid", "kernel_iid", "context", "gpu_id", "name_iid", "hw_queue_id", "stage_id")
+_KNOWN = {_G[name] for name in (*_SHARED, "event_id", "duration", "name", "launch", "extra_data", "event_wait_ids")}
+_KNOWN.add(_G["specifications"])
+_NAMES = {number: name for name, number in _G.items()}
+
+#: Work that is no kernel, by the name of its stage.
+_OTHER_WORK = (("memcpy", re.compile("memcpy|copy", re.I)), ("memset", re.compile("memset|fill", re.I)))
+
+_APIS = {number: name for name, number in f.API.items()}
+
+
+@dataclass
+class Specifications:
+    """The queues and stages that the first packet of an older tool lists, and its context."""
+
+    queues: list[str] = field(default_factory=list)
+    stages: list[str] = field(default_factory=list)
+    contexts: dict[int, int] = field(default_factory=dict)  # context -> pid
+
+    def take(self, data: bytes) -> None:
+        """Takes a Specifications message. Raises ValueError where it is no protobuf."""
+        s, found = f.SPECIFICATIONS, gather(data)
+        name = f.DESCRIPTION["name"]
+        self.queues = [text(first(gather(as_bytes(one)), name, b"")) for one in found.get(s["hw_queue"], [])]
+        self.stages = [text(first(gather(as_bytes(one)), name, b"")) for one in found.get(s["stage"], [])]
+        for one in found.get(s["context_spec"], []):
+            spec = gather(as_bytes(one))
+            context = int(first(spec, f.CONTEXT_SPEC["context"], 0))
+            self.contexts[context] = int32(first(spec, f.CONTEXT_SPEC["pid"], 0))
+
+
+@dataclass
+class Shared:
+    """What some rows share: where they are, what they are, arguments of their kernel."""
+
+    place: int
+    kind: str
+    category: str | None
+    kernel: str | None
+    name: str
+    short_name: str | None
+    arguments: dict[str, Any]
+
+
+def read_stages(context: Context, chunk: Chunk, events: Events, old: Specifications) -> Iterator[Batch]:
+    """The rows of GpuRenderStageEvents."""
+    found = parse(chunk.data, events.start, events.end)
+    report = context.conversion.report
+    for row in found.bad.tolist():
+        report.issue("bad-record", context.where(int(events.id[row])), "no protobuf")
+    kept = np.ones(len(events), np.bool_)
+    kept[found.bad] = False
+    for start, size in _places(found, "specifications"):
+        old.take(chunk.data[start : start + size].tobytes())
+    rows = np.flatnonzero(kept)
+    report.used(len(rows))
+    if not len(rows):
+        return
+    shared, of = _shared(context, chunk, events, found, old)
+    index = np.where(kept, np.cumsum(kept) - 1, -1)
+    duration = found.get(_G["duration"], VARINT)
+    has_dur = duration.has(len(events))[rows]
+    columns = context.tracks.columns(np.array([one.place for one in shared])[of[rows]])
+    columns |= {
+        "id": pa.array(events.id[rows]),
+        "ts": pa.array(events.ts[rows] + context.origin),
+        "dur": pa.array(signed(duration.last(len(events)))[rows], mask=~has_dur),
+        "timing": constant("measured", len(rows)),
+        "name": _spelled([one.name for one in shared], of[rows]),
+        "short_name": _spelled([one.short_name for one in shared], of[rows]),
+        "kind": words([one.kind for one in shared], of[rows]).cast(pa.string()).dictionary_encode(),
+        "cat": _spelled([one.category for one in shared], of[rows]),
+    }
+    if events.clock is not None:
+        columns["clock"] = chunk.own.column(events.clock[rows].astype(np.int32))
+    columns["name"] = _own_names(chunk, found, index, columns["name"], shared, of)
+    launched, dimensions = _launch(chunk, events, found, index, len(rows))
+    columns |= dimensions
+    values = joined([_kernel_arguments(chunk, shared, of, rows), launched, *_rest(chunk, found, index)])
+    shape = np.zeros(len(rows), np.int64)
+    yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
+    _remember(context, chunk, events, found, values, index, rows)
+
+
+def _places(found: Fields, name: str) -> list[tuple[int, int]]:
+    column = found.get(_G[name], LENGTH)
+    return list(zip(column.start.tolist(), column.value.tolist(), strict=True))
+
+
+def _plain_stage(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    """A stream that is an argument is where the row is, rather than the name of the queue."""
+    stream = arguments.get("stream")
+    if stream is not None and pa.types.is_integer(stream.type) and not stream.null_count and "stream" not in columns:
+        columns["stream"] = arguments.pop("stream")
+        columns.pop("track", None)
+    return plain(columns, arguments)
+
+
+def _spelled(texts: list[str | None] | list[str], index: Int64) -> pa.DictionaryArray:
+    distinct = list(dict.fromkeys(word for word in texts if word is not None))
+    code = {word: number for number, word in enumerate(distinct)}
+    codes = np.array([code.get(word, -1) if word is not None else -1 for word in texts], np.int32)[index]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string()))
+
+
+def _shared(
+    context: Context, chunk: Chunk, events: Events, found: Fields, old: Specifications
+) -> tuple[list[Shared], Int64]:
+    """What rows share, and for each row which it is."""
+    count = len(events)
+    none = (1 << 64) - 1
+    columns: list[UInt64] = [found.get(_G[name], VARINT).last(count, none) for name in _SHARED]
+    mark = events.state.astype(np.uint64)
+    for column in columns:
+        mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        mark ^= mark >> np.uint64(31)
+    _, rows, of = np.unique(mark, return_index=True, return_inverse=True)
+    shared = []
+    for row in rows.tolist():
+        given = {
+            name: int(column[row]) for name, column in zip(_SHARED, columns, strict=True) if int(column[row]) != none
+        }
+        shared.append(_look_up(context, chunk.states[int(events.state[row])], given, old))
+    return shared, of
+
+
+def _look_up(context: Context, state: State, given: dict[str, int], old: Specifications) -> Shared:
+    interned = {name: state.entries.get((f.INTERNED_DATA[where], given.get(name, -1))) for name, where in _TABLES}
+    entries: dict[str, dict[int, list[Value]]] = {name: gather(entry) for name, entry in interned.items() if entry}
+    spec = f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION
+    stage = text(first(entries.get("stage_iid", {}), spec["name"], b"")) or _listed(old.stages, given.get("stage_id"))
+    queue = text(first(entries.get("hw_queue_iid", {}), spec["name"], b""))
+    queue = queue or _listed(old.queues, given.get("hw_queue_id")) or f"queue {given.get('hw_queue_iid', 0)}"
+    kernel = entries.get("kernel_iid", {})
+    full, mangled = text(first(kernel, 3, b"")), text(first(kernel, 2, b""))
+    code = state.texts["names"].get(given["name_iid"]) if "name_iid" in given else -1
+    own_name = context.pool.texts[code] if code >= 0 else None
+    name = full or mangled or own_name or stage
+    kind = stage if stage in DEVICE_KINDS else next((kind for kind, words_ in _OTHER_WORK if words_.search(stage)), "")
+    arguments: dict[str, Any] = {}
+    if not context.own:
+        arguments |= {"arch": text(first(kernel, 4, b"")), "kernel_name": mangled if full and full != mangled else ""}
+        arguments = {key: value for key, value in arguments.items() if value}
+    for argument in kernel.get(5, []):
+        arguments |= dict([_argument(context, state, as_bytes(argument))])
+    return Shared(
+        _place(context, entries.get("context", {}), given, queue, old),
+        "kernel" if kernel else kind or "kernel",
+        None if context.own else stage or None,
+        full or mangled or None,
+        name,
+        own_name if own_name != name and not context.own else None,
+        arguments,
+    )
+
+
+_TABLES = (
+    ("hw_queue_iid", "gpu_specifications"),
+    ("stage_iid", "gpu_specifications"),
+    ("kernel_iid", "compute_kernels"),
+    ("context", "graphics_contexts"),
+)
+
+
+def _listed(names: list[str], number: int | None) -> str:
+    return names[number] if number is not None and 0 <= number < len(names) else ""
+
+
+def _place(
+    context: Context, graphics: dict[int, list[Value]], given: dict[str, int], queue: str, old: Specifications
+) -> int:
+    own = context.tracks.queue(given.get("hw_queue_iid", -1))
+    if own is not None:
+        return own
+    g = f.INTERNED_GRAPHICS_CONTEXT
+    pid = int32(first(graphics, g["pid"], 0)) if g["pid"] in graphics else old.contexts.get(given.get("context", -1))
+    columns = {"pid": pid, "device": int32(given.get("gpu_id", 0)), "context": given.get("context"), "track": queue}
+    if columns["context"] is not None and int(columns["context"]) >> 63:
+        columns["context"] = int64(columns["context"])
+    if api := _APIS.get(int(first(graphics, g["api"], 0))):
+        key = {name: value for name, value in columns.items() if name != "track" and value is not None}
+        context.facts["context", tuple(key.items())] = {"api": api} if api != "UNDEFINED" else {}
+    return context.tracks.keyed(("stage", tuple(columns.items())), **columns)
+
+
+def _argument(context: Context, state: State, data: bytes) -> tuple[str, Any]:
+    """Name and value of an argument of an interned kernel."""
+    a, found = f.EXTRA_COMPUTE_ARG, gather(data)
+    name = text(first(found, a["name"], b""))
+    code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
+    if not name and code >= 0:
+        name = context.keys.texts[code]
+    for part, convert in (("int_value", int64), ("uint_value", int), ("double_value", double), ("string_value", text)):
+        if a[part] in found:
+            return name, convert(found[a[part]][-1])
+    code = state.texts["strings"].get(int(first(found, a["string_value_iid"], 0)))
+    return name, context.pool.texts[code] if code >= 0 else ""
+
+
+def _own_names(chunk: Chunk, found: Fields, index: Int64, names: pa.Array, shared: list[Shared], of: Int64) -> pa.Array:
+    """The names with those that an event spells itself, where no kernel is interned."""
+    column = found.get(_G["name"], LENGTH)
+    mine = [
+        (int(index[row]), chunk.data[start : start + size].tobytes().decode("utf-8", "replace"))
+        for row, start, size in zip(
+            *(array.tolist() for array in (column.owner, column.start, column.value)), strict=True
+        )
+        if index[row] >= 0 and shared[int(of[row])].kernel is None
+    ]
+    if not mine:
+        return names
+    texts = names.to_pylist()
+    for row, name in mine:
+        texts[row] = name
+    return pa.array(texts, pa.string())
+
+
+def _launch(
+    chunk: Chunk, events: Events, found: Fields, index: Int64, count: int
+) -> tuple[Values, dict[str, pa.Array]]:
+    """Arguments and dimensions of launches."""
+    column = found.get(_G["launch"], LENGTH)
+    mine = index[column.owner] >= 0
+    owner, start = column.owner[mine], column.start[mine]
+    launch = parse(chunk.data, start, start + signed(column.value)[mine])
+    c = f.COMPUTE_KERNEL_LAUNCH
+    dimensions = {}
+    for name, size in (("grid", "grid_size"), ("block", "workgroup_size")):
+        given = launch.get(c[size], LENGTH)
+        parts = parse(chunk.data, given.start, given.start + signed(given.value))
+        for axis in "xyz":
+            along = parts.get(f.DIM3[axis], VARINT)
+            if len(along.owner):
+                row = index[owner[given.owner[along.owner]]]
+                size_along, absent = np.zeros(count, np.int64), np.ones(count, np.bool_)
+                size_along[row], absent[row] = signed(along.value), False
+                dimensions[f"{name}_{axis}"] = pa.array(size_along, mask=absent)
+    arguments = launch.get(c["args"], LENGTH)
+    event = owner[arguments.owner]
+    size_of = signed(arguments.value)
+    values = read_values(chunk, index[event], events.state[event], arguments.start, size_of, STAGE_ARGUMENT)
+    return values, dimensions
+
+
+def _kernel_arguments(chunk: Chunk, shared: list[Shared], of: Int64, rows: Int64) -> Values:
+    """The arguments that stand with the interned kernel."""
+    parts = [Values(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64))]
+    for number, one in enumerate(shared):
+        if not one.arguments:
+            continue
+        mine = np.flatnonzero(of[rows] == number)
+        for name, value in one.arguments.items():
+            key, what, figure = chunk.keys.code(name.encode()), INT, value
+            if isinstance(value, float):
+                what, figure = 3, int(np.float64(value).view(np.int64))
+            elif isinstance(value, str):
+                what, figure = OWN, chunk.own.code(value.encode())
+            elif value >> 63:
+                figure = int64(value)
+            parts.append(
+                Values(
+                    mine,
+                    np.full(len(mine), key, np.int32),
+                    np.full(len(mine), what, np.uint8),
+                    np.full(len(mine), figure, np.int64),
+                )
+            )
+    return joined(parts)
+
+
+def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
+    """extra_data, always texts, under their own names; fields that have no column with a "$"."""
+    for row, (start, size) in zip(found.get(_G["extra_data"], LENGTH).owner, _places(found, "extra_data"), strict=True):
+        parts = gather(chunk.data[start : start + size].tobytes())
+        name, value = (first(parts, f.EXTRA_DATA[part], b"") for part in ("name", "value"))
+        if index[row] >= 0:
+            yield Values(
+                index[[row]],
+                np.array([chunk.keys.code(name)], np.int32),
+                np.array([OWN], np.uint8),
+                np.array([chunk.own.code(value)], np.int64),
+            )
+    for tag in found.tags:
+        if tag >> 3 in _KNOWN or tag & 7 != VARINT:
+            continue
+        column = found.get(tag >> 3, VARINT)
+        mine = index[column.owner] >= 0
+        count = int(mine.sum())
+        key = chunk.keys.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
+        yield Values(
+            index[column.owner[mine]],
+            np.full(count, key, np.int32),
+            np.full(count, INT, np.uint8),
+            signed(column.value)[mine],
+        )
+
+
+def _remember(
+    context: Context, chunk: Chunk, events: Events, found: Fields, values: Values, index: Int64, rows: Int64
+) -> None:
+    """Keeps which work has which event id and awaits which: at the end of the trace these become links."""
+    ids = row_ids(context, chunk, events.id[rows], values)
+    event = found.get(_G["event_id"], VARINT)
+    mine = index[event.owner] >= 0
+    if context.own:
+        correlated = np.zeros(len(rows), np.bool_)
+        correlated[values.row[values.key == chunk.keys.code(b"correlation")]] = True
+        mine &= ~correlated[index[event.owner]]
+    if mine.any():
+        context.stages.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
+    waits = found.get(_G["event_wait_ids"], VARINT)
+    if len(waits.owner):
+        context.submitted.append((signed(waits.value), ids[index[waits.owner]], "in"))
+    packed = found.get(_G["event_wait_ids"], LENGTH)
+    for row in np.unique(packed.owner).tolist():
+        message = chunk.data[int(events.start[row]) : int(events.end[row])].tobytes()
+        awaited = np.array(repeated(message, _G["event_wait_ids"]), np.uint64).view(np.int64)
+        context.submitted.append((awaited, np.full(len(awaited), ids[index[row]]), "in"))

@@ -1,0 +1,325 @@
+"""From packets to rows: some thousand packets at a time, their states first, then their events as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ktrace.model import Batch
+from ktrace.rows import Rows
+
+from . import field_names as f
+from .read_args import Chunk
+from .read_context import Context, Events
+from .read_events import read_events, read_own
+from .read_other import Gpus
+from .read_packets import Data, inflated, packets, together
+from .read_stages import Specifications, read_stages
+from .read_state import State
+from .read_wire import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
+
+_P = f.TRACE_PACKET
+_NAMES = {number: name for name, number in _P.items()}
+_COMPRESSED = ("compressed_packets", "zstd_compressed_packets")
+_EVENT, _STAGE = _P["track_event"], _P["gpu_render_stage_event"]
+_CLEARED, _NEEDED = 1, 2
+
+#: Fields of a packet that are about the packet itself.
+_OF_THE_PACKET = {
+    _P[name]
+    for name in (
+        *("timestamp", "timestamp_clock_id", "trusted_uid", "trusted_packet_sequence_id", "trusted_pid"),
+        *("sequence_flags", "incremental_state_cleared", "previous_packet_dropped", "first_packet_on_sequence"),
+        "machine_id",
+    )
+}
+
+#: Fields that change what later packets mean, and those that are read here; any other is only counted.
+_CHANGING = ("interned_data", "trace_packet_defaults", "clock_snapshot", "track_descriptor", "process_tree")
+_READ = (
+    *(*_CHANGING, "process_descriptor", "thread_descriptor", "gpu_counter_event", "gpu_mem_total_event", "gpu_log"),
+    *("gpu_info", "for_testing"),
+)
+
+_NO_BYTES = np.empty(0, np.uint8)
+
+
+class TraceReader:
+    """Reads the packets of one trace and of those that are compressed in it."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._report = context.conversion.report
+        self._old = Specifications()
+        self._rows = Rows(context.conversion)
+        self._gpus = Gpus(context, self._rows)
+        self._own_clock: set[int] = set()  # sequences that may have a default clock
+        self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
+        self._open: tuple[Bytes, Events, list[State]] | None = None
+
+    def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
+        """The rows of the packets in `data`; `base` is what is added to a place in it to make an id."""
+        if not base:
+            self._beyond = len(data)
+        for start, end in packets(data, self._report, base):
+            yield from self._packets(data, base, start, end)
+
+    def rest(self) -> Iterator[Batch]:
+        """The slices that never ended, at the end of a trace of ktrace."""
+        if self._open is not None:
+            before, events, states = self._open
+            self._open = None
+            data = np.concatenate([before, np.zeros(1024, np.uint8)])
+            chunk = Chunk(data, states, self.context.pool, self.context.keys)
+            yield from self._own(chunk, events, last=True)
+
+    def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
+        """The rows of some packets, those that they hold compressed in their place."""
+        before, opened, states = self._open or (_NO_BYTES, None, [])
+        first, last = int(start[0]), int(end[-1])
+        chunk = Chunk(together(before, data, first, last), list(states), self.context.pool, self.context.keys)
+        shift = len(before) - first
+        found = parse(chunk.data, start + shift, end + shift)
+        compressed = [found.get(_P[name], LENGTH) for name in _COMPRESSED]
+        if not any(len(column.owner) for column in compressed):
+            yield from self._chunk(chunk, found, start + shift, base - shift, opened)
+            return
+        at = 0
+        for row in np.unique(np.concatenate([column.owner for column in compressed])).tolist():
+            if row > at:
+                yield from self._packets(data, base, start[at:row], end[at:row])
+            yield from self._inflated(data[int(start[row]) : int(end[row])], base + int(start[row]))
+            at = row + 1
+        if at < len(start):
+            yield from self._packets(data, base, start[at:], end[at:])
+
+    def _inflated(self, packet: bytes, id_: int) -> Iterator[Batch]:
+        """The rows of compressed packets."""
+        parts = parse(
+            np.frombuffer(packet + bytes(64), np.uint8), np.zeros(1, np.int64), np.array([len(packet)], np.int64)
+        )
+        self._report.used(went="compressed packets")
+        for name in _COMPRESSED:
+            column = parts.get(_P[name], LENGTH)
+            for start, size in zip(column.start.tolist(), column.value.tolist(), strict=True):
+                try:
+                    inner = inflated(name, packet[start : start + size])
+                except ValueError as error:
+                    self._report.record()
+                    self._report.issue("bad-record", self.context.where(id_), f"can't be inflated: {error}")
+                    continue
+                base, self._beyond = self._beyond, self._beyond + len(inner)
+                yield from self.read(inner, base)
+
+    def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
+        """The rows of packets without compressed ones. `start` and `base` are those of the chunk's data."""
+        count = found.count
+        sequence = signed(found.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
+        flags = signed(found.get(_P["sequence_flags"], VARINT).last(count))
+        flags |= signed(found.get(_P["incremental_state_cleared"], VARINT).last(count)) & _CLEARED
+        bad = np.zeros(count, np.bool_)
+        bad[found.bad] = True
+        state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0)
+        ts = signed(found.get(_P["timestamp"], VARINT).last(count)).copy()
+        clock = self._walk(chunk, found, start, base, sequence, state, ts, bad)
+        valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
+        lost = (flags & _NEEDED > 0) & ~valid & ~bad
+        taken = self._accounts(found, sequence, bad, lost, base, start)
+        yield from self._rows.rest()
+        columns = found.get(_STAGE, LENGTH)
+        mine = taken[columns.owner]
+        if mine.any():
+            yield from read_stages(self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._old)
+        columns = found.get(_EVENT, LENGTH)
+        mine = taken[columns.owner]
+        events = self._events(columns, mine, base, ts, state, clock)
+        if not self.context.own:
+            if len(events):
+                yield from read_events(self.context, chunk, events)
+            return
+        if opened is not None:
+            events = _behind(opened, events)
+        if len(events):
+            yield from self._own(chunk, events, last=False)
+
+    def _own(self, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch]:
+        """The rows of a trace of ktrace; slices that are still open are kept with their bytes."""
+        for part in read_own(self.context, chunk, events, last=last):
+            if isinstance(part, Batch):
+                yield part
+            elif len(part):
+                self._open = _kept(chunk, part)
+            else:
+                self._open = None
+
+    def _events(self, column: Any, mine: Any, base: int, ts: Int64, state: Int64, clock: Int64 | None) -> Events:
+        owner, start = column.owner[mine], column.start[mine]
+        order = np.argsort(owner, kind="stable")
+        owner, start, size = owner[order], start[order], signed(column.value)[mine][order]
+        clocks = None if clock is None else clock[owner]
+        return Events(start + base, ts[owner], state[owner], start, start + size, clocks)
+
+    def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any) -> Int64:
+        """The state of each packet: a new one where it is cleared or its defaults change."""
+        count = found.count
+        change = cleared | found.get(_P["trace_packet_defaults"], LENGTH).has(count)
+        of = np.empty(count, np.int64)
+        order = np.argsort(sequence, kind="stable")
+        cuts = np.flatnonzero(np.diff(sequence[order])) + 1
+        for rows in np.split(order, cuts) if count else ():
+            number = int(sequence[rows[0]])
+            current = self.context.sequences.setdefault(number, State())
+            places = [len(chunk.states)]
+            chunk.states.append(current)
+            for row in rows[change[rows]].tolist():
+                current = State(valid=True) if cleared[row] else current.with_defaults_of(current)
+                places.append(len(chunk.states))
+                chunk.states.append(current)
+            self.context.sequences[number] = current
+            of[rows] = np.array(places)[np.cumsum(change[rows])]
+        return of
+
+    def _walk(
+        self,
+        chunk: Chunk,
+        found: Fields,
+        start: Int64,
+        base: int,
+        sequence: Int64,
+        state: Int64,
+        ts: Int64,
+        bad: Any,
+    ) -> Int64 | None:
+        """Goes through the packets, in their order, that change what others mean or are of a rare kind.
+
+        Fills in the times of those with a clock of their own, and returns the codes of the clocks' names where a time
+        can't be told by the main clock; None where there is no such.
+        """
+        count = found.count
+        rows = [found.get(_P[name], LENGTH).owner for name in _READ]
+        given = found.get(_P["timestamp_clock_id"], VARINT)
+        clock_id, has_clock = given.last(count), given.has(count)
+        self._own_clock.update(sequence[found.get(_P["trace_packet_defaults"], LENGTH).owner].tolist())
+        odd = has_clock & (clock_id != self.context.clocks.main)
+        if self._own_clock:
+            odd |= np.isin(sequence, list(self._own_clock))
+        if len(found.get(_P["clock_snapshot"], LENGTH).owner):
+            odd |= has_clock
+        odd &= found.get(_P["timestamp"], VARINT).has(count)
+        names: Int64 | None = None
+        parts = {_P[name]: _places(found.get(_P[name], LENGTH)) for name in _READ}
+        for row in np.unique(np.concatenate([*rows, np.flatnonzero(odd)])).tolist():
+            if bad[row]:
+                continue
+            mine = chunk.states[int(state[row])]
+            here = {
+                _NAMES[number]: (chunk.data[at : at + size].tobytes(), at)
+                for number, places in parts.items()
+                if row in places
+                for at, size in (places[row],)
+            }
+            try:
+                self._change(here, mine, int(sequence[row]))
+                clock: str | None = None
+                if odd[row]:
+                    id_ = int(clock_id[row]) if has_clock[row] else mine.clock
+                    if id_ is not None:
+                        ts[row], clock = self.context.clocks.time(int(ts[row]), id_, int(sequence[row]))
+                if clock is not None:
+                    names = np.full(count, -1, np.int64) if names is None else names
+                    names[row] = chunk.own.code(clock.encode())
+                self._take(here, mine, base, int(ts[row]), clock)
+            except ValueError as error:
+                bad[row] = True
+                self._report.issue("bad-record", self.context.where(int(start[row]) + base), str(error), 0)
+        return names
+
+    def _change(self, here: dict[str, tuple[bytes, int]], state: State, sequence: int) -> None:
+        """Takes what a packet changes for itself and those behind it."""
+        context = self.context
+        if "clock_snapshot" in here:
+            context.clocks.snapshot(here["clock_snapshot"][0], sequence)
+        if "trace_packet_defaults" in here:
+            state.defaults(here["trace_packet_defaults"][0])
+        if "interned_data" in here:
+            state.intern(here["interned_data"][0], context.pool, context.keys)
+        if "track_descriptor" in here:
+            context.tracks.describe(here["track_descriptor"][0])
+        if "process_tree" in here:
+            context.tracks.processes.tree(here["process_tree"][0])
+        if "process_descriptor" in here:
+            context.tracks.processes.process(here["process_descriptor"][0])
+        if "thread_descriptor" in here:
+            context.tracks.processes.thread(here["thread_descriptor"][0])
+
+    def _take(self, here: dict[str, tuple[bytes, int]], state: State, base: int, ts: int, clock: str | None) -> None:
+        """Takes a packet of a rare kind that has rows of its own."""
+        for name, (data, at) in here.items():
+            if name == "gpu_counter_event":
+                self._gpus.counters(data, state, base + at, ts, clock)
+            elif name == "gpu_mem_total_event":
+                self._gpus.memory(data, base + at, ts, clock)
+            elif name == "gpu_log":
+                self._gpus.log(data, base + at, ts, clock)
+            elif name == "gpu_info":
+                self._gpus.info(data)
+
+    def _accounts(self, found: Fields, sequence: Int64, bad: Any, lost: Any, base: int, start: Int64) -> Any:
+        """Says what became of each packet, but for those with rows, and returns a mask of these."""
+        count, report = found.count, self._report
+        del sequence
+        left = np.ones(count, np.bool_)
+        for rows, why in ((bad, "no protobuf"), (lost, "needs a state of its sequence that never began")):
+            for row in np.flatnonzero(rows & left).tolist():
+                report.issue("bad-record", self.context.where(int(start[row]) + base), why)
+            left &= ~rows
+        rows = np.zeros(count, np.bool_)
+        for number in (_EVENT, _STAGE):
+            rows[found.get(number, LENGTH).owner] = True
+        taken = rows & left
+        left &= ~rows
+        for name in ("gpu_counter_event", "gpu_mem_total_event", "gpu_log"):
+            mine = found.get(_P[name], LENGTH).has(count) & left
+            report.used(int(mine.sum()))
+            left &= ~mine
+        for tag in found.tags:
+            number = tag >> 3
+            if number in _OF_THE_PACKET or not left.any():
+                continue
+            mine = found.get(number, tag & 7).has(count) & left
+            if mine.any():
+                name = _NAMES.get(number, f"field {number}")
+                report.used(int(mine.sum()), went=name if name in _READ else f"other packets: {name}")
+                left &= ~mine
+        if left.any():
+            report.used(int(left.sum()), went="structure")
+        return taken
+
+
+def _places(column: Column) -> dict[int, tuple[int, int]]:
+    """Packet -> where the field's bytes begin, and how many they are."""
+    return dict(zip(column.owner.tolist(), zip(column.start.tolist(), column.value.tolist(), strict=True), strict=True))
+
+
+def _behind(opened: Events, events: Events) -> Events:
+    """The events behind those that are still open, whose bytes stand before theirs."""
+    id_, ts, state, start, end = (
+        np.concatenate([getattr(opened, name), getattr(events, name)]) for name in ("id", "ts", "state", "start", "end")
+    )
+    clock = None
+    if opened.clock is not None or events.clock is not None:
+        both = (np.full(len(part), -1) if part.clock is None else part.clock for part in (opened, events))
+        clock = np.concatenate([*both])
+    return Events(id_, ts, state, start, end, clock)
+
+
+def _kept(chunk: Chunk, events: Events) -> tuple[Bytes, Events, list[State]]:
+    """The bytes of those events, the events with their places among these, and their states."""
+    size = events.end - events.start
+    end = np.cumsum(size)
+    data = chunk.data[np.repeat(events.start - (end - size), size) + np.arange(int(end[-1]))]
+    used, state = np.unique(events.state, return_inverse=True)
+    states = [chunk.states[number] for number in used.tolist()]
+    return data, Events(events.id, events.ts, state, end - size, end), states

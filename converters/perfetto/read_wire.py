@@ -1,0 +1,338 @@
+"""The protobuf wire format as columns: the fields of many messages at once.
+
+Two ways lead to the same columns. Messages of one length mostly differ in their numbers alone: one of them is
+taken apart field by field and is the template of the others, which a masked comparison of their bytes finds.
+What fits no template is stepped through in lockstep: the first field of all messages, then the second, and so on.
+
+    packets      0a 12 40 e8 07 50 01 5a ..      template   40 .. .. 50 . 5a ..      tag and number, tag and number
+                 0a 12 40 d0 0f 50 01 5a ..                 timestamp  sequence      -> two int64 columns
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Int64 = npt.NDArray[np.int64]
+UInt64 = npt.NDArray[np.uint64]
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+
+#: Messages of one length and one structure from which on a template pays; fewer are stepped through.
+_ALIKE = 48
+
+#: Templates that are tried on the messages of one length, and their greatest length.
+_TEMPLATES, _LONGEST = 16, 512
+
+#: Messages from which on lockstep pays; fewer are parsed one by one.
+_FEW = 24
+
+_HIGH = np.uint64(0x8080808080808080)
+_LOW = np.uint64(0x7F7F7F7F7F7F7F7F)
+_FOLD = (
+    (np.uint64(0x007F007F007F007F), np.uint64(0x7F007F007F007F00), np.uint64(1)),
+    (np.uint64(0x00003FFF00003FFF), np.uint64(0x3FFF00003FFF0000), np.uint64(2)),
+    (np.uint64(0x000000000FFFFFFF), np.uint64(0x0FFFFFFF00000000), np.uint64(4)),
+)
+
+
+class Column(NamedTuple):
+    """One field of many messages: whose it is, its number (or the length of its bytes), and where its bytes begin.
+
+    A message that repeats the field stands there several times, in the order of the message.
+    """
+
+    owner: Int64
+    value: UInt64
+    start: Int64
+
+    def last(self, count: int, default: int = 0) -> UInt64:
+        """A value for each of `count` messages: of a repeated field the last one, as protobuf has it."""
+        values = np.full(count, default, np.uint64)
+        values[self.owner] = self.value
+        return values
+
+    def has(self, count: int) -> npt.NDArray[np.bool_]:
+        """Which of `count` messages have the field."""
+        found = np.zeros(count, np.bool_)
+        found[self.owner] = True
+        return found
+
+
+_NONE = Column(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int64))
+
+
+class Fields:
+    """The fields of `count` messages. `bad` are the messages that are no protobuf."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._parts: defaultdict[int, list[Column]] = defaultdict(list)
+        self._bad: list[Int64] = []
+
+    @property
+    def tags(self) -> list[int]:
+        """The tags (field number and wire type) that were met."""
+        return list(self._parts)
+
+    @property
+    def bad(self) -> Int64:
+        """The messages that are no protobuf; of these no field is to be trusted."""
+        return np.unique(np.concatenate(self._bad)) if self._bad else np.empty(0, np.int64)
+
+    def get(self, number: int, wire: int) -> Column:
+        """The field of that number and wire type."""
+        parts = self._parts.get(number << 3 | wire)
+        if not parts:
+            return _NONE
+        if len(parts) > 1:
+            self._parts[number << 3 | wire] = parts = [Column(*map(np.concatenate, zip(*parts, strict=True)))]
+        return parts[0]
+
+    def add(self, tag: int, owner: Int64, value: UInt64, start: Int64) -> None:
+        """Adds a field of some messages."""
+        self._parts[tag].append(Column(owner, value, start))
+
+    def spoil(self, owner: Int64) -> None:
+        """Says that those messages are no protobuf."""
+        self._bad.append(owner)
+
+
+def parse(data: Bytes, start: Int64, end: Int64) -> Fields:
+    """The fields of the messages that stand at data[start:end], one level deep."""
+    fields = Fields(len(start))
+    size = end - start
+    near_the_end = end > len(data) - 16  # where eight bytes can't be taken at once
+    rest = [np.flatnonzero(near_the_end)]
+    stepped = [np.flatnonzero(~near_the_end & (size > _LONGEST))]
+    few = np.flatnonzero(~near_the_end & (size <= _LONGEST) & (size > 0))
+    stepped += [
+        _by_template(data, start, int(size[alike[0]]), alike, fields) if len(alike) >= _ALIKE else alike
+        for alike in _by_size(few, size)
+    ]
+    _in_lockstep(data, start, end, np.sort(np.concatenate(stepped)), fields)
+    for owner in np.concatenate(rest).tolist():
+        _one_by_one(data, owner, int(start[owner]), int(end[owner]), fields)
+    return fields
+
+
+def _by_size(which: Int64, size: Int64) -> Iterator[Int64]:
+    """Messages of one length, in their order."""
+    if not len(which):
+        return
+    order = which[np.argsort(size[which].astype(np.uint16), kind="stable")]
+    cuts = np.flatnonzero(np.diff(size[order])) + 1
+    yield from np.split(order, cuts)
+
+
+def _by_template(data: Bytes, start: Int64, size: int, which: Int64, fields: Fields) -> Int64:
+    """Adds the fields of messages of one length by templates, and returns those that fit none."""
+    stride = (size + 7) // 8 * 8 + 8
+    shape, strides = (max(len(data) - stride + 1, 0), stride), (1, 1)
+    windows = np.ndarray(shape, np.uint8, data, 0, strides)
+    inside = start[which] < len(windows)
+    left, out = [which[~inside]], which[inside]
+    for _ in range(_TEMPLATES):
+        if len(out) < _ALIKE:
+            break
+        first = int(start[out[0]])
+        template = list(_spans(data[first : first + size].tobytes()))
+        rows = windows[start[out]]
+        fits = _fit(rows, template, size) if template and template[-1][0] >= 0 else np.zeros(len(out), np.bool_)
+        fits[0] = True
+        if template[-1][0] < 0:
+            fields.spoil(out[:1])
+        elif np.count_nonzero(fits) < _ALIKE:
+            left.append(out[fits])
+        else:
+            _read(rows if fits.all() else rows[fits], template, out[fits], start, fields)
+        out = out[~fits]
+    return np.concatenate([*left, out])
+
+
+def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
+    """(tag, where its value begins, how many bytes it has) of each field; of LENGTH where and how long the bytes are.
+
+    A last tag of -1 says that the message is no protobuf.
+    """
+    at, end = 0, len(message)
+    try:
+        while at < end:
+            tag, at = varint(message, at)
+            wire, start = tag & 7, at
+            if wire == VARINT and tag >= 8:
+                _, at = varint(message, at)
+                yield tag, start, at - start
+                continue
+            size = {FIXED64: 8, FIXED32: 4}.get(wire)
+            if wire == LENGTH:
+                size, start = varint(message, at)
+            if size is None or start + size > end or tag < 8:
+                yield -1, 0, 0
+                return
+            yield tag, start, size
+            at = start + size
+    except (IndexError, ValueError):
+        yield -1, 0, 0
+
+
+def varint(data: bytes | Bytes, at: int) -> tuple[int, int]:
+    """The number that stands there, of at most 64 bits, and where it ends. Raises IndexError and ValueError."""
+    value = shift = 0
+    while True:
+        byte = int(data[at])
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & 0xFFFFFFFFFFFFFFFF, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
+
+
+def _fit(rows: Bytes, template: list[tuple[int, int, int]], size: int) -> npt.NDArray[np.bool_]:
+    """Which rows have the tags and lengths of the first one, and numbers of as many bytes."""
+    mask = np.zeros(rows.shape[1], np.uint8)
+    mask[:size] = 0xFF
+    for tag, start, length in template:
+        mask[start : start + length] = 0x80 if tag & 7 == VARINT else 0
+    words, wanted = rows.view(np.uint64), mask.view(np.uint64)
+    fits = np.ones(len(rows), np.bool_)
+    for column in np.flatnonzero(wanted).tolist():
+        fits &= (words[:, column] & wanted[column]) == (words[0, column] & wanted[column])
+    return fits
+
+
+def _read(rows: Bytes, template: list[tuple[int, int, int]], owner: Int64, start: Int64, fields: Fields) -> None:
+    """Adds the fields of rows that fit the template."""
+    origin = start[owner]
+    for tag, at, length in template:
+        wire = tag & 7
+        if wire == LENGTH:
+            value = np.full(len(rows), length, np.uint64)
+        elif wire == VARINT and length == 1:
+            value = rows[:, at].astype(np.uint64)
+        else:
+            words: UInt64 = np.ndarray((len(rows),), "<u8", rows, at, (rows.shape[1],))
+            value = words.copy()
+            if wire == VARINT:
+                value = _folded(value, length)
+                for extra in range(8, length):
+                    value |= (rows[:, at + extra].astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * extra)
+            elif wire == FIXED32:
+                value &= np.uint64(0xFFFFFFFF)
+        fields.add(tag, owner, value, origin + at)
+
+
+def _folded(words: UInt64, length: int) -> UInt64:
+    """Varints of that many bytes (eight of more), which stand in the low bytes of the words, as numbers."""
+    value = words & (_LOW if length >= 8 else np.uint64((1 << 8 * length) - 1) & _LOW)
+    for low, high, shift in _FOLD[: 1 if length <= 2 else 2 if length <= 4 else 3]:
+        value = (value & low) | ((value & high) >> shift)
+    return value
+
+
+def _in_lockstep(data: Bytes, start: Int64, end: Int64, which: Int64, fields: Fields) -> None:
+    """Adds the first field of all those messages, then the second, and so on."""
+    words: UInt64 = np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
+    owner, at, stop = which, start[which], end[which]
+    while len(owner) >= _FEW:
+        tag, value_at = _varints(words, at)
+        after = np.empty_like(at)
+        for one in np.unique(tag).tolist():
+            mine = np.flatnonzero(tag == one) if (tag != one).any() else slice(None)
+            value, begin, behind = _values(words, value_at[mine], one & 7)
+            ok = (behind <= stop[mine]) & (behind > at[mine])  # a length beyond 2^63 leads back
+            if one < 8 or (one & 7) not in (VARINT, FIXED64, LENGTH, FIXED32):
+                ok[:] = False
+            if not ok.all():
+                fields.spoil(owner[mine][~ok])
+                behind = np.where(ok, behind, stop[mine])
+                fields.add(one, owner[mine][ok], value[ok], begin[ok])
+            else:
+                fields.add(one, owner[mine], value, begin)
+            after[mine] = behind
+        going = after < stop
+        owner, at, stop = (owner[going], after[going], stop[going]) if not going.all() else (owner, after, stop)
+    for one, first, last in zip(owner.tolist(), at.tolist(), stop.tolist(), strict=True):
+        _one_by_one(data, one, first, last, fields)
+
+
+def _varints(words: UInt64, at: Int64) -> tuple[UInt64, Int64]:
+    """The numbers that stand there, and where they end. One of more than ten bytes ends nowhere: far behind `stop`."""
+    found = words[at]
+    if not (found & np.uint64(0x80)).any():
+        return found & np.uint64(0x7F), at + 1
+    stops = ~found & _HIGH
+    lowest = stops & (~stops + np.uint64(1))
+    value = _folded(found & (lowest - np.uint64(1)), 8)
+    length = (np.bitwise_count((lowest - np.uint64(1)) | lowest).astype(np.int64) + 7) >> 3
+    long = np.flatnonzero(stops == 0)
+    if len(long):  # negative numbers are ten bytes long
+        more = words[np.minimum(at[long] + 8, len(words) - 1)]
+        ninth, tenth = more & np.uint64(0xFF), (more >> np.uint64(8)) & np.uint64(0xFF)
+        value[long] = (
+            _folded(found[long], 8)
+            | (ninth & np.uint64(0x7F)) << np.uint64(56)
+            | np.where(ninth >= 128, (tenth & np.uint64(1)) << np.uint64(63), np.uint64(0))
+        )
+        length[long] = np.where(ninth < 128, 9, np.where(tenth < 128, 10, 1 << 40))
+    return value, at + length
+
+
+def _values(words: UInt64, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
+    """Value (of LENGTH the length), where it begins (of LENGTH the bytes), and where the field ends."""
+    at = np.minimum(at, len(words) - 1)
+    if wire == VARINT:
+        value, behind = _varints(words, at)
+        return value, at, behind
+    if wire == LENGTH:
+        value, begin = _varints(words, at)
+        return value, begin, begin + np.minimum(value, np.uint64(1 << 62)).astype(np.int64)
+    if wire == FIXED64:
+        return words[at], at, at + 8
+    return words[at] & np.uint64(0xFFFFFFFF), at, at + 4
+
+
+def _one_by_one(data: Bytes, owner: int, start: int, end: int, fields: Fields) -> None:
+    """Adds the fields of one message."""
+    message = data[start:end].tobytes()
+    mine = np.array([owner])
+    for tag, at, length in _spans(message):
+        if tag < 0:
+            fields.spoil(mine)
+            return
+        if tag & 7 == LENGTH:
+            value = length
+        elif tag & 7 == VARINT:
+            value, _ = varint(message, at)
+        else:
+            value = int.from_bytes(message[at : at + length], "little")
+        fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
+
+
+Value = int | bytes
+
+
+def fields_of(message: bytes) -> Iterator[tuple[int, int, Value]]:
+    """(number, wire type, value) of each field of one message. Raises ValueError where it is no protobuf."""
+    for tag, at, length in _spans(message):
+        if tag < 0:
+            raise ValueError("no protobuf")
+        wire = tag & 7
+        if wire == LENGTH:
+            yield tag >> 3, wire, message[at : at + length]
+        elif wire == VARINT:
+            yield tag >> 3, wire, varint(message, at)[0]
+        else:
+            yield tag >> 3, wire, int.from_bytes(message[at : at + length], "little")
+
+
+def signed(values: UInt64) -> Int64:
+    """Numbers of an int64 field, which stand as their two's complement."""
+    return values.view(np.int64)

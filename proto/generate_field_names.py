@@ -1,0 +1,84 @@
+"""Writes converters/perfetto/field_names.py: the fields of the Perfetto messages that ktrace reads, name to number.
+
+    python proto/generate_field_names.py          (needs the package `perfetto`)
+
+A reader names every field of a message that it meets, also those that it passes on as they are; so these
+are whole messages, where numbers.py has the fields that are written. A test compares the module with the
+descriptors of the installed package.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
+
+MESSAGES = (
+    *("TracePacket", "TrackEvent", "TrackEvent.LegacyEvent", "DebugAnnotation", "DebugAnnotation.NestedValue"),
+    *("TrackDescriptor", "ProcessDescriptor", "ThreadDescriptor", "CounterDescriptor", "InternedData"),
+    *("ClockSnapshot", "ClockSnapshot.Clock", "TracePacketDefaults", "TrackEventDefaults", "TestEvent"),
+    *("ProcessTree", "ProcessTree.Process", "ProcessTree.Thread"),
+    *("GpuRenderStageEvent", "GpuRenderStageEvent.ComputeKernelLaunch", "GpuRenderStageEvent.ExtraComputeArg"),
+    *("GpuRenderStageEvent.Dim3", "GpuRenderStageEvent.ExtraData", "GpuRenderStageEvent.Specifications"),
+    *("GpuRenderStageEvent.Specifications.ContextSpec", "GpuRenderStageEvent.Specifications.Description"),
+    *("InternedGraphicsContext", "InternedGpuRenderStageSpecification", "InternedGpuCounterDescriptor"),
+    *("GpuCounterEvent", "GpuCounterEvent.GpuCounter", "GpuCounterDescriptor", "GpuCounterDescriptor.GpuCounterSpec"),
+    *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog"),
+)
+
+#: Extensions that the package hasn't got (Perfetto v55 and later): message -> field -> number.
+EXTENSIONS = {
+    "TrackEvent": {"gpu_correlation": 3000, "gpu_api": 3001},
+    "InternedData": {"compute_kernels": 1000, "compute_arg_names": 1001},
+}
+
+ENUMS = (
+    *("CounterDescriptor.Unit", "GpuCounterDescriptor.MeasureUnit", "GpuLog.Severity", "BuiltinClock"),
+    *("InternedGraphicsContext.Api", "TrackEvent.Type"),
+)
+
+HEAD = '''"""Fields of Perfetto's messages, made by proto/generate_field_names.py. Not to be edited."""
+
+from __future__ import annotations
+
+# fmt: off
+'''
+
+
+def text() -> str:
+    """The module as text."""
+    lines = [HEAD]
+    for name in MESSAGES:
+        numbers = {field.name: field.number for field in _message(name).fields} | EXTENSIONS.get(name, {})
+        lines += _table(_constant(name), numbers)
+    for name in ENUMS:
+        owner, _, enum = name.rpartition(".")
+        found = (_message(owner).enum_types_by_name if owner else trace.DESCRIPTOR.enum_types_by_name)[enum]
+        lines += _table(_constant(name), {value.name: value.number for value in found.values})
+    return "\n".join(lines)[:-1] + "\n# fmt: on\n"
+
+
+def _table(constant: str, numbers: dict[str, int]) -> list[str]:
+    pairs = ", ".join(f'"{name}":~{number}' for name, number in numbers.items())
+    return [f"{constant} = {{", textwrap.indent(textwrap.fill(pairs, 110), "    ").replace("~", " "), "}", ""]
+
+
+def _message(name: str):  # type: ignore[no-untyped-def]
+    outer, *inner = name.split(".")
+    message = trace.DESCRIPTOR.message_types_by_name[outer]
+    for part in inner:
+        message = message.nested_types_by_name[part]
+    return message
+
+
+def _constant(name: str) -> str:
+    last = name.rpartition(".")[2]
+    owner = "COUNTER_" if name == "CounterDescriptor.Unit" else "TRACK_EVENT_" if name == "TrackEvent.Type" else ""
+    words = "".join("_" + letter if letter.isupper() else letter for letter in last).strip("_")
+    return owner + words.upper()
+
+
+if __name__ == "__main__":
+    target = Path(__file__).parent.parent / "converters" / "perfetto" / "field_names.py"
+    target.write_text(text(), "utf-8")
