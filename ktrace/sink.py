@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gzip
 import os
 import shutil
 import stat
@@ -11,9 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ktrace.errors import OutputError
+
+#: Of ISA-L's levels 0 to 3 the last one that is fast.
+GZIP_LEVEL = 2
 
 
 class Sink:
@@ -74,12 +76,15 @@ class Sink:
         self._streams.append(stream)
         target = name or self.path
         if target.endswith(".gz"):
-            # Level 6 with no name and no time, so that equal input gives equal bytes.
-            stream = gzip.GzipFile("", "wb", 6, stream, mtime=0)  # type: ignore[assignment]
+            from isal import igzip
+
+            # With no name and no time, so that equal input gives equal bytes.
+            packer: Any = igzip.IGzipFile
+            stream = packer("", "wb", GZIP_LEVEL, stream, mtime=0)
         elif target.endswith(".zst"):
             import pyarrow as pa
 
-            stream = pa.CompressedOutputStream(pa.PythonFile(stream), "zstd")
+            stream = pa.CompressedOutputStream(pa.PythonFile(stream), "zstd")  # level 1
         if stream is not self._streams[-1]:
             self._streams.append(stream)
         return stream

@@ -1,18 +1,16 @@
-"""Where input comes from: a file, a folder, standard input or a URL; gzip and zstd are seen through.
+"""Where input comes from: a file, a folder, standard input or a URL; gzip, zstd and zip are seen through.
 
 A probe sees a `Sample` (a head, and a tail where that is cheap); a reader opens the whole as a stream.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import shutil
 import stat
 import sys
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +18,13 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
-from ktrace.errors import DamagedInput, InputError
+from ktrace.errors import InputError
+from ktrace.unpack import PACKED, codec_of, member_name, split_member, unpacked
 
 HEAD = 1 << 20
 TAIL = 1 << 16
+
+#: Suffixes of outputs that are compressed.
 COMPRESSED = (".gz", ".zst")
 
 
@@ -70,7 +71,7 @@ def text_encoding(head: bytes) -> str | None:
 
 @dataclass
 class Source:
-    """One input. `path` is as the user gave it; `label` names its rows.
+    """One input. `path` is as the user gave it; `label` names its rows. `traces.zip!a.json` is a file in an archive.
 
     Raises InputError for what can't be opened, with the remedy.
     """
@@ -80,9 +81,13 @@ class Source:
     on_cut: Callable[[str, str], None] | None = None
     progress: Callable[[int], None] | None = None
     _spool: IO[bytes] | None = field(default=None, repr=False)
+    _file: str = field(init=False, repr=False)
+    _member: str | None = field(init=False, repr=False)
+    _codec: str | None = field(init=False, default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.label = self.label or stem(self.path)
+        self._file, self._member = split_member(self.path)
 
     @cached_property
     def is_folder(self) -> bool:
@@ -93,15 +98,15 @@ class Source:
     @property
     def name(self) -> str:
         """The file's name without a compression suffix."""
-        name = "stdin" if self.path == "-" else PurePosixPath(self.path.replace(os.sep, "/")).name
-        for suffix in COMPRESSED:
+        name = "stdin" if self.path == "-" else PurePosixPath((self._member or self.path).replace(os.sep, "/")).name
+        for suffix in PACKED:
             name = name.removesuffix(suffix)
         return name
 
     @cached_property
     def size(self) -> int | None:
         """Bytes of the input as it is stored, where that is known."""
-        return None if self.path == "-" or "://" in self.path else Path(self.path).stat().st_size
+        return None if self.path == "-" or "://" in self.path else Path(self._file).stat().st_size
 
     def sample(self) -> Sample:
         """The head (and tail) for the probes."""
@@ -110,7 +115,14 @@ class Source:
         with self.open(quiet=True) as stream:
             head = stream.read(HEAD)
             whole = len(head) < HEAD
-        return Sample(self.name, head, b"" if whole else self._tail(), whole)
+        return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole)
+
+    def _shown_name(self) -> str:
+        """The name of the file, in an archive that of the file in it."""
+        if self._codec != "zip":
+            return self.name
+        with self._raw() as raw:
+            return member_name(raw, self.path, self._member)
 
     def _listing(self) -> tuple[str, ...]:
         """The names of the files in the folder."""
@@ -124,7 +136,7 @@ class Source:
     def _tail(self) -> bytes:
         """The last bytes of a plain file, nothing where they can't be had without reading it all."""
         with self._raw() as raw:
-            if not raw.seekable() or _codec(raw.read(4)):
+            if not raw.seekable() or codec_of(raw.read(4)):
                 return b""
             raw.seek(-TAIL, os.SEEK_END)
             return raw.read()
@@ -138,11 +150,10 @@ class Source:
         raw: BinaryIO = self._raw()
         if self.progress and not quiet:
             raw = io.BufferedReader(_Counted(raw, self.progress))
-        codec = _codec(_peek(raw))
-        if codec is None:
+        self._codec = codec_of(_peek(raw))
+        if self._codec is None:
             return raw
-        stream: BinaryIO = gzip.GzipFile(fileobj=raw) if codec == "gzip" else _zstd(raw)  # type: ignore[assignment]
-        return io.BufferedReader(_Whole(stream, self.path, None if quiet else self.on_cut), 1 << 17)
+        return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
 
     @contextmanager
     def local_path(self) -> Iterator[Path]:
@@ -150,12 +161,12 @@ class Source:
 
         Standard input, a URL and compressed input are copied; the copy lives as long as the block.
         """
-        plain = self.path != "-" and Path(self.path).is_file()
+        plain = self.path != "-" and Path(self._file).is_file()
         if plain:
             with self._raw() as raw:
-                plain = _codec(raw.read(4)) is None
+                plain = codec_of(raw.read(4)) is None
         if plain:
-            yield Path(self.path)
+            yield Path(self._file)
             return
         with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
             copy = Path(folder) / (self.name or "input")
@@ -170,12 +181,12 @@ class Source:
         if "://" in self.path:
             return self._remote()
         try:
-            mode = os.stat(self.path).st_mode  # noqa: PTH116 (pathlib takes "" for the current folder)
+            mode = os.stat(self._file).st_mode  # noqa: PTH116 (pathlib takes "" for the current folder)
             if stat.S_ISFIFO(mode):
                 return self._fifo()
             if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
                 raise InputError("is a device", path=self.path, expected="a file", remedy="'-' is standard input")
-            return open(self.path, "rb")
+            return open(self._file, "rb")
         except IsADirectoryError:
             raise InputError("is a folder", path=self.path, expected="a file", remedy="name the file in it") from None
         except FileNotFoundError:
@@ -197,7 +208,7 @@ class Source:
         """A named pipe, which can be read only once."""
         if self._spool:
             return self._spooled(self._spool)
-        with open(self.path, "rb") as pipe:
+        with open(self._file, "rb") as pipe:
             return self._spooled(pipe)
 
     def _spooled(self, stream: IO[bytes]) -> BinaryIO:
@@ -220,7 +231,7 @@ class Source:
                 "reading a URL needs fsspec", path=self.path, remedy="pip install 'ktrace[remote]'"
             ) from None
         try:
-            opened: BinaryIO = fsspec.open(self.path, "rb").open()
+            opened: BinaryIO = fsspec.open(self._file, "rb").open()
         except (OSError, ValueError, ImportError) as error:
             raise InputError(f"can't be opened: {error}", path=self.path) from None
         return opened
@@ -228,8 +239,9 @@ class Source:
 
 def stem(path: str) -> str:
     """The label of a path: its file name without suffixes that say only how it is stored."""
-    name = "stdin" if path == "-" else PurePosixPath(printable(path).replace(os.sep, "/").rstrip("/")).name
-    for suffix in COMPRESSED:
+    name = printable(split_member(path)[1] or path)
+    name = "stdin" if path == "-" else PurePosixPath(name.replace(os.sep, "/").rstrip("/")).name
+    for suffix in PACKED:
         name = name.removesuffix(suffix)
     return name.rsplit(".", 1)[0] or name
 
@@ -243,21 +255,6 @@ def _peek(raw: BinaryIO) -> bytes:
     head = raw.read(4)
     raw.seek(0)
     return head
-
-
-def _codec(head: bytes) -> str | None:
-    """The compression that the first four bytes show; the file's name has no say."""
-    if head.startswith(b"\x1f\x8b"):
-        return "gzip"
-    skippable = head[1:] == b"\x2a\x4d\x18" and head[0] >> 4 == 5  # a zstd frame of metadata; data follows
-    return "zstd" if head == b"\x28\xb5\x2f\xfd" or skippable else None
-
-
-def _zstd(raw: BinaryIO) -> BinaryIO:
-    import pyarrow as pa
-
-    stream: BinaryIO = pa.CompressedInputStream(pa.PythonFile(raw), "zstd")
-    return stream
 
 
 class _Counted(io.RawIOBase):
@@ -284,43 +281,4 @@ class _Counted(io.RawIOBase):
 
     def close(self) -> None:
         self._raw.close()
-        super().close()
-
-
-class _Whole(io.RawIOBase):
-    """Decompressed data; where it breaks off, its end is told and is an ordinary end."""
-
-    def __init__(self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None) -> None:
-        self._stream = stream
-        self._path = path
-        self._on_cut = on_cut
-        self._taken = 0
-        self._ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        if self._ended:
-            return 0
-        try:
-            data = self._stream.read1(min(len(buffer), 1 << 16))  # type: ignore[attr-defined]
-        except (EOFError, zlib.error, OSError) as error:
-            data = b""
-            if not self._taken:
-                raise DamagedInput(
-                    f"the compressed data is damaged: {error}",
-                    path=self._path,
-                    expected="whole gzip or zstd data",
-                    remedy="copy or export it again",
-                ) from None
-            if self._on_cut:
-                self._on_cut(f"byte {self._taken} of the decompressed data", str(error))
-        self._ended = not data
-        self._taken += len(data)
-        buffer[: len(data)] = data
-        return len(data)
-
-    def close(self) -> None:
-        self._stream.close()
         super().close()

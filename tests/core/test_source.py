@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import random
+import zipfile
+import zlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,16 +25,36 @@ def zstd(data: bytes) -> bytes:
     return compressed
 
 
+def zipped(files: dict[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return made.getvalue()
+
+
 @pytest.mark.parametrize(
     ("name", "stored"),
     [
         ("a.log", TEXT),
         ("a.log.gz", gzip.compress(TEXT)),
+        ("a.gz", gzip.compress(TEXT[:999]) + b"\0\0" + gzip.compress(b"") + gzip.compress(TEXT[999:]) + b"\0" * 512),
+        ("a.zip", zipped({"folder/": b"", "folder/a.log": TEXT, "__MACOSX/a": b"x"})),
+        ("a.log", zipped({"a.log": TEXT}, zipfile.ZIP_STORED)),
         ("a.log", gzip.compress(TEXT)),
         ("a.gz", TEXT),
         ("a.zst", zstd(TEXT)),
     ],
-    ids=["plain", "gzip", "gzip without the suffix", "suffix without gzip", "zstd"],
+    ids=[
+        "plain",
+        "gzip",
+        "gzip in parts",
+        "zip",
+        "zip without the suffix",
+        "gzip without the suffix",
+        "suffix without gzip",
+        "zstd",
+    ],
 )
 def test_the_bytes_are_those_that_were_stored(tmp_path: Path, name: str, stored: bytes) -> None:
     path = tmp_path / name
@@ -66,6 +90,66 @@ def test_compressed_data_that_breaks_off_ends_there_and_is_told(tmp_path: Path, 
         data = stream.read()
     assert gzip.decompress(stored).startswith(data)
     assert told == [f"byte {len(data)} of the decompressed data"]
+
+
+@pytest.mark.parametrize("keep", [1000, 20_000, 100_000, -4])
+def test_nearly_all_of_a_cut_gzip_is_read(tmp_path: Path, keep: int) -> None:
+    chance = random.Random(keep)
+    text = b"".join(b"line %d\n" % chance.randrange(10**9) for _ in range(50_000))
+    stored = gzip.compress(text)[:keep]
+    (tmp_path / "cut.gz").write_bytes(stored)
+    told: list[str] = []
+    with Source(str(tmp_path / "cut.gz"), on_cut=lambda where, why: told.append(why)).open() as stream:
+        data = stream.read()
+    there = zlib.decompressobj(31).decompress(stored)
+    assert text.startswith(data)
+    assert len(there) - len(data) <= 1, "one byte at most stays behind in ISA-L"
+    assert told == ["Compressed file ended before the end-of-stream marker was reached"]
+
+
+def test_gzip_that_is_damaged_in_the_middle_is_told(tmp_path: Path) -> None:
+    stored = bytearray(gzip.compress(random.Random(1).randbytes(400_000)))
+    stored[300_000] ^= 255
+    (tmp_path / "bad.gz").write_bytes(bytes(stored) + b"and what is no gzip")
+    told: list[str] = []
+    with Source(str(tmp_path / "bad.gz"), on_cut=lambda where, why: told.append(where)).open() as stream:
+        data = stream.read()
+    assert len(data) > 250_000
+    assert told == [f"byte {len(data)} of the decompressed data"]
+
+
+def test_an_archive_of_several_files_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "two.zip"
+    path.write_bytes(zipped({"r0/a.json": b"{}", "r1/b.json": b"[1]"}))
+    with pytest.raises(InputError, match=r"holds 2 files: r0/a.json, r1/b.json") as caught:
+        Source(str(path)).sample()
+    assert f"{path}!r0/a.json" in (caught.value.remedy or "")
+    source = Source(f"{path}!r1/b.json")
+    sample = source.sample()
+    assert (source.label, source.name, sample.name, sample.head) == ("b", "b.json", "b.json", b"[1]")
+    with source.local_path() as copy:
+        assert (copy.name, copy.read_bytes()) == ("b.json", b"[1]")
+    with pytest.raises(InputError, match=r"there is no c.json in it"):
+        Source(f"{path}!c.json").open()
+    (tmp_path / "none.zip").write_bytes(b"PK\x03\x04" + b"\0" * 100)
+    with pytest.raises(DamagedInput, match="zip archive is damaged"):
+        Source(str(tmp_path / "none.zip")).open()
+
+
+def test_the_name_in_an_archive_is_what_probes_see(tmp_path: Path) -> None:
+    (tmp_path / "x.zip").write_bytes(zipped({"in/trace.json": b"{}"}))
+    source = Source(str(tmp_path / "x.zip"))
+    assert (source.sample().name, source.label) == ("trace.json", "x")
+
+
+def test_a_zip_that_is_damaged_inside_is_told(tmp_path: Path) -> None:
+    stored = bytearray(zipped({"a": random.Random(2).randbytes(300_000)}, zipfile.ZIP_STORED))
+    stored[200_000] ^= 255
+    (tmp_path / "a.zip").write_bytes(stored)
+    told: list[str] = []
+    with Source(str(tmp_path / "a.zip"), on_cut=lambda where, why: told.append(why)).open() as stream:
+        stream.read()
+    assert told == ["Bad CRC-32 for file 'a'"]
 
 
 def test_compressed_data_that_is_damaged_from_the_start_is_an_error(tmp_path: Path) -> None:

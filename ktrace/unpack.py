@@ -1,0 +1,184 @@
+"""Compressed input as a stream: gzip, zstd, and the one file of a zip archive. What is in it decides, not its name."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO
+
+from ktrace.errors import DamagedInput, InputError
+
+#: Suffixes of names that say only how a file is stored.
+PACKED = (".gz", ".zst", ".zip")
+
+#: Bytes of compressed data that are inflated at once. Where data is damaged, what is left of them is lost.
+_BLOCK = 1 << 14
+
+#: Bytes that a stream gives at once.
+_GIVEN = 1 << 18
+
+
+def codec_of(head: bytes) -> str | None:
+    """The compression that the first four bytes show: gzip, zstd, zip; None for plain data."""
+    if head.startswith(b"\x1f\x8b"):
+        return "gzip"
+    if head == b"PK\x03\x04":
+        return "zip"
+    skippable = head[1:] == b"\x2a\x4d\x18" and head[0] >> 4 == 5  # a zstd frame of metadata; data follows
+    return "zstd" if head == b"\x28\xb5\x2f\xfd" or skippable else None
+
+
+def unpacked(
+    raw: BinaryIO, codec: str, path: str, on_cut: Callable[[str, str], None] | None, member: str | None = None
+) -> BinaryIO:
+    """The decompressed bytes of `raw` as a stream.
+
+    Data that ends too early is an ordinary end of the stream, told to `on_cut`. Of a zip archive it is the only file,
+    or `member`. Raises DamagedInput for what can't be decompressed from its start, InputError for several files.
+    """
+    stream: BinaryIO
+    if codec == "gzip":
+        stream = _Inflated(raw)  # type: ignore[assignment]
+    elif codec == "zip":
+        stream = _unzipped(raw, path, member)
+    else:
+        import pyarrow as pa
+
+        stream = pa.CompressedInputStream(pa.PythonFile(raw), "zstd")
+    return io.BufferedReader(_Whole(stream, path, on_cut), _GIVEN)
+
+
+def split_member(path: str) -> tuple[str, str | None]:
+    """The archive and the file in it that a path like `traces.zip!rank0/trace.json` names; (path, None) for others."""
+    head, mark, member = path.partition("!")
+    return (head, member) if mark and member and head.lower().endswith(".zip") else (path, None)
+
+
+def member_name(raw: BinaryIO, path: str, member: str | None) -> str:
+    """The name, without folders, of the file in a zip archive."""
+    with _opened(raw, path) as archive:
+        return PurePosixPath(_member(archive, path, member).filename).name
+
+
+def _unzipped(raw: BinaryIO, path: str, member: str | None) -> BinaryIO:
+    archive = _opened(raw, path)
+    info = _member(archive, path, member)
+    try:
+        opened: BinaryIO = archive.open(info)  # type: ignore[assignment]
+    except RuntimeError:  # it wants a password
+        raise InputError("is encrypted", path=path, remedy="unzip it first") from None
+    except (NotImplementedError, zipfile.BadZipFile) as error:
+        raise InputError(f"can't be unzipped: {error}", path=path, remedy="unzip it with another program") from None
+    return opened
+
+
+def _opened(raw: BinaryIO, path: str) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(raw)
+    except (zipfile.BadZipFile, ValueError) as error:
+        raise DamagedInput(
+            f"the zip archive is damaged: {error}",
+            path=path,
+            expected="a whole file: its directory stands at its end",
+            remedy="copy or export it again",
+        ) from None
+
+
+def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.ZipInfo:
+    """The file that is meant. Raises InputError, which names the files, where that isn't clear."""
+    files = [info for info in archive.infolist() if not info.is_dir() and not info.filename.startswith("__MACOSX/")]
+    found = [info for info in files if member in (None, info.filename)]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(info.filename for info in files[:8]) + (f" and {len(files) - 8} more" if len(files) > 8 else "")
+    if member is not None:
+        what = f"there is no {member} in it, but {names or 'nothing'}"
+    else:
+        what = f"holds {len(files)} files: {names}" if files else "is an empty archive"
+    remedy = f"name one of them: '{path.partition('!')[0]}!{files[0].filename}'" if files else "check what made it"
+    raise InputError(what, path=path, expected="one file in the archive", remedy=remedy)
+
+
+class _Inflated:
+    """What is in gzip data, member after member, by ISA-L, three times as fast as zlib."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        from isal import isal_zlib
+
+        make: Any = isal_zlib
+        self._new: Callable[[], Any] = lambda: make.decompressobj(31)  # 15 bits of window, gzip's head and sum
+        self._error: tuple[type[Exception], ...] = (make.error,)
+        self._raw = raw
+        self._member = self._new()
+        self._input = b""
+        self._output = memoryview(b"")
+
+    def read1(self, size: int) -> memoryview:
+        """Up to `size` bytes, none at the end. Raises EOFError and OSError where the data is cut or damaged."""
+        while not self._output:
+            data = self._input or self._raw.read(_BLOCK)
+            self._input = b""
+            if self._member.eof:
+                if not data:
+                    break
+                data = data.lstrip(b"\0")  # what tapes and block devices append
+                if not data:
+                    continue
+                self._member = self._new()
+            elif not data:
+                raise EOFError("Compressed file ended before the end-of-stream marker was reached")
+            try:
+                # Without a greatest length: else ISA-L keeps back what a cut file has no more input to push out.
+                self._output = memoryview(self._member.decompress(data))
+            except self._error as error:
+                raise OSError(str(error)) from None
+            if self._member.eof:
+                self._input = self._member.unused_data
+        given, self._output = self._output[:size], self._output[size:]
+        return given
+
+    def close(self) -> None:
+        """Closes the stored data."""
+        self._raw.close()
+
+
+class _Whole(io.RawIOBase):
+    """Decompressed data; where it breaks off, its end is told and is an ordinary end."""
+
+    def __init__(self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None) -> None:
+        self._stream = stream
+        self._path = path
+        self._on_cut = on_cut
+        self._taken = 0
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        if self._ended:
+            return 0
+        try:
+            data = self._stream.read1(min(len(buffer), _GIVEN))  # type: ignore[attr-defined]
+        except (EOFError, zlib.error, zipfile.BadZipFile, OSError) as error:
+            data = memoryview(b"")
+            if not self._taken:
+                raise DamagedInput(
+                    f"the compressed data is damaged: {error}",
+                    path=self._path,
+                    expected="whole gzip, zstd or zip data",
+                    remedy="copy or export it again",
+                ) from None
+            if self._on_cut:
+                self._on_cut(f"byte {self._taken} of the decompressed data", str(error))
+        self._ended = len(data) == 0
+        self._taken += len(data)
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
