@@ -7,7 +7,7 @@ from ktrace.format import Format
 # fmt: off
 FORMATS = (
     # Timelines and tables that ktrace writes.
-    Format("perfetto", "Perfetto trace", ".perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), writes=True, timeline=True),
+    Format("perfetto", "Perfetto trace", ".perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), reads=True, writes=True, timeline=True),
     Format("chrome", "Chrome trace JSON", ".chrome_json", ("*.trace.json",), reads=True, writes=True, timeline=True),
     Format("jsonl", "canonical records, a line each", ".jsonl", ("*.jsonl",), reads=True, writes=True),
     Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True),

@@ -58,6 +58,7 @@ class Context:
     keys: Pool = field(default_factory=Pool)
     sequences: dict[int, State] = field(default_factory=dict)
     flows: set[int] = field(default_factory=set)
+    states: set[int] = field(default_factory=set)  # places at which a state lasts
     others: Counter[str] = field(default_factory=Counter)
     submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts

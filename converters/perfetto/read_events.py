@@ -74,6 +74,7 @@ class Parsed:
     category: Int32
     dur: Int64
     own: bool = False
+    ended: list[int] = field(default_factory=list)  # events at which a state ends
     extra: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
 
 
@@ -82,6 +83,8 @@ def read_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batc
     parsed = _parse(context, chunk, events)
     used = np.flatnonzero(parsed.what != NOTHING)
     context.conversion.report.used(len(used))
+    used = used[~_ended_states(context, parsed)[used]]
+    yield from _state_ends(context, parsed)
     yield from _rows(context, chunk, parsed, used, None, None)
     yield from extra_counters(context, chunk, parsed.events, parsed.fields)
 
@@ -116,6 +119,36 @@ def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> I
     yield from _rows(context, chunk, parsed, rows, ~has_dur, end_of)
     if not last:
         yield events.take(np.sort(opened))
+
+
+def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
+    """The events that end a state and begin none: they have no name. The others begin one, as slices do."""
+    is_state = parsed.what == STATE
+    nameless = parsed.name < 0
+    parsed.what[is_state & ~nameless] = BEGIN
+    for row in np.flatnonzero(is_state).tolist():
+        place = int(parsed.place[row])
+        if place in context.states:
+            parsed.ended.append(row)
+        (context.states.discard if nameless[row] else context.states.add)(place)
+    return is_state & nameless
+
+
+def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
+    """The ends of states: a state lasts until the next one of its track."""
+    rows = np.array(parsed.ended, np.int64)
+    if not len(rows):
+        return
+    columns = context.tracks.columns(parsed.place[rows])
+    columns |= {
+        "id": pa.array(parsed.events.id[rows] - 1),  # before the begin of the next one, in the same nanosecond
+        "ts": pa.array(parsed.events.ts[rows]),
+        "name": constant("", len(rows)),
+        "kind": constant("range", len(rows)),
+        "timing": constant("measured", len(rows)),
+        "half": constant("end", len(rows)),
+    }
+    yield Batch("events", pa.RecordBatch.from_pydict(columns))
 
 
 def _parse(context: Context, chunk: Chunk, events: Events) -> Parsed:

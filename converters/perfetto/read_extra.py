@@ -23,6 +23,9 @@ from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 _T = f.TRACK_EVENT
 _SUBMISSIONS, _WAITS = 1, 2  # of GpuCorrelation
 
+#: Counters that an event carries have ids from here on: further rows of its packet have those below.
+_IDS = 1 << 59
+
 
 def row_ids(context: Context, chunk: Chunk, ids: Int64, values: Values) -> Int64:
     """The ids of rows: in a trace of ktrace those that their argument `id` says."""
@@ -59,8 +62,8 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
                 if track.incremental:
                     track.total += figure
                     figure = track.total
-                taken += 1  # each has bytes of its own, so that this is no other row's number
-                ids.append(int(events.id[row]) + taken)
+                taken += 1  # each has bytes of its own, so that no other event's are numbered so
+                ids.append(_IDS + int(events.id[row]) + taken)
                 stamps.append(int(events.ts[row]))
                 places.append(number_of_place)
                 values.append(float(figure))

@@ -21,7 +21,7 @@ import pyarrow as pa
 from ktrace.model import DEVICE_KINDS, Batch
 
 from . import field_names as f
-from .read_args import INT, OWN, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
+from .read_args import DOUBLE, INT, OWN, SHARED, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
 from .read_context import Context, Events
 from .read_events import joined
 from .read_extra import row_ids
@@ -75,7 +75,7 @@ class Shared:
     kernel: str | None
     name: str
     short_name: str | None
-    arguments: dict[str, Any]
+    arguments: list[tuple[int, int, int]]  # key, what and number, as `Values` has them
 
 
 def read_stages(context: Context, chunk: Chunk, events: Events, old: Specifications) -> Iterator[Batch]:
@@ -88,6 +88,11 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     kept[found.bad] = False
     for start, size in _places(found, "specifications"):
         old.take(chunk.data[start : start + size].tobytes())
+    no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
+    for name in ("event_id", "duration"):
+        no_work &= ~found.get(_G[name], VARINT).has(len(events))
+    report.used(int(no_work.sum()), went="specifications")
+    kept &= ~no_work
     rows = np.flatnonzero(kept)
     report.used(len(rows))
     if not len(rows):
@@ -112,7 +117,7 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     columns["name"] = _own_names(chunk, found, index, columns["name"], shared, of)
     launched, dimensions = _launch(chunk, events, found, index, len(rows))
     columns |= dimensions
-    values = joined([_kernel_arguments(chunk, shared, of, rows), launched, *_rest(chunk, found, index)])
+    values = joined([_kernel_arguments(shared, of, rows), launched, *_rest(chunk, found, index)])
     shape = np.zeros(len(rows), np.int64)
     yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
     _remember(context, chunk, events, found, values, index, rows)
@@ -156,7 +161,11 @@ def _shared(
         given = {
             name: int(column[row]) for name, column in zip(_SHARED, columns, strict=True) if int(column[row]) != none
         }
-        shared.append(_look_up(context, chunk.states[int(events.state[row])], given, old))
+        state = chunk.states[int(events.state[row])]
+        key = ("stage", *given.items())
+        if key not in state.cache:
+            state.cache[key] = _look_up(context, state, given, old)
+        shared.append(state.cache[key])
     return shared, of
 
 
@@ -172,7 +181,9 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     code = state.texts["names"].get(given["name_iid"]) if "name_iid" in given else -1
     own_name = context.pool.texts[code] if code >= 0 else None
     name = full or mangled or own_name or stage
-    kind = stage if stage in DEVICE_KINDS else next((kind for kind, words_ in _OTHER_WORK if words_.search(stage)), "")
+    kind = text(first(entries.get("stage_iid", {}), spec["description"], b"")).lower()
+    if not context.own or kind not in DEVICE_KINDS:
+        kind = "" if kernel else next((kind for kind, words_ in _OTHER_WORK if words_.search(stage)), "")
     arguments: dict[str, Any] = {}
     if not context.own:
         arguments |= {"arch": text(first(kernel, 4, b"")), "kernel_name": mangled if full and full != mangled else ""}
@@ -181,13 +192,23 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
         arguments |= dict([_argument(context, state, as_bytes(argument))])
     return Shared(
         _place(context, entries.get("context", {}), given, queue, old),
-        "kernel" if kernel else kind or "kernel",
+        kind or "kernel",
         None if context.own else stage or None,
         full or mangled or None,
         name,
         own_name if own_name != name and not context.own else None,
-        arguments,
+        [_coded(context, key, value) for key, value in arguments.items()],
     )
+
+
+def _coded(context: Context, name: str, value: Any) -> tuple[int, int, int]:
+    """An argument as `Values` has it."""
+    key = context.keys.code(name.encode())
+    if isinstance(value, str):
+        return key, SHARED, context.pool.code(value.encode())
+    if isinstance(value, float):
+        return key, DOUBLE, int(np.float64(value).view(np.int64))
+    return key, INT, int64(value % (1 << 64))
 
 
 _TABLES = (
@@ -278,44 +299,28 @@ def _launch(
     return values, dimensions
 
 
-def _kernel_arguments(chunk: Chunk, shared: list[Shared], of: Int64, rows: Int64) -> Values:
-    """The arguments that stand with the interned kernel."""
-    parts = [Values(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), np.empty(0, np.int64))]
-    for number, one in enumerate(shared):
-        if not one.arguments:
-            continue
-        mine = np.flatnonzero(of[rows] == number)
-        for name, value in one.arguments.items():
-            key, what, figure = chunk.keys.code(name.encode()), INT, value
-            if isinstance(value, float):
-                what, figure = 3, int(np.float64(value).view(np.int64))
-            elif isinstance(value, str):
-                what, figure = OWN, chunk.own.code(value.encode())
-            elif value >> 63:
-                figure = int64(value)
-            parts.append(
-                Values(
-                    mine,
-                    np.full(len(mine), key, np.int32),
-                    np.full(len(mine), what, np.uint8),
-                    np.full(len(mine), figure, np.int64),
-                )
-            )
-    return joined(parts)
+def _kernel_arguments(shared: list[Shared], of: Int64, rows: Int64) -> Values:
+    """The arguments that stand with the interned kernel, for each row that refers to it."""
+    flat = np.array([part for one in shared for part in one.arguments], np.int64).reshape(-1, 3)
+    sizes = np.array([len(one.arguments) for one in shared])
+    begin = np.cumsum(sizes) - sizes
+    count = sizes[of[rows]]
+    row = np.repeat(np.arange(len(rows)), count)
+    which = np.repeat(begin[of[rows]] - (np.cumsum(count) - count), count) + np.arange(len(row))
+    return Values(row, flat[which, 0].astype(np.int32), flat[which, 1].astype(np.uint8), flat[which, 2])
 
 
 def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
     """extra_data, always texts, under their own names; fields that have no column with a "$"."""
+    gathered = []
     for row, (start, size) in zip(found.get(_G["extra_data"], LENGTH).owner, _places(found, "extra_data"), strict=True):
         parts = gather(chunk.data[start : start + size].tobytes())
         name, value = (first(parts, f.EXTRA_DATA[part], b"") for part in ("name", "value"))
         if index[row] >= 0:
-            yield Values(
-                index[[row]],
-                np.array([chunk.keys.code(name)], np.int32),
-                np.array([OWN], np.uint8),
-                np.array([chunk.own.code(value)], np.int64),
-            )
+            gathered.append((index[row], chunk.keys.code(name), chunk.own.code(value)))
+    if gathered:
+        row_, key_, number = np.array(gathered, np.int64).T
+        yield Values(row_, key_.astype(np.int32), np.full(len(row_), OWN, np.uint8), number)
     for tag in found.tags:
         if tag >> 3 in _KNOWN or tag & 7 != VARINT:
             continue
