@@ -8,6 +8,9 @@ from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownForm
 from ktrace.format import Detected, Format, Score, all_formats, builtin_formats, plugin_formats
 from ktrace.source import Sample, Source
 
+#: Bytes below which an input is converted in less than half a second, of which a scan for packages costs 40 ms.
+SMALL = 32 << 20
+
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
     """What the probes say of a sample, best first; near misses (Score.NEAR) at the end."""
@@ -35,16 +38,24 @@ def detect(path: str | Path) -> list[Detected]:
 def choose(source: Source) -> Format:
     """The one format that the source is.
 
+    Other packages' formats are asked where none of ours is sure; those of a small file, which is to be read at once,
+    only where none of ours knows its words. `--from` names them all.
     Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
     """
     sample = source.sample()
+    matches = detect_sample(sample, builtin_formats())
+    enough = Score.DIALECT if _is_small(source) else Score.MAGIC
+    if not matches or matches[0].score < enough:
+        matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])
+    return decide(source, sample, matches)
+
+
+def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
+    """The one format among what the probes said of the source's sample, best first. Raises as `choose` does."""
     if sample.listing is None and not sample.head:
         raise InputError(
             "is empty", path=source.path, expected="a log, table or trace", remedy="check the command that wrote it"
         )
-    matches = detect_sample(sample, builtin_formats())
-    if not matches or matches[0].score < Score.MAGIC:
-        matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])
     claims = [match for match in matches if match.score > Score.NEAR]
     if not claims:
         raise _unknown(source, sample, matches)
@@ -58,6 +69,10 @@ def choose(source: Source) -> Format:
             f"may be {names}", path=source.path, remedy=f"say which: --from {best.format} or --from {rivals[0].format}"
         )
     return by_name(best.format)
+
+
+def _is_small(source: Source) -> bool:
+    return not source.is_folder and source.size is not None and source.size < SMALL
 
 
 def by_name(name: str, *, writes: bool = False) -> Format:

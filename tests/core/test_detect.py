@@ -101,3 +101,25 @@ def test_an_unknown_format_name_lists_those_there_are() -> None:
 def test_detect_opens_the_path(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         detect(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    ("score", "small", "asked"),
+    [
+        (Score.DIALECT, True, False),
+        (Score.SHAPE, True, True),
+        (Score.DIALECT, False, True),
+        (Score.MAGIC, False, False),
+    ],
+)
+def test_other_packages_are_asked_where_ours_are_not_sure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, score: Score, small: bool, asked: bool
+) -> None:
+    (tmp_path / "x").write_text("x" * 100)
+    scans: list[str] = []
+    monkeypatch.setattr(ktrace.detection, "SMALL", 1000 if small else 10)
+    monkeypatch.setattr(ktrace.detection, "builtin_formats", lambda: (fake("ours", Match(score, "words")),))
+    monkeypatch.setattr(ktrace.detection, "plugin_formats", lambda: scans.append("scan") or ())
+    monkeypatch.setattr(ktrace.detection, "by_name", lambda name: name)
+    assert str(choose(Source(str(tmp_path / "x")))) == "ours"
+    assert bool(scans) == asked
