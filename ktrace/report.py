@@ -52,10 +52,14 @@ KINDS: dict[str, Kind] = {
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),
     "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),
+    "counters-capped": Kind(
+        Severity.NOTE, "Only the longest kernels keep their counters: viewers get slow where many have some."
+    ),
     # Repairs: the source was damaged, the meaning is plain.
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
     "text-number": Kind(Severity.REPAIR, "A number stands in quotes; it was read as the number."),
+    "json-repair": Kind(Severity.REPAIR, "Text that is no JSON was read as what it must have been."),
     # Skips: a record of the source is not in the result.
     "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),

@@ -16,6 +16,7 @@ CHUNK = 1 << 19
 BLOCK = 1 << 20
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
+_LINE = re.compile(rb"\}\s*[\r\n]\s*\{")
 _BLANK = re.compile(rb"\s*")
 
 
@@ -72,14 +73,16 @@ class Text:
             if self.pos < self.end or not self.more():
                 return self.part(self.pos, self.pos + 1)
 
-    def cut(self, at: int) -> int:
+    def cut(self, at: int, *, lines: bool = False) -> int:
         """The end of the chunk that begins here and goes on to `at` at least: the first boundary from there on.
 
-        The end of the document where there is none. A boundary may be wrong: in a text, or in a nested list.
+        With `lines` a line's end stands for the comma. The end of the document where there is no boundary. A
+        boundary may be wrong: in a text, or in a nested list.
         """
+        boundary = _LINE if lines else _BOUNDARY
         while True:
             if at < self.end:
-                found = self.search(_BOUNDARY, at)
+                found = self.search(boundary, at)
                 if found >= 0:
                     return found + 1
                 last = self._data.rfind(b"}", at - self._start)  # a boundary may go on behind the window

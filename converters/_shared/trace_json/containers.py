@@ -19,9 +19,14 @@ from .chunks import CHUNK, Text
 from .decode import Decoder
 from .document import LARGEST_MEMBER, Member
 from .events import Events
+from .lists import List, is_event
+from .repair import mend, mend_all
+from .salvage import is_json
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _MARK = re.compile(rb'["{}\[\]]')
+_TRACE_EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
+_STRAY = re.compile(rb"(?:[\]},]|[^{\[\]},]+)\s*")
 _SCALAR = re.compile(rb"[^\s,\]}]*")
 
 
@@ -34,6 +39,7 @@ class Document:
         self._path = path
         self._chunk = chunk
         self._decoder = Decoder(report, rows)
+        self._found = False
 
     def __iter__(self) -> Iterator[Events | Member]:
         text = self._text
@@ -43,17 +49,42 @@ class Document:
             if first == b"[":
                 text.pos += 1
                 yield from self._events()
+            elif first == b"{" and is_event(text):
+                yield from self._events(lines=True)
             elif first == b"{":
                 text.pos += 1
                 yield from self._object()
             else:
-                raise DamagedInput(
-                    f"{text.peek(20)!r} is no Trace Event JSON",
-                    path=self._path,
-                    where=f"byte {text.pos}",
-                    expected="an object with traceEvents, or a list of events",
-                )
+                self._stray()
         yield from self._decoder.flush()
+        if not self._found:
+            raise self._no_trace("no list of events is in it")
+
+    def _no_trace(self, what: str) -> DamagedInput:
+        return DamagedInput(
+            what,
+            path=self._path,
+            where=f"byte {self._text.pos}",
+            expected='a list of events, or an object with "traceEvents"',
+            remedy="name the format with --from, or export the trace again",
+        )
+
+    def _stray(self) -> None:
+        """Goes over text that is no part of a document, to the next that may begin one."""
+        text = self._text
+        start = text.pos
+        if not self._found:
+            raise self._no_trace(f"{text.peek(20)!r} is no Trace Event JSON")
+        detail = text.peek(60).decode(errors="replace")
+        while True:
+            text.pos = text.match(_STRAY, text.pos)
+            if text.pos < text.end or not text.more():
+                break
+        if detail[:1] not in "],}":
+            self._report.record()
+            self._report.issue("unrecognised", f"byte {start}", detail)
+        else:
+            self._report.issue("json-repair", f"byte {start}", f"{detail[:1]} too many")
 
     def _object(self) -> Iterator[Events | Member]:
         """The members of an object, of which the brace is read."""
@@ -65,26 +96,63 @@ class Document:
             if first == b",":
                 text.pos += 1
                 continue
+            start = text.pos
             key = self._key()
-            if key == "traceEvents" and text.skip_blank() == b"[":
+            if key is None:
+                text.pos = start
+                self._resume()
+                key = "traceEvents"
+            text.skip_blank()
+            if key == "traceEvents" and text.peek() == b"[":
                 text.pos += 1
                 yield from self._events()
             else:
-                text.skip_blank()
                 start = text.pos
-                value = self._value()
-                if value is not None:
+                value = self._sound(self._value(), key, start)
+                if value is not None and key != "traceEvents":
                     yield Member(key, value, start)
+        self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
 
-    def _key(self) -> str:
+    def _key(self) -> str | None:
+        """The key of a member, and the colon; None where there is none."""
         text = self._text
-        if text.peek() != b'"':
-            raise DamagedInput("no key of a member", path=self._path, where=f"byte {text.pos}", expected="a text")
-        key = self._value() or b'""'
+        key = (self._value() or b"") if text.peek() == b'"' else b""
         if text.skip_blank() != b":":
-            raise DamagedInput("no colon", path=self._path, where=f"byte {text.pos}", expected='":"')
+            return None
         text.pos += 1
-        return str(msgspec.json.decode(key, type=str))
+        try:
+            return msgspec.json.decode(mend(key)[0], type=str)
+        except msgspec.DecodeError:
+            return None
+
+    def _resume(self) -> None:
+        """Goes on at the next list of events, where the members before it are damaged."""
+        text = self._text
+        start = text.pos
+        while (found := text.search(_TRACE_EVENTS, text.pos)) < 0:
+            behind = text.end - 64
+            if not text.more():
+                if not self._found:
+                    raise self._no_trace("the members of the document are damaged")
+                text.pos = text.end
+                break
+            text.pos = max(text.pos, behind)
+        else:
+            text.pos = text.match(_TRACE_EVENTS, found)
+        self._report.issue("unrecognised", f"byte {start}", f"members of the document, {text.pos - start:,} bytes", 0)
+
+    def _sound(self, value: bytes | None, key: str, start: int) -> bytes | None:
+        """The JSON text of a member, repaired if need be; None where it can't be had, which is reported."""
+        if not value:
+            return None
+        for way in (None, mend, mend_all):
+            whole, repairs = way(value) if way else (value, [])
+            if is_json(whole):
+                for repair in repairs:
+                    self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
+                return whole
+        self._report.issue("unrecognised", f"byte {start}", f"the member {key} is damaged", 0)
+        return None
 
     def _value(self) -> bytes | None:
         """The JSON text that begins here; None where it is too long."""
@@ -124,50 +192,13 @@ class Document:
         text.pos = at
         return whole
 
-    def _events(self) -> Iterator[Events]:
-        """The events of a list, of which the bracket is read."""
+    def _events(self, *, lines: bool = False) -> Iterator[Events]:
+        """The events of a list, of which the bracket is read; or of lines."""
+        self._found = True
         text = self._text
-        while first := text.skip_blank():
-            if first == b"]":
-                text.pos += 1
-                return
-            if first == b",":
-                text.pos += 1
-                continue
-            end = text.cut((text.pos // self._chunk + 1) * self._chunk)
-            while not self._take(end):
-                if end == text.end and text.ended:
-                    raise DamagedInput("the list of events is damaged", path=self._path, where=f"byte {text.pos}")
-                end = text.cut(end)
-            if self._decoder.full:
-                yield from self._decoder.flush()
-        self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)
-
-    def _take(self, end: int) -> bool:
-        """Decodes the events up to a place, or to the end of the list before it. False where that can't be done."""
-        text = self._text
-        part = b"[" + text.part(text.pos, end) + b"]"
-        try:
-            self._decoder.take(part, text.pos)
-            text.pos = end
-            return True
-        except msgspec.DecodeError as error:
-            close = _list_end(part, str(error))
-        if close < 0:
-            return False
-        self._decoder.take(part[:close], text.pos)
-        text.pos += close - 2  # before the bracket
-        return True
-
-
-def _list_end(text: bytes, error: str) -> int:
-    """Where the list that the text begins with ends, of which the error says that more follows; -1 where it doesn't."""
-    found = re.search(r"trailing characters \(byte (\d+)\)", error)
-    at = int(found[1]) if found else 0
-    while (at := text.rfind(b"]", 0, at)) > 0:
-        try:
-            msgspec.json.decode(text[: at + 1], type=list[msgspec.Raw])
-            return at + 1
-        except msgspec.DecodeError:
-            pass
-    return -1
+        reading = List(text, self._decoder, self._report, self._chunk, lines=lines)
+        yield from reading.read()
+        if text.peek() == b"]":
+            text.pos += 1
+        elif not lines:
+            self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)

@@ -54,15 +54,16 @@ class Decoder:
         self._gathered = 0
         self._bytes = 0
 
-    def take(self, text: bytes, byte: int) -> int:
+    def take(self, text: bytes, byte: int, *, salvaged: bool = False) -> int:
         """Decodes a JSON list of events that stands at `byte` of the document, and returns how many they are.
 
+        Of a `salvaged` list each `false` is an element that was given up, and is reported by who did so.
         Raises msgspec.DecodeError where it is no JSON list; then nothing was taken.
         """
         with no_gc():
             groups, count, strange = self._groups(text)
             self._report.record(count)
-            self._settle(strange, byte)
+            self._settle([pair for pair in strange if not salvaged or pair[1] != b"false"], byte)
             self._gather(groups, count, text, byte)
         self._gathered += count
         self._bytes += len(text)

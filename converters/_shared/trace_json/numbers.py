@@ -53,7 +53,7 @@ def nanoseconds(cells: Sequence[Raw | None]) -> Times:
     if rounded is None:
         return Times(ns)
     rows = rounded.tolist()
-    return Times(ns, None, {row: bytes(cells[row]) for row in rows}, (), rows)  # type: ignore[arg-type]
+    return Times(ns, None, {row: bytes(cells[row]) for row in rows}, (), rows)
 
 
 def _plain(text: bytes, count: int) -> tuple[Int64, Int64 | None] | None:

@@ -1,0 +1,126 @@
+r"""Repairs of damaged JSON text: what real tools write where they shouldn't.
+
+    "memory bandwidth (GB/s)": inf     "blocks per SM": -nan(ind)     "path": "C:\Work"     "name": "f<"a">"
+    raw control bytes in texts         bytes that are no UTF-8        {"a": 1,}             007, +1, .5, 0x1f
+
+A repair is a guess: it counts only if the text is JSON afterwards, and each is reported with its place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Repair(NamedTuple):
+    """A repair: the kind of issue, its place in the text before all repairs, and what was done."""
+
+    kind: str
+    place: int
+    detail: str
+
+
+_TOKEN = re.compile(
+    rb'"(?:[^"\\]|\\.)*"'
+    rb"|[-+]?(?:\.?\d[\w.+\-]*(?:#\w+)?|[A-Za-z_][\w.]*(?:\(\w*\))?)"
+    rb"|,(?=\s*[,}\]])",
+    re.DOTALL,
+)
+_ODD = re.compile(rb"[\\\x00-\x1f]")
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|)')
+_SURROGATES = re.compile(rb"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\ud[89a-f][0-9a-f]{2}")
+_NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_LOOSE_NUMBER = re.compile(rb"\+?(-?)0*(\d*)(?:\.(\d*))?([eE][-+]?\d+)?")
+_HEX = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
+_WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"null", b"undefined": b"null"}
+
+#: A text value and its key, up to the quote that a further key or a closing bracket follows.
+_VALUE = re.compile(rb'("(?:[^"\\]|\\.)*"\s*:\s*")(.*?)("(?=\s*(?:,\s*"[^"\\]*"\s*:|\}|\])))', re.DOTALL)
+_BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
+
+
+def mend(text: bytes) -> tuple[bytes, list[Repair]]:
+    """The text with what can be told for certain made JSON, and what was repaired."""
+    repairs: list[Repair] = []
+
+    def mended(found: re.Match[bytes]) -> bytes:
+        token = found[0]
+        first = token[:1]
+        if first == b'"':
+            better, detail = _text(token) if _ODD.search(token) else (token, "")
+        elif first == b",":
+            better, detail = b"", "a comma too many"
+        else:
+            better = _scalar(token)
+            detail = f"{token.decode(errors='replace')} read as {better.decode()}"
+        if better != token:
+            repairs.append(Repair("json-repair", found.start(), detail))
+        return better
+
+    better = _TOKEN.sub(mended, text)
+    try:
+        better.decode()
+    except UnicodeDecodeError as error:
+        repairs.append(Repair("encoding", error.start, f"{error.object[error.start : error.end]!r}"))
+        better = better.decode(errors="replace").encode()
+    return better, repairs
+
+
+def mend_quotes(text: bytes) -> tuple[bytes, list[Repair]]:
+    """The text with quotes escaped that stand bare in a text value, as far as that can be guessed."""
+    repairs: list[Repair] = []
+
+    def mended(found: re.Match[bytes]) -> bytes:
+        inner = found[2]
+        better = _BARE_QUOTE.sub(lambda quote: quote[1] or b'\\"', inner)
+        if (len(better) - len(better.rstrip(b"\\"))) % 2:
+            better += b"\\"
+        if better != inner:
+            repairs.append(Repair("json-repair", found.start(2), "a quote within a text"))
+        return found[1] + better + found[3]
+
+    return _VALUE.sub(mended, text), repairs
+
+
+def mend_all(text: bytes) -> tuple[bytes, list[Repair]]:
+    """The text with bare quotes mended first, then the rest."""
+    quoted, quotes = mend_quotes(text)
+    whole, repairs = mend(quoted)
+    return whole, quotes + repairs
+
+
+def _text(token: bytes) -> tuple[bytes, str]:
+    """A quoted text with raw control bytes and wrong escapes made right."""
+    better = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else b"\\\\", token)
+    detail = "a backslash that begins no escape" if better != token else ""
+    controlled = _CONTROL.sub(lambda byte: b"\\u%04x" % byte[0][0], better)
+    detail = "a control byte within a text" if controlled != better else detail
+    paired = _SURROGATES.sub(_pair, controlled)
+    detail = "half of a surrogate pair" if paired != controlled else detail
+    return paired, detail
+
+
+def _pair(found: re.Match[bytes]) -> bytes:
+    return b"\\ufffd" if len(found[0]) == len("\\ud800") else found[0]
+
+
+def _scalar(token: bytes) -> bytes:
+    """A bare word or number as JSON; what can't be told stays."""
+    if _NUMBER.fullmatch(token):
+        return token
+    word = token.lower().lstrip(b"+-")
+    sign = b"-" if token[:1] == b"-" else b""
+    if word in _WORDS and not sign:
+        return _WORDS[word]
+    if word.startswith(b"nan") or "#IND" in (loud := token.decode(errors="replace").upper()) or "#QNAN" in loud:
+        return b'"NaN"'
+    if word in (b"inf", b"infinity") or "#INF" in loud:
+        return b'"%sInfinity"' % sign
+    if _HEX.fullmatch(token):
+        return b"%d" % int(token, 16)
+    number = _LOOSE_NUMBER.fullmatch(token)
+    if number and (number[2] or number[3]):
+        parts = b"." + number[3] if number[3] else b""
+        return number[1] + (number[2] or b"0") + parts + (number[4] or b"")
+    return token
