@@ -46,7 +46,7 @@ def probe(sample: Sample) -> Match | None:
             return Match(Score.SHAPE, "is an object with a list of traceEvents")
         if _OBJECT.search(sample.tail):
             return Match(Score.SHAPE, "has a list of traceEvents at its end")
-        if _EVENT.match(start):
+        if _EVENT.search(start[:4096].split(b"\n", 1)[0]):
             return Match(Score.SHAPE, "has a trace event on each line")
     if start.startswith(b"[") and _EVENT.search(start[:65_536]):
         return Match(Score.SHAPE, "is a list of trace events")

@@ -22,10 +22,17 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
+    facts: list[Batch] = []
+
+    def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
+        facts.extend(_facts(found, conversion))
+        return ()
+
     yield from read_document(source, conversion, mapper(DIALECT), member)
+    yield from facts
 
 
-def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
+def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     """The facts that a member of the document gives."""
     if found.key == "systemTraceEvents":
         conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)

@@ -14,7 +14,10 @@ from ktrace.source import Source
 from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
-from .facts import facts_of
+from .facts import clock, facts_of
+
+#: Times beyond this (ns; September 2001) count from 1970: Kineto wrote them so before it had baseTimeNanoseconds.
+_SINCE_1970 = 10**18
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -22,17 +25,35 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
-    yield from read_document(source, conversion, mapper(DIALECT), member)
+    facts: list[Batch] = []
+    anchored = False
+
+    def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
+        nonlocal anchored
+        anchored |= found.key == "baseTimeNanoseconds"
+        facts.extend(_facts(found, conversion))
+        return ()
+
+    first = None
+    for batch in read_document(source, conversion, mapper(DIALECT), member):
+        if first is None and batch.record == "events":
+            first = batch.columns.column("ts")[0].as_py()
+        yield batch
+    yield from facts
+    if first is not None and first > _SINCE_1970 and not anchored:
+        yield to_batch("catalog", [_row(clock(at_ns=0, unix_ns=0), conversion, 0)])
 
 
-def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
+def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     """The facts that a member of the document gives."""
     try:
         value = json.loads(found.text)
     except ValueError:
         value = found.text.decode("utf-8", "replace")
-    rows = [
-        row | {"source": conversion.label, "id": found.byte, "facts": dump_json(row["facts"])}
-        for row in facts_of(found.key, value)
-    ]
-    return [to_batch("catalog", [{name: cell for name, cell in row.items() if cell is not None} for row in rows])]
+    rows = [_row(row, conversion, found.byte) for row in facts_of(found.key, value)]
+    return [to_batch("catalog", rows)] if rows else []
+
+
+def _row(row: dict[str, object], conversion: Conversion, identity: int) -> dict[str, object]:
+    whole = row | {"source": conversion.label, "id": identity, "facts": dump_json(row["facts"])}
+    return {name: cell for name, cell in whole.items() if cell is not None}

@@ -81,9 +81,10 @@ def _known(numbers: pa.Array) -> pa.Array:
 
 def _put_track(draft: Draft, texts: list[pa.Array | None]) -> None:
     """The texts, joined, as the key of the track."""
-    found = [text for text in texts if text is not None and text.null_count < len(text)]
+    found = [plain(text) for text in texts if text is not None and text.null_count < len(text)]
     if found:
-        draft.columns["track"] = encoded(joined([plain(text) for text in found], "/"))
+        said = [pc.if_else(pc.equal(text, ""), None, text) for text in found]
+        draft.columns["track"] = encoded(joined(said, "/"))
 
 
 def joined(parts: list[pa.Array], between: str) -> pa.Array:

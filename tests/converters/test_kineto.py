@@ -1,0 +1,310 @@
+"""Kineto: real files of all ages, against what json and Decimal say in a loop; and our samples."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, SAMPLES, SHARED
+
+import ktrace
+from ktrace.format import Score
+from ktrace.pipeline import convert
+from ktrace.source import Sample
+
+sys.path.insert(0, str(ROOT / "tests" / "shared"))
+from plain_events import events_of, load, nanoseconds
+
+FILES = sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*"))
+needs_corpus = pytest.mark.skipif(not FILES, reason="the real Kineto files are not at hand (../shared/corpus)")
+
+#: Category -> kind, as FORMATS says; those of an MTIA device by name.
+KINDS = {
+    **dict.fromkeys(("kernel", "Kernel"), "kernel"),
+    **dict.fromkeys(("gpu_memcpy", "Memcpy"), "memcpy"),
+    **dict.fromkeys(("gpu_memset", "Memset"), "memset"),
+    **dict.fromkeys(("cuda_runtime", "cuda_driver", "mtia_runtime", "Runtime"), "api"),
+    **dict.fromkeys(("cpu_op", "Operator"), "op"),
+    "cuda_sync": "sync",
+    "overhead": "overhead",
+}
+CCP = {"dma_request": "memcpy", "event_wait": "sync", "event_record": "sync"}
+FOLDED = ("ac2g", "async", "async_cpu_to_gpu")
+DEVICE = ("kernel", "memcpy", "memset")
+
+
+def kind_of(event: dict[str, Any]) -> str:
+    if event["ph"] == "i":
+        return "alloc" if event["name"] == "[memory]" else "instant"
+    if event.get("cat") == "mtia_ccp_events":
+        return CCP.get(event["name"], "kernel")
+    return KINDS.get(event.get("cat", ""), "range")
+
+
+@pytest.fixture(scope="module", params=FILES, ids=lambda path: path.name)
+def both(request: pytest.FixtureRequest) -> tuple[list[dict[str, Any]], ktrace.Trace]:
+    """The events by json, and the trace."""
+    return events_of(load(request.param)), ktrace.read(request.param)
+
+
+def rows(trace: ktrace.Trace, record: str = "events") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = trace.to_arrow()[record].to_pylist()
+    return found
+
+
+@needs_corpus
+def test_every_event_is_accounted_for(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
+    events, trace = both
+    reader = trace.report.reader
+    flows = [event for event in events if event["ph"] in "sf"]
+    assert reader.balanced()
+    assert reader.taken - reader.removed["structure"] == len(events)
+    assert reader.removed["folded"] == sum(event["cat"] in FOLDED for event in flows)
+    assert reader.removed["catalog"] == sum(event["ph"] == "M" for event in events)
+    assert not [kind for kind in trace.report.issues if kind not in ("rounded", "text-number")]
+
+
+@needs_corpus
+def test_counts_and_durations_by_kind_and_category(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
+    events, trace = both
+    wanted: Counter[Any] = Counter()
+    spent: Counter[Any] = Counter()
+    for event in events:
+        if event["ph"] in "Xi":
+            key = (kind_of(event), event.get("cat"))
+            wanted[key] += 1
+            spent[key] += nanoseconds(event.get("dur")) or 0
+    got: Counter[Any] = Counter()
+    took: Counter[Any] = Counter()
+    for row in rows(trace):
+        if row["parent"] is None:
+            got[row["kind"], row["cat"]] += 1
+            took[row["kind"], row["cat"]] += row["dur"] or 0
+    assert got == wanted
+    assert +took == +spent
+
+
+@needs_corpus
+def test_names_times_and_places_of_device_work(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
+    events, trace = both
+    wanted = Counter(
+        (
+            *(event["name"], nanoseconds(event["ts"]), nanoseconds(event["dur"])),
+            *(event["args"].get("device", event["pid"]), event["args"]["stream"], event["args"].get("context")),
+            *(event["args"].get("correlation"), event["args"].get("External id", event["args"].get("external id"))),
+            *(event["args"].get("grid") or [None] * 3),
+            *(event["args"].get("block") or [None] * 3),
+            *(event["args"].get("registers per thread"), event["args"].get("shared memory")),
+        )
+        for event in events
+        if event["ph"] == "X" and kind_of(event) in DEVICE
+    )
+    columns = ("name", "ts", "dur", "device", "stream", "context", "correlation", "external_id")
+    launch = (*(f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"), "registers", "shared_memory")
+    work = [row for row in rows(trace) if row["kind"] in DEVICE]
+    assert Counter(tuple(row[name] for name in (*columns, *launch)) for row in work) == wanted
+    assert all(row["pid"] is None for row in work)
+
+
+@needs_corpus
+def test_launches_meet_their_work(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
+    """Pairs of a call and device work by correlation: from the arguments, and from the columns."""
+    events, trace = both
+    slices = [event for event in events if event["ph"] == "X" and (event.get("args") or {}).get("correlation")]
+    kinds = [(event["args"]["correlation"], kind_of(event)) for event in slices]
+    columns = [(row["correlation"], row["kind"]) for row in rows(trace) if row["correlation"]]
+
+    def pairs(found: list[tuple[int, str]]) -> int:
+        calls = Counter(number for number, kind in found if kind == "api")
+        work = Counter(number for number, kind in found if kind in DEVICE)
+        return sum(calls[number] * count for number, count in work.items())
+
+    assert pairs(columns) == pairs(kinds)
+
+
+@needs_corpus
+def test_arguments_stay_or_have_a_column(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
+    """Every argument of every event is in `args` as it was, in its column, or in a counter of the event."""
+    events, trace = both
+    columns = {
+        **{"correlation": "correlation", "External id": "external_id", "external id": "external_id", "bytes": "bytes"},
+        **{"shared memory": "shared_memory", "registers per thread": "registers", "Seq": "comm_seq"},
+        **{"est. achieved occupancy %": "occupancy", "Process Group Name": "comm"},
+        **{"device": "device", "stream": "stream", "context": "context", "kind": "copy_kind", "size": "bytes"},
+        **{"Bytes": "bytes", "Device Id": "device"},
+    }
+    children: dict[int, dict[str, float]] = defaultdict(dict)
+    found: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows(trace):
+        if row["parent"] is not None:
+            children[row["parent"]][row["name"]] = row["value"]
+        else:
+            found[row["name"], row["ts"], row["dur"]].append(row)
+    series = {"Total Allocated": "allocated", "Total Reserved": "reserved"}
+    for event in events:
+        if event["ph"] not in "Xi" or not event.get("args"):
+            continue
+        alike = found[event["name"], nanoseconds(event["ts"]), nanoseconds(event.get("dur"))]
+        matched = False
+        for row in alike:
+            args = json.loads(row["args"]) if row["args"] else {}
+            matched = all(
+                _same(args.get(key, _MISSING), value)
+                or (key in columns and _same(row[columns[key]], value))
+                or (key in ("stream", "device") and value == -1 and row[key] is None)
+                or (key in ("grid", "block") and [row[f"{key}_{axis}"] for axis in "xyz"] == value)
+                or (key in series and children[row["id"]].get(series[key]) == value)
+                for key, value in event["args"].items()
+            )
+            if matched:
+                break
+        assert matched, event
+
+
+_MISSING = object()
+
+
+def _same(ours: Any, theirs: Any) -> bool:
+    if isinstance(theirs, list):
+        return isinstance(ours, list) and len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    if theirs is None or isinstance(theirs, (str, bool)):
+        return type(ours) is type(theirs) and ours == theirs
+    if isinstance(theirs, int):
+        return ours == theirs
+    return isinstance(ours, (int, float)) and float(ours) == float(theirs)
+
+
+@needs_corpus
+def test_forward_and_backward_meet(both: tuple[list[dict[str, Any]], ktrace.Trace]) -> None:
+    events, trace = both
+    wanted = Counter(
+        ({"s": "out", "f": "in"}[event["ph"]], f"fwdbwd/fwdbwd/{event['id']}", nanoseconds(event["ts"]), event["tid"])
+        for event in events
+        if event.get("cat") == "fwdbwd"
+    )
+    links = [row for row in rows(trace, "links") if row["link"] == "fwdbwd"]
+    assert Counter((row["role"], row["key"], row["ts"], row["tid"]) for row in links) == wanted
+    assert {row["bind"] for row in links} <= {"enclosing"}
+
+
+@pytest.fixture
+def run() -> ktrace.Trace:
+    return ktrace.read(SAMPLES / "kineto" / "base-after-the-events-graph-of-three-kernels.pt.trace.json")
+
+
+def test_the_clock_and_the_device_are_facts(run: ktrace.Trace) -> None:
+    known = {(row["entity"], row["device"], row["stream"]): row for row in rows(run, "catalog")}
+    assert '"unix_ns":1724000000000000000' in known["clock", None, None]["facts"]
+    device = known["device", 0, None]
+    assert device["name"] == "NVIDIA H100 80GB HBM3"
+    assert '"memory":85028896768' in device["facts"]
+    assert '"sm_count":132' in device["facts"]
+    assert '"compute_capability":"9.0"' in device["facts"]
+    assert known["stream", 0, 7]["name"] == "stream 7"
+
+
+def test_a_graph_launch_has_three_kernels_in_the_timeline(run: ktrace.Trace) -> None:
+    kernels = [row for row in rows(run) if row["correlation"] == 13]
+    assert [row["kind"] for row in sorted(kernels, key=lambda row: row["ts"])] == ["api", "kernel", "kernel", "kernel"]
+
+
+def test_a_wait_meets_the_record_that_it_waits_for(run: ktrace.Trace) -> None:
+    names = {row["id"]: row["name"] for row in rows(run)}
+    waits = [row for row in rows(run, "links") if row["link"] == "wait"]
+    assert {(row["role"], row["key"], names[row["event"]]) for row in waits} == {
+        ("out", "12", "cudaEventRecord"),
+        ("in", "12", "Event Sync"),
+    }
+
+
+def test_rows_without_a_process_are_on_a_track_of_their_text(run: ktrace.Trace) -> None:
+    tracks = {row["name"]: (row["pid"], row["tid"], row["track"]) for row in rows(run)}
+    assert tracks["PyTorch Profiler (0)"] == (None, None, "Spans/PyTorch Profiler")
+    assert tracks["Record Window End"] == (None, None, None)
+
+
+def test_memory_and_metrics_are_counters() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "memory-events-counters-profiler-range.json")
+    found = rows(trace)
+    allocs = [row for row in found if row["kind"] == "alloc"]
+    assert [(row["device"], row["bytes"]) for row in allocs] == [(None, 1728), (0, 2097152), (0, -2097152)]
+    by_parent = {(row["parent"], row["name"]): row["value"] for row in found if row["kind"] == "counter"}
+    assert [by_parent[row["id"], "allocated"] for row in allocs] == [1728.0, 2097152.0, 0.0]
+    assert [by_parent[row["id"], "reserved"] for row in allocs] == [0.0, 20971520.0, 20971520.0]
+    measured = next(row for row in found if row["cat"] == "cuda_profiler_range")
+    assert by_parent[measured["id"], "smsp__inst_executed.sum"] == 123456.0
+    assert by_parent[measured["id"], "dram__bytes_read.sum"] == 4096.0
+    assert measured["args"] == '{"kernel":"gemm"}'
+    active = next(row for row in found if row["name"] == "sm__cycles_active.avg")
+    assert (active["device"], active["value"], active["parent"]) == (0, 1234.5, None)
+
+
+def test_a_collective_has_its_group() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "collective-with-truncated-ranks.json.gz")
+    kernel = next(row for row in rows(trace) if row["kind"] == "kernel")
+    assert (kernel["comm"], kernel["comm_seq"]) == ("0", 17)
+    assert '"Process Group Ranks":"[0, 1, 2, 3, ...]"' in kernel["args"]
+    source = [row["facts"] for row in rows(trace, "catalog") if row["entity"] == "source"]
+    assert any('"rank":5,"world_size":128' in facts for facts in source)
+
+
+def test_of_a_copy_of_amd_the_kind_is_the_direction() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "amd-clock-skew-overlap-bare-inf.json")
+    copies = [row for row in rows(trace) if row["kind"] == "memcpy"]
+    assert [(row["copy_kind"], row["bytes"]) for row in copies] == [("HtoD", None), ("DtoD", 13248)]
+    assert "Infinity" in copies[1]["args"]
+    launch = next(row for row in rows(trace) if row["kind"] == "api")
+    assert (launch["grid_x"], launch["block_x"]) == (65536, 256)
+
+
+def test_a_tid_that_is_not_the_stream_stays() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "mtia-xpu-hpu-privateuse1.json")
+    work = [row for row in rows(trace) if row["cat"] == "mtia_ccp_events"]
+    assert [row["kind"] for row in work] == ["kernel", "memcpy", "sync"]
+    assert {(row["device"], row["stream"]) for row in work} == {(17, 108)}
+    assert all('"$tid":3774' in row["args"] for row in work)
+
+
+@pytest.mark.parametrize(
+    ("head", "tail", "score"),
+    [
+        (b'{"schemaVersion": 1, "traceEvents": [', b"", Score.DIALECT),
+        (b'{"traceEvents": [{"ph":"X","cat":"cpu_op"}', b"", Score.DIALECT),
+        (b'{"traceEvents": [{"ph":"X","cat":"x"}', b'], "baseTimeNanoseconds": 5}', Score.DIALECT),
+        (b'{"traceEvents": [{"ph":"X","cat":"x"}]}', b"", None),
+        (b'[{"ph":"X","cat":"cpu_op"}]', b"", None),
+        (b'{"ktrace": "1.0", "schemaVersion": 1}', b"", None),
+        (b'{"otherData":{"ktrace":{"origin_ns":1}},"traceEvents":[{"ph":"X","cat":"cpu_op"}]}', b"", None),
+    ],
+)
+def test_what_is_kineto(head: bytes, tail: bytes, score: Score | None) -> None:
+    from ktrace.converters.kineto.probe import probe
+
+    match = probe(Sample("x.json", head, tail, not tail))
+    assert (match and match.score) == score
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", ["event_sync_trace.json.gz", "mi250_minitoy_train_ROCm6_2_kineto.json.gz"])
+def test_the_engine_shows_what_was_read(name: str, tmp_path: Path) -> None:
+    from engine import errors, query
+
+    path = next((path for path in FILES if path.name == name), None)
+    if path is None:
+        pytest.skip(f"{name} is not at hand")
+    trace = ktrace.read(path)
+    report = convert(path, tmp_path / "out.perfetto")
+    assert report.balanced()
+    faults = {error["name"] for error in errors(tmp_path / "out.perfetto")}
+    assert faults <= {"unknown_extension_fields"}  # GPU fields that the engine of today doesn't know
+    shown = query(tmp_path / "out.perfetto", "select name, sum(dur) as dur, count(*) as n from slice group by name")[0]
+    ours: Counter[str] = Counter()
+    for row in rows(trace):
+        if row["kind"] in ("op", "api"):
+            ours[row["name"]] += row["dur"]
+    theirs = {row["name"]: row["dur"] for row in shown}
+    assert {name: theirs.get(name) for name in ours} == dict(ours)
