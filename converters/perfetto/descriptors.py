@@ -12,7 +12,7 @@ root                      uuid 0: says that processes and threads come in our or
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from ktrace.catalog import Catalog
@@ -48,7 +48,7 @@ class Descriptors:
         self._known: dict[int, int] = {}  # id of a node -> uuid
         self._ranks: dict[int, int] = {}
         self._lanes: dict[tuple[int, int], int] = {}
-        self._counters: dict[tuple[int, str], int] = {}
+        self._counters: dict[tuple[int, str, str | None], int] = {}
         self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog)
@@ -74,17 +74,41 @@ class Descriptors:
             self._lanes[number, lane] = uuid
         return uuid
 
-    def expect_counters(self, series: Iterable[tuple[int, str]]) -> None:
-        """Is told of the counters, by track and name, that will be asked for next: many get a group of their own."""
+    def process(self, number: int) -> tuple[int, str]:
+        """Process id and name of the process that the track with that index stands under."""
+        node = self._nodes[number]
+        while node.kind != "process":
+            node = self._parents[id(node)]
+        self._node(node)
+        return self._pids[id(node)], node.shown.name
+
+    def path(self, number: int) -> str:
+        """The names from the process, which is left out, down to the track with that index."""
+        node, names = self._nodes[number], []
+        while node.kind != "process":
+            names.append(node.shown.name)
+            node = self._parents[id(node)]
+        return " ".join(reversed(names))
+
+    def lanes(self) -> Iterator[tuple[int, int]]:
+        """Uuid and index in the timeline of each track that was asked for."""
+        return ((uuid, number) for (number, _), uuid in self._lanes.items())
+
+    def counters(self) -> Iterator[tuple[int, int, str, str | None]]:
+        """Uuid, index in the timeline, name and unit of each counter that was asked for."""
+        return ((uuid, *key) for key, uuid in self._counters.items())
+
+    def expect_counters(self, series: Iterable[tuple[int, str, str | None]]) -> None:
+        """Is told of the counters, by track, name and unit, that will be asked for next: many get a group."""
         new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
         for place, many in Counter(map(id, new.values())).items():
             self._grouped.setdefault(place, many > _LOOSE_COUNTERS)
 
     def counter(self, number: int, name: str, unit: str | None) -> int:
         """The uuid of a counter of that name on the track with that index in the timeline."""
-        uuid = self._counters.get((number, name))
+        uuid = self._counters.get((number, name, unit))
         if uuid is None:
-            uuid = self._counters[number, name] = self._counter(self._nodes[number], name, unit)
+            uuid = self._counters[number, name, unit] = self._counter(self._nodes[number], name, unit)
         return uuid
 
     def _node(self, node: Node) -> int:

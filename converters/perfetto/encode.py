@@ -66,7 +66,7 @@ class Columns:
         """The same bytes in all rows, or in those of `where`."""
         for at in range(0, len(data), 8):
             part = data[at : at + 8]
-            self.words(_word(part), len(part) if where is None else where * np.uint8(len(part)))
+            self.words(_word(part), _within(len(part), where))
 
     def words(self, words: Words | np.uint64, length: Lengths | int) -> None:
         """The first `length` bytes of little-endian words."""
@@ -85,7 +85,7 @@ class Columns:
                 else:
                     self.constant(prefix, where)
                 prefix = b""
-            self.words(word, length if where is None else length * where)
+            self.words(word, _within(length, where))
 
     def number(self, tag: bytes, head: bytes, values: Words, where: Bools | None = None) -> None:
         """A short message of constant bytes and a varint behind them: an argument that is a number."""
@@ -97,17 +97,17 @@ class Columns:
             first = np.left_shift(size.astype(np.uint64), np.uint64(8 * len(tag)))
             self._around(first, tag, head, where)
         for word, length in parts:
-            self.words(word, length if where is None else length * where)
+            self.words(word, _within(length, where))
 
     def _around(self, size: Words, tag: bytes, head: bytes, where: Bools | None) -> None:
         start = tag + b"\0" + head[: 7 - len(tag)]
-        self.words(size | _word(start), len(start) if where is None else where * np.uint8(len(start)))
+        self.words(size | _word(start), _within(len(start), where))
         self.constant(head[7 - len(tag) :], where)
 
     def fixed(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
         """Eight bytes, of a double or a fixed64, behind constant bytes."""
         self.constant(prefix, where)
-        self.words(values, 8 if where is None else where * np.uint8(8))
+        self.words(values, _within(8, where))
 
     def message(self, tag: bytes, inner: Columns, where: Bools | None = None) -> None:
         """A message in this one. Rows that aren't in `where` must be empty in `inner`, too."""
@@ -122,8 +122,8 @@ class Columns:
     def coded(self, table: Table, codes: npt.NDArray[np.int32]) -> None:
         """For each row the entry of a table; -1 is none."""
         if table.is_short:
-            words, length = table.words
-            self.words(words[codes], length[codes])
+            for words, length in table.words:
+                self.words(words[codes], length[codes])
         else:
             self.text(table.texts.take(pa.array(np.where(codes < 0, len(table.texts) - 1, codes))))
 
@@ -147,15 +147,25 @@ class Columns:
 
 
 class Table:
-    """Pieces of messages, by number. The last one is empty: it is the piece of the code -1."""
+    """Pieces of messages, by number. The last one is empty: it is the piece of the code -1.
 
-    def __init__(self, pieces: list[bytes]) -> None:
-        self.is_short = max(map(len, pieces), default=0) <= 8
+    Pieces of at most `short` bytes are written as words, others are texts, which stand last in a message.
+    """
+
+    def __init__(self, pieces: list[bytes], short: int = 8) -> None:
+        most = max(map(len, pieces), default=0)
+        self.is_short = most <= short
         pieces = [*pieces, b""]
         if self.is_short:
-            words = np.frombuffer(b"".join(piece.ljust(8, b"\0") for piece in pieces), "<u8")
-            self.words = words, np.array([len(piece) for piece in pieces], np.uint8)
+            self.words = [_part(pieces, at) for at in range(0, max(most, 1), 8)]
         self.texts = pa.array(pieces, pa.large_binary())
+
+
+def _part(pieces: list[bytes], at: int) -> tuple[Words, Lengths]:
+    """Eight bytes of each piece, and how many it has of them."""
+    parts = [piece[at : at + 8] for piece in pieces]
+    words = np.frombuffer(b"".join(part.ljust(8, b"\0") for part in parts), "<u8")
+    return words, np.array([len(part) for part in parts], np.uint8)
 
 
 def varints(values: Words) -> list[tuple[Words, Lengths | int]]:
@@ -188,6 +198,13 @@ def _spread(values: Words) -> Words:
     word = (values & np.uint64(0x000000000FFFFFFF)) | (values & np.uint64(0x00FFFFFFF0000000)) << np.uint64(4)
     word = (word & np.uint64(0x00003FFF00003FFF)) | (word & np.uint64(0x0FFFC0000FFFC000)) << np.uint64(2)
     return (word & np.uint64(0x007F007F007F007F)) | (word & np.uint64(0x3F803F803F803F80)) << np.uint64(1)
+
+
+def _within(length: Lengths | int, where: Bools | None) -> Lengths | int:
+    """The lengths in the rows of `where`, 0 in others."""
+    if where is None:
+        return length
+    return where.view(np.uint8) * (np.uint8(length) if isinstance(length, int) else length)
 
 
 def _word(data: bytes) -> np.uint64:

@@ -1,183 +1,208 @@
-"""What stands on the tracks: TrackEvents with their names, categories and arguments, texts interned."""
+"""TrackEvents: what stands on the tracks of the host, with names, categories, arguments and arrows."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from dataclasses import dataclass
 
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from .._shared.arguments import argument_columns, argument_name, categories, values
+from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch
+
+from .._shared.arguments import PLAIN, plain
 from . import numbers as n
-from .wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, text_field, varint
+from .arrows import HostArrows
+from .encode import Bools, Columns, Int64, Table
+from .encode_fields import (
+    Coded,
+    Field,
+    Fixed,
+    Int32,
+    Message,
+    Number,
+    Varint,
+    argument,
+    coded,
+    groups,
+    source_arguments,
+    validity,
+    whole,
+)
+from .encode_json import HostArguments
+from .encode_texts import Interned, fresh
+from .sidecar import RESERVED, argument_name
+from .wire import bytes_tag, double_tag, int_tag
 
-#: Characters of texts of one kind that are remembered in order to intern them; the others are written out.
-_REMEMBERED = 16 << 20
-
-#: Arguments that are remembered in order to encode them once.
-_KEPT = 1 << 16
-
-_ANNOTATION = bytes_tag(n.TRACK_EVENT_DEBUG_ANNOTATIONS)
-_BOOL = int_tag(n.DEBUG_ANNOTATION_BOOL_VALUE)
-_INT = int_tag(n.DEBUG_ANNOTATION_INT_VALUE)
-_DOUBLE = double_tag(n.DEBUG_ANNOTATION_DOUBLE_VALUE)
+_TAG = HostArguments.tag
 _ENTRY = bytes_tag(n.DEBUG_ANNOTATION_DICT_ENTRIES)
-_ELEMENT = bytes_tag(n.DEBUG_ANNOTATION_ARRAY_VALUES)
+_COUNTER_INT = int_tag(n.TRACK_EVENT_COUNTER_VALUE)
+_COUNTER_DOUBLE = double_tag(n.TRACK_EVENT_DOUBLE_COUNTER_VALUE)
+
+#: Beyond it a double doesn't hold every integer.
+_EXACT = 2.0**53
 
 
-class Interned:
-    """Texts of one kind. Met for the second time, a text is interned: a number stands for it from then on.
+def argument_columns(batch: Batch) -> dict[str, pa.Array]:
+    """The arguments of events that are columns, as Arrow arrays: `_shared.arguments.argument_columns` in columns.
 
-    `entries` is the field of InternedData, `iid` and `text` those of the user that refer to a number or
-    spell the text out. New entries gather in `fresh`. `at_once` interns at the first time.
+    `grid` and `block`, which are several columns, are left out.
     """
-
-    def __init__(self, entries: int, iid: int, text: int, *, at_once: bool = False) -> None:
-        self.fresh: list[bytes] = []
-        self._entries = entries
-        self._iid = iid
-        self._text = text
-        self._at_once = at_once
-        self._known: dict[str, bytes] = {}
-        self._met: set[str] = set()
-        self._budget = _REMEMBERED
-
-    def field(self, text: str) -> bytes:
-        """The field that says the text."""
-        known = self._known.get(text)
-        if known is not None:
-            return known
-        if text in self._met or (self._at_once and self._budget > 0):
-            return self._intern(text)
-        if self._budget > 0:
-            self._budget -= len(text)
-            self._met.add(text)
-        return text_field(self._text, text)
-
-    def _intern(self, text: str) -> bytes:
-        self._met.discard(text)
-        if self._at_once:
-            self._budget -= len(text)
-        number = len(self._known) + 1
-        # The fields are numbered alike in EventName, EventCategory, DebugAnnotationName and InternedString.
-        entry = int_field(n.EVENT_NAME_IID, number) + text_field(n.EVENT_NAME_NAME, text)
-        self.fresh.append(bytes_field(self._entries, entry))
-        field = self._known[text] = int_field(self._iid, number)
-        return field
+    columns = {"id": batch.column("id")}
+    kind = batch.column("kind")
+    if batch.has("cat"):
+        columns["kind"] = _masked(kind, batch.column("cat").is_valid())
+    columns["timing"] = _masked(batch.column("timing"), pc.not_equal(plain(batch, "timing"), "measured"))
+    point = _is_in(kind, POINT_KINDS)
+    unfinished = pc.and_(batch.column("dur").is_null(), pc.invert(point))
+    columns["unfinished"] = pc.if_else(unfinished, pa.scalar(True), pa.scalar(None, pa.bool_()))
+    for name in PLAIN:
+        if batch.has(name):
+            columns[name] = batch.column(name)
+    for name in ("value", "unit"):
+        if batch.has(name):
+            columns[name] = _masked(batch.column(name), pc.invert(_is_in(kind, ("counter",))))
+    for name in batch.columns.schema.names:
+        if name.startswith("x_"):
+            columns[name] = batch.column(name)
+    return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
 
-class Encoder:
-    """Encodes the rows of batches as the bodies of TrackEvents, without type, track and time."""
+def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array]:
+    """The typed arguments of the source by the name that they are written under, and `args`, the others, as texts."""
+    columns = {argument_name(name.removeprefix("args."), reserved): batch.column(name) for name in batch.typed_args()}
+    if batch.has("args"):
+        columns["args"] = batch.column("args")
+    return {name: column for name, column in columns.items() if column.null_count < len(column)}
+
+
+def _masked(column: pa.Array, keep: pa.Array) -> pa.Array:
+    """The values where `keep`, else null."""
+    if pa.types.is_dictionary(column.type):
+        indices = pc.if_else(keep, column.indices, pa.scalar(None, column.indices.type))
+        return pa.DictionaryArray.from_arrays(indices, column.dictionary)
+    return pc.if_else(keep, column, pa.scalar(None, column.type))
+
+
+def _is_in(column: pa.Array, words: tuple[str, ...]) -> pa.Array:
+    """Whether the texts are among the words."""
+    if pa.types.is_dictionary(column.type):
+        return pc.is_in(column.dictionary, pa.array(words)).take(column.indices)
+    return pc.is_in(column, pa.array(words))
+
+
+def slice_rows(batch: Batch) -> Bools:
+    """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
+    kind = batch.column("kind")
+    always = _is_in(kind, tuple(word for word in SLICE_KINDS if word != "alloc"))
+    timed = pc.and_(batch.column("dur").is_valid(), pc.invert(_is_in(kind, POINT_KINDS)))
+    slices: Bools = pc.or_(always, timed).to_numpy(zero_copy_only=False)
+    return slices
+
+
+@dataclass(frozen=True)
+class HostRows:
+    """Rows of a batch that become TrackEvents. `place` is a field of type and track for each of them."""
+
+    batch: Batch
+    place: Coded
+    arrows: HostArrows
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+
+class TrackEvents:
+    """Encodes TrackEvents of one sequence."""
 
     def __init__(self) -> None:
+        self._arguments = HostArguments()
         self._names = Interned(n.INTERNED_DATA_EVENT_NAMES, n.TRACK_EVENT_NAME_IID, n.TRACK_EVENT_NAME)
         self._categories = Interned(
-            n.INTERNED_DATA_EVENT_CATEGORIES, n.TRACK_EVENT_CATEGORY_IIDS, n.TRACK_EVENT_CATEGORIES, at_once=True
+            n.INTERNED_DATA_EVENT_CATEGORIES, n.TRACK_EVENT_CATEGORY_IIDS, n.TRACK_EVENT_CATEGORIES
         )
-        self._keys = Interned(
-            n.INTERNED_DATA_DEBUG_ANNOTATION_NAMES, n.DEBUG_ANNOTATION_NAME_IID, n.DEBUG_ANNOTATION_NAME, at_once=True
-        )
-        self._texts = Interned(
-            n.INTERNED_DATA_DEBUG_ANNOTATION_STRING_VALUES,
-            n.DEBUG_ANNOTATION_STRING_VALUE_IID,
-            n.DEBUG_ANNOTATION_STRING_VALUE,
-        )
-        self._kept: dict[tuple[str, type, Any], bytes] = {}  # (key, type, value) -> annotation
-        self._met: set[tuple[str, type, Any]] = set()
 
     def fresh(self) -> bytes:
         """The entries interned since the last call, as a field of a packet; empty where there are none."""
-        entries: list[bytes] = []
-        for interned in (self._categories, self._names, self._keys, self._texts):
-            entries += interned.fresh
-            interned.fresh.clear()
-        return bytes_field(n.TRACE_PACKET_INTERNED_DATA, b"".join(entries)) if entries else b""
+        return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
 
-    def bodies(self, batch: Batch) -> list[bytes]:
-        """For each row its category, name and arguments."""
-        columns = argument_columns(batch)
-        parts = [
-            [self._categories.field(category) for category in categories(batch)],
-            [self._names.field(name) for name in values(batch, "name")],
+    def events(self, rows: HostRows) -> tuple[list[Int64], list[Columns]]:
+        """The rows in groups, and for each group its TrackEvents."""
+        fields = self._fields(rows)
+        numbers, events = [], []
+        for group in groups(fields, len(rows)):
+            event = Columns(len(group.rows))
+            group.put(event)
+            numbers.append(group.rows)
+            events.append(event)
+        return numbers, events
+
+    def _fields(self, rows: HostRows) -> list[Field]:
+        batch = rows.batch
+        counter = _is_in(batch.column("kind"), ("counter",))
+        names = _masked(batch.column("name"), pc.invert(counter))
+        fields: list[Field] = [
+            rows.place,
+            self._category(batch),
+            *_counter_values(batch, counter),
+            *rows.arrows.fields(),
+            *(coded(names, lambda name, many: self._names.field(name, often=many)),),
         ]
-        if batch.has("args"):
-            names: dict[str, str] = {}
-            parts.append([self._source_arguments(text, columns, names) for text in values(batch, "args")])
-        parts += ([self._annotation(name, value) for value in column] for name, column in columns.items())
-        return [b"".join(row) for row in zip(*parts, strict=True)]
+        columns = argument_columns(batch)
+        for axis in ("grid", "block"):
+            fields += _dimensions(batch, axis, self._arguments)
+        source = source_columns(batch, RESERVED)
+        texts = source.pop("args", None)
+        for name, column in {**columns, **source}.items():
+            field = argument(name, column, self._arguments, _TAG)
+            fields += [field] if field is not None else []
+        if texts is not None:
+            field = source_arguments(texts, self._arguments, lambda key: argument_name(key, RESERVED))
+            fields += [field] if field is not None else []
+        return fields
 
-    def _source_arguments(self, text: str | None, columns: dict[str, list[Any]], names: dict[str, str]) -> bytes:
-        """The annotations of an `args` object. `names` remembers under which name a key is shown."""
-        if text is None:
-            return b""
-        try:
-            arguments = json.loads(text)
-        except (ValueError, RecursionError):  # an integer of thousands of digits, a thousand levels
-            return self._encode("args", text)
-        found = []
-        for key, value in arguments.items():
-            name = names.get(key)
-            if name is None:
-                name = names[key] = argument_name(key, columns)
-            found.append(self._annotation(name, value))
-        return b"".join(found)
-
-    def _annotation(self, name: str, value: Any) -> bytes:
-        """An argument as a field of a TrackEvent; nothing for null.
-
-        One that is met again is kept: by then the texts in it are interned.
-        """
-        if value is None:
-            return b""
-        kind = type(value)
-        if kind is float:
-            return self._encode(name, value)
-        key = (name, kind, repr(value) if kind is dict or kind is list else value)
-        known = self._kept.get(key)
-        if known is None:
-            known = self._encode(name, value)
-            if len(self._met) + len(self._kept) >= _KEPT:
-                self._met.clear()
-                self._kept.clear()
-            if key in self._met:
-                self._kept[key] = known
-            self._met.add(key)
-        return known
-
-    def _encode(self, name: str, value: Any) -> bytes:
-        body = self._keys.field(name) + self._value(value)
-        return _ANNOTATION + varint(len(body)) + body
-
-    def _value(self, value: Any, depth: int = 0) -> bytes:
-        """The value of an annotation. What protobuf has no number for, or what is nested too deep, is a text."""
-        kind = type(value)
-        if kind is int:
-            return _INT + varint(value) if -(2**63) <= value < 2**63 else self._texts.field(str(value))
-        if kind is str:
-            return self._texts.field(value)
-        if kind is float:
-            return _DOUBLE + double(value) if value - value == 0 else self._texts.field(_SPELLED[str(value)])
-        if kind is bool:
-            return _BOOL + varint(value)
-        if depth == _DEEPEST and (kind is dict or kind is list):
-            return self._texts.field(dump_json(value))
-        if kind is dict and any(item is not None for item in value.values()):
-            fields = (
-                self._keys.field(key) + self._value(item, depth + 1) for key, item in value.items() if item is not None
-            )
-            return b"".join([_ENTRY + varint(len(field)) + field for field in fields])
-        if kind is list and value:
-            fields = (self._value(item, depth + 1) for item in value)
-            return b"".join([_ELEMENT + varint(len(field)) + field for field in fields])
-        return self._texts.field(_EMPTY.get(kind) or str(value))
+    def _category(self, batch: Batch) -> Coded:
+        """The source's own category, else the kind."""
+        chosen = plain(batch, "kind")
+        if batch.has("cat"):
+            if not batch.column("cat").null_count:
+                return coded(batch.column("cat"), lambda text, _: self._categories.field(text))
+            chosen = pc.coalesce(plain(batch, "cat"), chosen)
+        return coded(chosen, lambda text, _: self._categories.field(text))
 
 
-#: Levels of an argument that are nested messages; what is below them is a JSON text.
-_DEEPEST = 32
+def _counter_values(batch: Batch, counter: pa.Array) -> list[Field]:
+    """The values of counters: whole ones as integers, which are shorter."""
+    if not batch.has("value") or not pc.any(counter).as_py():
+        return []
+    which = counter.to_numpy(zero_copy_only=False) & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
+    value = pc.fill_null(batch.column("value"), 0.0).to_numpy(zero_copy_only=False)
+    small = which & (np.abs(value) < _EXACT)
+    number = np.where(small, value, 0).astype(np.int64)
+    integer = small & (number == value) & ~((value == 0) & np.signbit(value))
+    return [
+        Varint(_COUNTER_INT, number.view(np.uint64), integer),
+        Fixed(_COUNTER_DOUBLE, np.ascontiguousarray(value).view(np.uint64), which & ~integer),
+    ]
 
-#: How what has no value of its own is spelled.
-_EMPTY = {type(None): "null", dict: "{}", list: "[]"}
 
-#: How JSON spells the floats that are no numbers.
-_SPELLED = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
+    """`grid` or `block` as {x, y, z}, or as a number where only the product is known."""
+    axes = {axis: batch.column(f"{name}_{axis}") for axis in "xyz"}
+    if axes["x"].null_count == len(batch):
+        return []
+    x = axes["x"].is_valid().to_numpy(zero_copy_only=False)
+    alone = x & axes["y"].is_null().to_numpy(zero_copy_only=False) & axes["z"].is_null().to_numpy(zero_copy_only=False)
+    head = into.head(name)
+    parts: list[Field] = [
+        Number(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column)) for axis, column in axes.items()
+    ]
+    return [
+        Number(_TAG, head + into.int_tag, whole(axes["x"]), alone),
+        Message(_TAG, head, parts, x & ~alone),
+    ]
+
+
+def places(pieces: list[bytes], codes: Int32) -> Coded:
+    """The fields of type and track."""
+    return Coded(Table(pieces), codes)

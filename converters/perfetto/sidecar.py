@@ -20,7 +20,7 @@ catalog     the rows of the record `catalog`, without the columns that are null;
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -28,11 +28,12 @@ from typing import Any
 from ktrace.jsontext import dump_json
 from ktrace.model import VERSION
 
+from .._shared import arguments as columns
+
 #: The arguments of a render stage that are a column of the model under another name -> the column.
 STAGE_COLUMNS = {"registers_per_thread": "registers", "sm__maximum_warps_per_active_cycle_pct": "occupancy"}
 
-#: The arguments of a render stage that the writer derives from columns and the catalog. The reader drops them; a key of
-#: the source's `args` of that name is written as `args.<key>`, as are those of `_shared.arguments.RESERVED`.
+#: The arguments of a render stage that the writer derives from columns and the catalog. The reader drops them.
 STAGE_DERIVED = frozenset(
     {
         *("process_id", "process_name", "device", "stream", "context", "api", "occupancy_source"),
@@ -41,12 +42,19 @@ STAGE_DERIVED = frozenset(
     }
 )
 
-#: Names of arguments of a render stage that are the writer's: STAGE_COLUMNS, STAGE_DERIVED and `cat`, the column, which
-#: an event on a track has as its category.
-STAGE_RESERVED = STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat"}
+#: Arguments that are columns of the model.
+RESERVED = columns.RESERVED | {"value", "unit"}
+
+#: The same of a render stage; `cat` is its category, `args` a whole object that can't be taken apart.
+STAGE_RESERVED = RESERVED | STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat", "args"}
 
 #: Entries in one packet.
 _ENTRIES = 4096
+
+
+def argument_name(key: str, reserved: Set[str]) -> str:
+    """The name under which a key of the source's `args` is written: `args.<key>` where it could be a column's."""
+    return f"args.{key}" if key in reserved or key.startswith(("args.", "x_")) else key
 
 
 @dataclass
@@ -84,8 +92,8 @@ def read(texts: Iterable[str]) -> Sidecar | None:
         if isinstance(part.get("ktrace"), str):
             marked, found.version = True, part["ktrace"]
         found.origin_ns = part.get("origin_ns", found.origin_ns)
-        found.tracks |= {int(uuid): columns for uuid, columns in part.get("tracks", {}).items()}
-        found.queues |= {int(iid): columns for iid, columns in part.get("queues", {}).items()}
+        found.tracks |= {int(uuid): place for uuid, place in part.get("tracks", {}).items()}
+        found.queues |= {int(iid): place for iid, place in part.get("queues", {}).items()}
         found.catalog += part.get("catalog", [])
     return found if marked else None
 

@@ -1,163 +1,331 @@
-"""Writes a timeline as a Perfetto trace: every slice, point and counter value a TrackEvent on its track."""
+"""Writes a timeline as a Perfetto trace: device work as render stages, all else as events on tracks.
+
+Two sequences: on the host's, timestamps are differences from one to the next (an incremental clock); on the
+GPU's they are whole, since counters are found by the timestamp of their kernel.
+"""
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import POINT_KINDS, Batch
+from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.order import Timeline, TimelineBatch
+from ktrace.rows import to_rows
 from ktrace.sink import Sink
+from ktrace.tracks import Track
 
-from .._shared.arguments import values
+from .._shared.arguments import plain
 from . import numbers as n
+from .arrows import ArrowBook, HostArrows
 from .descriptors import Descriptors
-from .events import Encoder
-from .wire import bytes_field, bytes_tag, double_field, fixed64_field, int_field, int_tag, varint
+from .encode import Bools, Columns, Int64, Table
+from .encode_fields import Coded, Int32
+from .encode_json import TYPE_NAMES
+from .events import HostRows, TrackEvents, argument_columns, slice_rows, source_columns
+from .gpu import StageRows, Stages
+from .gpu_counters import OCCUPANCY, KernelCounters
+from .gpu_tracks import Gpus, adopted
+from .metrics import metrics_of
+from .sequences import GPU, HOST, Packets, clock, first_packet, later, packet
+from .sidecar import STAGE_RESERVED, Sidecar
+from .stage_ends import StageEnds
+from .wire import bytes_field, bytes_tag, int_tag, text_field, varint
 
-#: Number of the one sequence that the packets are on. 0 is not allowed.
-_SEQUENCE = int_field(n.TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, 1)
-_FIRST = (
-    _SEQUENCE
-    + int_field(n.TRACE_PACKET_FIRST_PACKET_ON_SEQUENCE, 1)
-    + int_field(n.TRACE_PACKET_SEQUENCE_FLAGS, n.SEQ_INCREMENTAL_STATE_CLEARED)
-)
-_LATER = _SEQUENCE + int_field(n.TRACE_PACKET_SEQUENCE_FLAGS, n.SEQ_NEEDS_INCREMENTAL_STATE)
-
-_PACKET = bytes_tag(n.TRACE_PACKET)
-_TIME = int_tag(n.TRACE_PACKET_TIMESTAMP)
 _EVENT = bytes_tag(n.TRACE_PACKET_TRACK_EVENT)
-_BEGIN = int_field(n.TRACK_EVENT_TYPE, n.TYPE_SLICE_BEGIN)
-_END = int_field(n.TRACK_EVENT_TYPE, n.TYPE_SLICE_END)
-_INSTANT = int_field(n.TRACK_EVENT_TYPE, n.TYPE_INSTANT)
-_COUNTER = int_field(n.TRACK_EVENT_TYPE, n.TYPE_COUNTER)
+_STAGE = bytes_tag(n.TRACE_PACKET_GPU_RENDER_STAGE_EVENT)
+_COUNTER = bytes_tag(n.TRACE_PACKET_GPU_COUNTER_EVENT)
+_TYPE = int_tag(n.TRACK_EVENT_TYPE)
 _TRACK = int_tag(n.TRACK_EVENT_TRACK_UUID)
-
-#: Bytes that are gathered before they are given to the output.
-_CHUNK = 1 << 20
 
 
 class Writer:
-    """A TimelineWriter of one sequence of TrackEvents."""
+    """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents."""
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
         self._stream = sink.open()
         self._report = conversion.report
-        self._encoder = Encoder()
-        self._buffer = bytearray()
-        self._origin = 0
+        self._events = TrackEvents()
+        self._arrows = ArrowBook()
+        self._counters = KernelCounters()
 
     def start(self, timeline: Timeline) -> None:
-        """Writes the packet that opens the sequence, and the clock where the source knows the time of day."""
+        """Writes the packets that open the sequences, and the clock where the source knows the time of day."""
+        self._timeline = timeline
+        self._ends = StageEnds(len(timeline.tracks), timeline.end)
         self._origin = min(timeline.start, 0)
         note = ""
         if self._origin:
             note = f"The times shown are {-self._origin} ns later than those of the source, which begin below 0."
             self._report.issue("origin", "output", f"{-self._origin} ns were added", 0)
-        self._tracks = Descriptors(timeline.tracks, timeline.catalog, note)
-        self._packet(_FIRST)
-        if anchor := _unix_anchor(timeline.catalog, timeline.start):
-            at_ns, unix_ns = anchor
-            clocks = _clock(n.BUILTIN_CLOCK_BOOTTIME, at_ns - self._origin) + _clock(n.BUILTIN_CLOCK_REALTIME, unix_ns)
-            self._packet(_LATER + bytes_field(n.TRACE_PACKET_CLOCK_SNAPSHOT, clocks))
+        shown = adopted(timeline.tracks)
+        self._tracks = Descriptors(shown, timeline.catalog, note)
+        self._gpus = Gpus(timeline.tracks, timeline.catalog)
+        self._stages = Stages(self._gpus)
+        self._placed = np.array([t.device is not None or t.stream is not None for t in timeline.tracks], np.bool_)
+        self._api = _apis(timeline.tracks, self._gpus)
+        begin = timeline.start - self._origin
+        self._last = begin
+        clocks = [clock(n.BUILTIN_CLOCK_BOOTTIME, begin)]
+        if anchor := _unix_ns(timeline.catalog, timeline.start):
+            clocks.append(clock(n.BUILTIN_CLOCK_REALTIME, anchor))
+        self._write(first_packet(HOST, clocks, begin, TYPE_NAMES))
+        self._write(first_packet(GPU, [], 0, b""))
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns how many events and arrow ends it kept.
 
-        A counter that is no number has no place.
+        A counter that is no number has no place, nor has the end of an arrow to a render stage that another started.
         """
-        events, edges = batch.batch, batch.edges
-        heads = self._heads(batch)
-        series = _series(events)
-        self._tracks.expect_counters((int(batch.track[row]), counter.name) for row, counter in series.items())
-        slices: dict[tuple[int, int], bytes] = {}  # (track, lane) -> field
-        packets: list[tuple[int, bytes]] = []
-        columns = (edges.ts.tolist(), edges.row.tolist(), edges.track.tolist(), edges.lane.tolist())
-        for ts, row, track, lane in zip(*columns, strict=True):
-            if row in series:
-                if series[row].value:
-                    uuid = self._tracks.counter(track, series[row].name, series[row].unit)
-                    packets.append((ts, _COUNTER + _TRACK + varint(uuid) + series[row].value + heads[row]))
-                continue
-            place = slices.get((track, lane))
-            if place is None:
-                place = slices[track, lane] = _TRACK + varint(self._tracks.track(track, lane))
-            packets.append((ts, place + (heads[row] if row >= 0 else _END)))
-        self._introduce()
-        self._events(packets)
-        return len(batch) - sum(not counter.value for counter in series.values()) + batch.link_ends
-
-    def _heads(self, batch: TimelineBatch) -> list[bytes]:
-        """For each row the TrackEvent of its begin, or of the point that it is, without its track."""
-        heads = self._encoder.bodies(batch.batch)
-        for row, kind in enumerate(values(batch.batch, "kind")):
-            if kind != "counter":
-                heads[row] = (_INSTANT if kind in POINT_KINDS else _BEGIN) + heads[row]
-        arrows = batch.arrows
-        for row, arrow in zip(arrows.row.tolist(), arrows.arrow.tolist(), strict=True):
-            heads[row] += fixed64_field(n.TRACK_EVENT_FLOW_IDS, arrow)
-        return heads
+        if self._stages.is_full:
+            self._write(first_packet(GPU, [], 0, self._stages.restart()))
+        stage = self._is_stage(batch)
+        metric = metrics_of(batch.batch, stage)
+        lost = _no_numbers(batch.batch)
+        host_arrows, waits, homeless = self._arrows.split(batch, stage, self._api[batch.track])
+        self._write_host(batch, stage, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
+        if stage.any():
+            self._write_stages(batch, np.flatnonzero(stage), waits)
+        self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
+        self._counters.end_of_batch()
+        return len(batch) - int(np.count_nonzero(lost)) + max(batch.link_ends - homeless, 0)
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the counters of kernels, the GPUs and the sidecar."""
+        entries, ts, events = self._counters.finish()
+        if events is not None:
+            self._write(packet(later(GPU) + bytes_field(n.TRACE_PACKET_INTERNED_DATA, entries)))
+            self._write(Packets(GPU, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
+        self._say_capped()
+        if info := self._gpus.info():
+            self._write(packet(info))
+        for text in self._sidecar().texts():
+            self._write(packet(bytes_field(n.TRACE_PACKET_FOR_TESTING, text_field(n.TEST_EVENT_STR, text))))
+
+    def _is_stage(self, batch: TimelineBatch) -> Bools:
+        """Device work that was measured, on a track of a device or stream."""
+        kind, timing = plain(batch.batch, "kind"), plain(batch.batch, "timing")
+        work = pc.and_(pc.is_in(kind, pa.array(DEVICE_KINDS)), pc.not_equal(timing, "synthetic"))
+        stage: Bools = work.to_numpy(zero_copy_only=False) & self._placed[batch.track]
+        return stage
+
+    def _write_host(self, batch: TimelineBatch, stage: Bools, rows: Int64, arrows: HostArrows) -> None:
+        """Writes TrackEvents in the order of the edges."""
+        edges = batch.edges
+        is_row = edges.row >= 0
+        own = np.zeros(len(batch) + 1, np.bool_)  # the last one stands for ends, whose row is -1
+        own[rows] = True
+        own[-1] = True
+        keep = own[edges.row] & ~self._ends.of_stages(batch, stage)
+        at = np.flatnonzero(keep)
+        place = self._places(batch, at)
+        ts = edges.ts[at] - self._origin
+        delta = np.diff(ts, prepend=self._last)
+        if len(ts):
+            self._last = int(ts[-1])
+        begins = np.flatnonzero(is_row[at])
+        position = np.empty(len(batch), np.int64)
+        position[edges.row[at[begins]]] = begins
+        host = HostRows(_taken(batch.batch, rows), Coded(place.table, place.codes[position[rows]]), arrows.of(rows))
+        numbers, events = self._events.events(host)
+        ends = np.flatnonzero(~is_row[at])
+        end = Columns(len(ends))
+        place.put(end, ends, None)
         self._introduce()
-        self._stream.write(self._buffer)
-        self._buffer.clear()
+        where = [position[rows][number] for number in numbers]
+        self._write(Packets(HOST, _EVENT).of([*where, ends], [*events, end], delta))
+
+    def _places(self, batch: TimelineBatch, at: Int64) -> Coded:
+        """The fields of type and track of those edges."""
+        edges = batch.edges
+        row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
+        series, numbers = _series(batch.batch)
+        kinds = np.where(slice_rows(batch.batch), n.TYPE_SLICE_BEGIN, n.TYPE_INSTANT)
+        kinds[numbers >= 0] = n.TYPE_COUNTER
+        kind = np.append(kinds, n.TYPE_SLICE_END)[row]
+        number = np.append(numbers, -1)[row]
+        which = np.where(kind == n.TYPE_COUNTER, number, lane)
+        key = (which * len(self._timeline.tracks) + track) * 8 + kind
+        found = pa.array(key).dictionary_encode()
+        distinct = found.dictionary.to_pylist()
+        wanted = [_parts(value, len(self._timeline.tracks)) for value in distinct]
+        self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == n.TYPE_COUNTER)
+        pieces = []
+        for which_, track_, kind_ in wanted:
+            uuid = (
+                self._tracks.counter(track_, *series[which_])
+                if kind_ == n.TYPE_COUNTER
+                else self._tracks.track(track_, which_)
+            )
+            pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
+        return Coded(Table(pieces), found.indices.to_numpy())
+
+    def _write_stages(self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None) -> None:
+        part = _taken(batch.batch, rows)
+        track = batch.track[rows]
+        for number in np.unique(track).tolist():
+            if number not in self._gpus.queues:
+                self._gpus.queue(number, *self._tracks.process(number), self._tracks.path(number))
+        ts = part.column("ts").to_numpy()
+        dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
+        columns = argument_columns(part)
+        columns.pop("kind", None)
+        if part.has("cat"):
+            columns["cat"] = part.column("cat")
+        columns |= source_columns(part, STAGE_RESERVED)
+        own_waits = waits.take(pa.array(rows)) if waits is not None else None
+        stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits)
+        numbers, events = self._stages.events(stages)
+        self._introduce()
+        if fresh := self._stages.fresh():
+            self._write(packet(later(GPU) + fresh))
+        self._write(Packets(GPU, _STAGE).of(numbers, events, ts - self._origin))
+        self._add_estimates(part, stages)
+
+    def _add_estimates(self, part: Batch, stages: StageRows) -> None:
+        if not part.has("occupancy") or part.column("occupancy").null_count == len(part):
+            return
+        known = part.column("occupancy").is_valid().to_numpy(zero_copy_only=False)
+        value = part.column("occupancy").to_numpy(zero_copy_only=False)[known]
+        self._counters.add(
+            dur=stages.dur[known],
+            serial=stages.serial[known],
+            ts=stages.ts[known],
+            gpu=self._gpu_numbers(stages.track[known]),
+            name=self._counters.number(OCCUPANCY, "%", estimate=True),
+            value=value,
+            estimate=True,
+        )
+
+    def _gpu_numbers(self, track: Int32) -> Int64:
+        numbers = np.zeros(len(self._timeline.tracks), np.int64)
+        for number, queue in self._gpus.queues.items():
+            numbers[number] = queue.gpu.number
+        return numbers[track]
+
+    def _add_counters(self, batch: TimelineBatch, rows: Int64, kernel: Int64) -> None:
+        """Keeps the metrics of kernels."""
+        if not len(rows):
+            return
+        of = kernel[rows]
+        part = _taken(batch.batch, rows)
+        series, numbers = _series(part)
+        names = np.array([self._counters.number(*key) for key in series], np.int64)
+        dur = pc.fill_null(batch.batch.column("dur"), 0).to_numpy(zero_copy_only=False)
+        self._counters.add(
+            dur=dur[of],
+            serial=batch.serial[of],
+            ts=batch.batch.column("ts").to_numpy()[of],
+            gpu=self._gpu_numbers(batch.track[of]),
+            name=names[numbers],
+            value=part.column("value").to_numpy(zero_copy_only=False),
+            estimate=False,
+        )
+
+    def _say_capped(self) -> None:
+        counters = self._counters
+        if not counters.dropped_kernels:
+            return
+        kept = counters.kernels - counters.dropped_kernels
+        detail = f"the {kept:,} longest of {counters.kernels:,} kernels keep their counters"
+        self._report.issue("counters-capped", "output", detail, counters.dropped_kernels)
+        if counters.dropped_rows and self._report.stages:
+            ledger = self._report.stages[-1]
+            ledger.given -= counters.dropped_rows
+            ledger.removed["counters-capped"] += counters.dropped_rows
 
     def _introduce(self) -> None:
         """Writes the descriptors and texts that the next events refer to."""
         for descriptor in self._tracks.fresh:
-            self._packet(_LATER + descriptor)
+            self._write(packet(later(HOST) + descriptor))
         self._tracks.fresh.clear()
-        if interned := self._encoder.fresh():
-            self._packet(_LATER + interned)
+        if interned := self._events.fresh():
+            self._write(packet(later(HOST) + interned))
 
-    def _events(self, events: list[tuple[int, bytes]]) -> None:
-        """Writes events as packets."""
-        buffer, origin = self._buffer, self._origin
-        for ts, event in events:
-            packet = _TIME + varint(ts - origin) + _LATER + _EVENT + varint(len(event)) + event
-            buffer += _PACKET + varint(len(packet)) + packet
-        if len(buffer) >= _CHUNK:
-            self._stream.write(buffer)
-            buffer.clear()
+    def _sidecar(self) -> Sidecar:
+        tracks = self._timeline.tracks
+        found = Sidecar(origin_ns=self._origin)
+        found.tracks = {uuid: _columns(tracks[number]) for uuid, number in self._tracks.lanes()}
+        for uuid, number, name, unit in self._tracks.counters():
+            found.tracks[uuid] = _columns(tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
+        found.queues = {queue.iid: _columns(queue.track) for queue in self._gpus.queues.values()}
+        rows: Iterable[dict[str, Any]] = to_rows(self._timeline.catalog.to_batch())
+        found.catalog = [_fact(row) for row in rows]
+        return found
 
-    def _packet(self, fields: bytes) -> None:
-        self._buffer += bytes_field(n.TRACE_PACKET, fields)
-
-
-class _Counter(NamedTuple):
-    """The value of a counter, as a field (empty where it is no number), and the series that it belongs to."""
-
-    name: str
-    unit: str | None
-    value: bytes
+    def _write(self, data: Any) -> None:
+        self._stream.write(data)
 
 
-def _series(events: Batch) -> dict[int, _Counter]:
-    """Row -> counter value, for the rows that are counters."""
-    columns = zip(
-        values(events, "kind"), values(events, "name"), values(events, "unit"), values(events, "value"), strict=True
-    )
-    return {
-        row: _Counter(name, unit, _counter_value(value))
-        for row, (kind, name, unit, value) in enumerate(columns)
-        if kind == "counter"
-    }
+def _columns(track: Track) -> dict[str, Any]:
+    return {name: value for name, value in track._asdict().items() if value is not None}
 
 
-def _counter_value(value: float | None) -> bytes:
-    if value is None or not math.isfinite(value):
-        return b""
-    if value.is_integer() and abs(value) < 2**53:
-        return int_field(n.TRACK_EVENT_COUNTER_VALUE, int(value))
-    return double_field(n.TRACK_EVENT_DOUBLE_COUNTER_VALUE, value)
+def _fact(row: dict[str, Any]) -> dict[str, Any]:
+    found = {name: value for name, value in row.items() if value is not None}
+    if isinstance(found.get("facts"), str):
+        found["facts"] = json.loads(found["facts"])
+    return found
 
 
-def _unix_anchor(catalog: Catalog, start: int) -> tuple[int, int] | None:
-    """(ns of the trace, unix ns) at the begin of the trace, None where no source says, or two disagree."""
+def _parts(key: int, tracks: int) -> tuple[int, int, int]:
+    """Lane or number of the counter, track, and type of a key of `_places`."""
+    rest, kind = divmod(key, 8)
+    which, track = divmod(rest, tracks)
+    return which, track, kind
+
+
+def _taken(batch: Batch, rows: Int64) -> Batch:
+    """Some rows of a batch."""
+    columns = batch.columns if len(rows) == len(batch) else batch.columns.take(pa.array(rows))
+    return Batch(batch.record, columns)
+
+
+def _no_numbers(batch: Batch) -> Bools:
+    """Which rows are counters without a finite value."""
+    counter = pc.equal(plain(batch, "kind"), "counter").to_numpy(zero_copy_only=False)
+    if not counter.any():
+        return np.zeros(len(batch), np.bool_)
+    finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
+    lost: Bools = counter & ~finite
+    return lost
+
+
+def _series(batch: Batch) -> tuple[list[tuple[str, str | None]], Int64]:
+    """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
+    numbers = np.full(len(batch), -1, np.int64)
+    rows = np.flatnonzero(pc.equal(plain(batch, "kind"), "counter").to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return [], numbers
+    which = pa.array(rows)
+    parts = [plain(batch, column).take(which).dictionary_encode() for column in ("name", "unit")]
+    name, unit = (pc.fill_null(part.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) for part in parts)
+    key, number = np.unique((unit + 1) * len(parts[0].dictionary) + name, return_inverse=True)
+    numbers[rows] = number
+    names, units = parts[0].dictionary.to_pylist(), [None, *parts[1].dictionary.to_pylist()]
+    return [(names[at % len(names)], units[at // len(names)]) for at in key.tolist()], numbers
+
+
+def _apis(tracks: Iterable[Track], gpus: Gpus) -> npt.NDArray[np.uint8]:
+    """For each track the number of the API that its source's devices have, 0 where they differ or none is known."""
+    found: dict[str, set[int]] = {}
+    for number, track in enumerate(tracks):
+        if track.device is not None or track.stream is not None:
+            found.setdefault(track.source, set()).add(gpus.api(number))
+    single = {source: next(iter(apis)) for source, apis in found.items() if len(apis) == 1}
+    return np.array([single.get(track.source, n.API_UNDEFINED) for track in tracks], np.uint8)
+
+
+def _unix_ns(catalog: Catalog, start: int) -> int | None:
+    """Unix time in ns at the begin of the trace, None where no source says, or two disagree."""
     offsets = {
         entry.facts["unix_ns"] - entry.facts["at_ns"]
         for entry in catalog.of("clock")
@@ -166,9 +334,4 @@ def _unix_anchor(catalog: Catalog, start: int) -> tuple[int, int] | None:
     if len(offsets) != 1:
         return None
     (offset,) = offsets
-    return (start, start + offset) if start + offset > 0 else None
-
-
-def _clock(clock: int, ns: int) -> bytes:
-    fields = int_field(n.CLOCK_SNAPSHOT_CLOCK_CLOCK_ID, clock) + int_field(n.CLOCK_SNAPSHOT_CLOCK_TIMESTAMP, ns)
-    return bytes_field(n.CLOCK_SNAPSHOT_CLOCKS, fields)
+    return start + offset if start + offset > 0 else None

@@ -1,0 +1,132 @@
+"""Counters of kernels: measured metrics, and the estimate of occupancy that some tools give.
+
+UIs get slow where many kernels have counters, so only the longest kernels keep theirs. Which those are is known when
+the last kernel was seen, so that the counters stand at the end of the file.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import numbers as n
+from .encode import Columns, Int64, Table
+from .encode_fields import Coded
+from .wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
+
+#: Kernels that keep their counters.
+MOST = 20_000
+
+#: The counter that an estimate of occupancy is shown as, and what it says of itself.
+OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+ESTIMATE = "Estimate of the tool that recorded the trace, from the size of the launch: not measured."
+
+_ROW = np.dtype(
+    [("dur", "i8"), ("serial", "i8"), ("ts", "i8"), ("gpu", "i4"), ("name", "i4"), ("value", "f8"), ("estimate", "?")]
+)
+
+Rows = npt.NDArray[np.void]
+
+_UNITS = {
+    "%": n.MEASURE_PERCENT,
+    "ns": n.MEASURE_NANOSECOND,
+    "B": n.MEASURE_BYTE,
+    "Hz": n.MEASURE_HERTZ,
+    "W": n.MEASURE_WATT,
+}
+
+
+class KernelCounters:
+    """Keeps the counters of the longest kernels."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.kernels = 0
+        self.dropped_rows = 0
+        self._most = most
+        self._names: dict[tuple[str, str | None, bool], int] = {}
+        self._parts: list[Rows] = []
+        self._serials: list[Rows] = []
+        self._rows = 0
+
+    def number(self, name: str, unit: str | None, *, estimate: bool = False) -> int:
+        """The number of a counter."""
+        return self._names.setdefault((name, unit, estimate), len(self._names))
+
+    def add(self, **columns: npt.NDArray[Any] | int | bool) -> None:
+        """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate."""
+        part = np.empty(np.size(columns["ts"]), _ROW)
+        for name, values in columns.items():
+            part[name] = values
+        self._parts.append(part)
+        self._rows += len(part)
+        self._serials.append(part["serial"])
+
+    def end_of_batch(self) -> None:
+        """Is told after each batch: none has counters of a kernel of another."""
+        if self._serials:
+            self.kernels += len(np.unique(np.concatenate(self._serials)))
+            self._serials.clear()
+        if self._rows > 8 * self._most:
+            self._prune()
+
+    @property
+    def dropped_kernels(self) -> int:
+        """Kernels that have lost their counters."""
+        return max(self.kernels - self._most, 0)
+
+    def _prune(self) -> Rows:
+        """The values of the longest kernels; of equally long ones those of the lower serial."""
+        rows = np.concatenate(self._parts) if self._parts else np.empty(0, _ROW)
+        serial, first = np.unique(rows["serial"], return_index=True)
+        if len(serial) > self._most:
+            keep = serial[np.lexsort((serial, -rows["dur"][first]))[: self._most]]
+            kept = np.isin(rows["serial"], keep)
+            self.dropped_rows += int(np.count_nonzero(~kept & ~rows["estimate"]))
+            rows = rows[kept]
+        self._parts, self._rows = [rows], len(rows)
+        return rows
+
+    def finish(self) -> tuple[bytes, Int64, Columns | None]:
+        """The entries of InternedData, and timestamps and GpuCounterEvents of all that is kept, in order of time."""
+        rows = self._prune()
+        if not len(rows):
+            return b"", np.empty(0, np.int64), None
+        rows = rows[np.argsort(rows["ts"], kind="stable")]
+        gpus = np.unique(rows["gpu"]).tolist()
+        entries = b"".join(
+            bytes_field(n.INTERNED_DATA_GPU_COUNTER_DESCRIPTORS, self._descriptor(gpu, rows)) for gpu in gpus
+        )
+        value = Columns(len(rows))
+        value.varint(int_tag(n.GPU_COUNTER_EVENT_GPU_COUNTER_COUNTER_ID), rows["name"].astype(np.uint64) + np.uint64(1))
+        values = np.ascontiguousarray(rows["value"])
+        value.fixed(double_tag(n.GPU_COUNTER_EVENT_GPU_COUNTER_DOUBLE_VALUE), values.view(np.uint64))
+        event = Columns(len(rows))
+        event.message(bytes_tag(n.GPU_COUNTER_EVENT_COUNTERS), value)
+        iids = [int_field(n.GPU_COUNTER_EVENT_COUNTER_DESCRIPTOR_IID, gpu + 1) for gpu in gpus]
+        Coded(Table(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(event, np.arange(len(rows)), None)
+        return entries, np.ascontiguousarray(rows["ts"]), event
+
+    def _descriptor(self, gpu: int, rows: Rows) -> bytes:
+        used = set(rows["name"][rows["gpu"] == gpu].tolist())
+        specs = [_spec(number, *key) for key, number in self._names.items() if number in used]
+        descriptor = b"".join(bytes_field(n.GPU_COUNTER_DESCRIPTOR_SPECS, spec) for spec in specs)
+        return (
+            int_field(n.INTERNED_GPU_COUNTER_DESCRIPTOR_IID, gpu + 1)
+            + bytes_field(n.INTERNED_GPU_COUNTER_DESCRIPTOR_COUNTER_DESCRIPTOR, descriptor)
+            + int_field(n.INTERNED_GPU_COUNTER_DESCRIPTOR_GPU_ID, gpu)
+        )
+
+
+def _spec(number: int, name: str, unit: str | None, estimate: bool) -> bytes:
+    body = int_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_COUNTER_ID, number + 1)
+    body += text_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_NAME, name)
+    if estimate:
+        body += text_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_DESCRIPTION, ESTIMATE)
+    if unit in _UNITS:
+        body += int_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_NUMERATOR_UNITS, _UNITS[unit])
+    body += int_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_GROUPS, n.GROUP_COMPUTE)
+    return body + int_field(
+        n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_VALUE_DIRECTION, n.VALUE_DIRECTION_FORWARDS_LOOKING
+    )

@@ -1,0 +1,211 @@
+"""Where render stages stand: GPUs, contexts and hardware queues.
+
+GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several that name the same uuid
+  context 1 of process 4242     InternedGraphicsContext, which names the process and the API
+    queue "stream 7"            InternedGpuRenderStageSpecification, one for each track
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from ktrace.catalog import Catalog, Entry
+from ktrace.tracks import Track
+
+from . import numbers as n
+from .wire import bytes_field, int_field, text_field
+
+#: The word of the fact `api` -> its number, where Perfetto has one.
+_APIS = {"cuda": n.API_CUDA, "hip": n.API_HIP, "opencl": n.API_OPEN_CL, "vulkan": n.API_VULKAN, "opengl": n.API_OPEN_GL}
+
+#: Words in the name or maker of a device that say the API where no fact does.
+_MAKERS = ((("nvidia", "tesla", "geforce"), "cuda"), (("amd", "radeon", "instinct"), "hip"), (("apple",), "metal"))
+
+
+@dataclass
+class Gpu:
+    """A physical device."""
+
+    number: int
+    name: str | None
+    ordinal: int | None
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def api(self) -> str:
+        """The word for its API; empty where nothing says it."""
+        known = self.facts.get("api")
+        if isinstance(known, str):
+            return known
+        words = f"{self.name} {self.facts.get('vendor')}".lower()
+        return next((api for makers, api in _MAKERS if any(maker in words for maker in makers)), "")
+
+    @property
+    def arch(self) -> str | None:
+        """What its kernels are compiled for, as its compilers call it."""
+        for key in ("arch", "gcnArchName"):
+            if isinstance(self.facts.get(key), str):
+                return str(self.facts[key])
+        capability = self.facts.get("compute_capability")
+        return f"sm_{str(capability).replace('.', '')}" if capability and self.api == "cuda" else None
+
+    def number_of(self, *keys: str) -> int | None:
+        """The first of those facts that is a whole number above 0."""
+        return next((self.facts[key] for key in keys if type(self.facts.get(key)) is int and self.facts[key] > 0), None)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Where the stages of a track stand. `pid` and `process` are those of the output."""
+
+    track: Track
+    iid: int
+    gpu: Gpu
+    context: int
+    pid: int
+    process: str
+
+    def place(self) -> bytes:
+        """The fields of a GpuRenderStageEvent that say where it stands."""
+        return (
+            int_field(n.GPU_RENDER_STAGE_EVENT_GPU_ID, self.gpu.number)
+            + int_field(n.GPU_RENDER_STAGE_EVENT_HW_QUEUE_IID, self.iid)
+            + int_field(n.GPU_RENDER_STAGE_EVENT_CONTEXT, self.context)
+        )
+
+
+class Gpus:
+    """The devices of all tracks, and the queues of those that are asked for. New ones gather in `fresh`."""
+
+    def __init__(self, tracks: Sequence[Track], catalog: Catalog) -> None:
+        self.fresh: list[bytes] = []
+        self.queues: dict[int, Queue] = {}
+        self._tracks = tracks
+        self._contexts: dict[tuple[int, int, int | None], int] = {}
+        self._specifications = count(1)
+        self._entries: list[bytes] = []
+        self._of: dict[int, Gpu] = {}
+        known: dict[tuple[Any, ...], Gpu] = {}
+        for number, track in enumerate(tracks):
+            if track.device is None and track.stream is None:
+                continue
+            entry = _device(track, catalog)
+            facts = entry.facts if entry else {}
+            uuid = facts.get("uuid")
+            key = ("uuid", track.host, str(uuid)) if uuid else (track.source, track.host, track.device)
+            if key not in known:
+                known[key] = Gpu(len(known), entry.name if entry else None, track.device, facts)
+            self._of[number] = known[key]
+        self._gpus = list(known.values())
+
+    def next_specification(self) -> int:
+        """A number for a queue or a stage."""
+        return next(self._specifications)
+
+    def entries(self) -> bytes:
+        """All contexts and queues so far, for a sequence that starts anew."""
+        return b"".join(self._entries)
+
+    def queue(self, number: int, pid: int, process: str, name: str) -> Queue:
+        """Makes the queue of the track with that index, of a process of the output."""
+        track, gpu = self._tracks[number], self._of[number]
+        context = self._contexts.get((pid, gpu.number, track.context))
+        if context is None:
+            context = self._contexts[pid, gpu.number, track.context] = len(self._contexts) + 1
+            body = (
+                int_field(n.INTERNED_GRAPHICS_CONTEXT_IID, context)
+                + int_field(n.INTERNED_GRAPHICS_CONTEXT_PID, pid)
+                + int_field(n.INTERNED_GRAPHICS_CONTEXT_API, _APIS.get(gpu.api, n.API_UNDEFINED))
+            )
+            self._new(bytes_field(n.INTERNED_DATA_GRAPHICS_CONTEXTS, body))
+        iid = self.next_specification()
+        self._new(specification(iid, name, "", n.STAGE_OTHER))
+        made = self.queues[number] = Queue(track, iid, gpu, context, pid, process)
+        return made
+
+    def _new(self, entry: bytes) -> None:
+        self.fresh.append(entry)
+        self._entries.append(entry)
+
+    def api(self, number: int) -> int:
+        """The number of the API of a track's device."""
+        return _APIS.get(self._of[number].api, n.API_UNDEFINED)
+
+    def info(self) -> bytes:
+        """The packet's field that names the GPUs; empty where there are none."""
+        names = [gpu.name or "GPU" for gpu in self._gpus]
+        labels = [
+            f"{name} #{gpu.number if gpu.ordinal is None else gpu.ordinal}"
+            for name, gpu in zip(names, self._gpus, strict=True)
+        ]
+        if max(Counter(labels).values(), default=0) > 1:
+            labels = [f"{name} #{gpu.number}" for name, gpu in zip(names, self._gpus, strict=True)]
+        gpus = b"".join(
+            bytes_field(n.GPU_INFO_GPUS, _gpu(label, gpu)) for label, gpu in zip(labels, self._gpus, strict=True)
+        )
+        return bytes_field(n.TRACE_PACKET_GPU_INFO, gpus) if gpus else b""
+
+
+def specification(iid: int, name: str, description: str, category: int) -> bytes:
+    """The entry of InternedData that a queue or a stage is."""
+    body = int_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_IID, iid)
+    body += text_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_NAME, name)
+    if description:
+        body += text_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_DESCRIPTION, description)
+    if category:
+        body += int_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_CATEGORY, category)
+    return bytes_field(n.INTERNED_DATA_GPU_SPECIFICATIONS, body)
+
+
+def _device(track: Track, catalog: Catalog) -> Entry | None:
+    """What the catalog knows of the track's device; facts may leave out process and host."""
+    if track.device is None:
+        return None
+    key: dict[str, Any] = {"source": track.source, "device": track.device}
+    for more in ({"host": track.host, "pid": track.pid}, {"host": track.host}, {"pid": track.pid}, {}):
+        if entry := catalog.get("device", **key, **more):
+            return entry
+    return None
+
+
+def _gpu(label: str, gpu: Gpu) -> bytes:
+    fields = {
+        n.GPU_INFO_GPU_NAME: label,
+        n.GPU_INFO_GPU_VENDOR: gpu.facts.get("vendor"),
+        n.GPU_INFO_GPU_MODEL: gpu.name,
+        n.GPU_INFO_GPU_ARCHITECTURE: gpu.arch,
+        n.GPU_INFO_GPU_PCI_BDF: gpu.facts.get("bus_id"),
+    }
+    return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
+
+
+def adopted(tracks: Sequence[Track]) -> list[Track]:
+    """The tracks as they are shown: device rows without a process belong to the one of their source that launched them.
+
+    That is the only process of source and host that has threads. Where there are several, or the process has
+    such a track already, a track stays as it is and stands under a process of its own.
+    """
+    threads: dict[tuple[str, str | None], set[int]] = {}
+    for track in tracks:
+        if track.pid is not None and track.tid is not None:
+            threads.setdefault((track.source, track.host), set()).add(track.pid)
+    taken, shown = set(tracks), []
+    for track in tracks:
+        pids = threads.get((track.source, track.host), set())
+        if (
+            track.pid is None
+            and (track.device is not None or track.stream is not None)
+            and len(pids) == 1
+            and not track.run
+        ):
+            moved = track._replace(pid=next(iter(pids)))
+            if moved not in taken:
+                taken.add(moved)
+                shown.append(moved)
+                continue
+        shown.append(track)
+    return shown

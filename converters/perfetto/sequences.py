@@ -1,0 +1,100 @@
+"""The two sequences of packets, and how messages become packets on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from . import numbers as n
+from .encode import Columns, Int64, Words
+from .wire import bytes_field, bytes_tag, int_field, int_tag
+
+#: Numbers of the sequences. 0 is not allowed.
+HOST, GPU = 1, 2
+
+#: The clock of the host's sequence: its timestamps are differences. Clocks from 64 on are a sequence's own.
+_INCREMENTAL = 64
+
+_PACKET = bytes_tag(n.TRACE_PACKET)
+_TIME = int_tag(n.TRACE_PACKET_TIMESTAMP)
+
+
+def packet(fields: bytes) -> bytes:
+    """A packet."""
+    return bytes_field(n.TRACE_PACKET, fields)
+
+
+def later(sequence: int) -> bytes:
+    """The fields of any packet of a sequence but the first."""
+    return int_field(n.TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, sequence) + int_field(
+        n.TRACE_PACKET_SEQUENCE_FLAGS, n.SEQ_NEEDS_INCREMENTAL_STATE
+    )
+
+
+def first_packet(sequence: int, clocks: list[bytes], begin: int, entries: bytes) -> bytes:
+    """The packet that starts a sequence anew, with entries of InternedData.
+
+    With `clocks` (of the time `begin`) it has a clock snapshot, and the timestamps are differences from there on.
+    """
+    fields = [
+        int_field(n.TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, sequence),
+        int_field(n.TRACE_PACKET_SEQUENCE_FLAGS, n.SEQ_INCREMENTAL_STATE_CLEARED),
+    ]
+    if clocks:
+        own = clock(_INCREMENTAL, begin, incremental=True)
+        fields.append(bytes_field(n.TRACE_PACKET_CLOCK_SNAPSHOT, b"".join([*clocks, own])))
+        defaults = int_field(n.TRACE_PACKET_DEFAULTS_TIMESTAMP_CLOCK_ID, _INCREMENTAL)
+        fields.append(bytes_field(n.TRACE_PACKET_TRACE_PACKET_DEFAULTS, defaults))
+    if entries:
+        fields.append(bytes_field(n.TRACE_PACKET_INTERNED_DATA, entries))
+    return packet(b"".join(fields))
+
+
+def clock(number: int, ns: int, *, incremental: bool = False) -> bytes:
+    """A reading of a clock in a snapshot."""
+    fields = int_field(n.CLOCK_SNAPSHOT_CLOCK_CLOCK_ID, number) + int_field(n.CLOCK_SNAPSHOT_CLOCK_TIMESTAMP, ns)
+    if incremental:
+        fields += int_field(n.CLOCK_SNAPSHOT_CLOCK_IS_INCREMENTAL, 1)
+    return bytes_field(n.CLOCK_SNAPSHOT_CLOCKS, fields)
+
+
+class Packets:
+    """Makes packets of one field on one sequence."""
+
+    def __init__(self, sequence: int, tag: bytes) -> None:
+        self._tag = tag
+        self._later = later(sequence)
+
+    def of(self, positions: Sequence[Int64], messages: Sequence[Columns], ts: Int64) -> memoryview:
+        """The bytes of packets in order. `positions` says for each group of messages which those are, `ts` has the
+        timestamps by position.
+        """
+        if not len(ts):
+            return memoryview(b"")
+        parts = [
+            self._packets(message, ts[position].view(np.uint64))
+            for position, message in zip(positions, messages, strict=True)
+            if len(position)
+        ]
+        order = np.empty(len(ts), np.int64)
+        order[np.concatenate(positions)] = np.arange(len(ts))
+        rows = pa.concat_arrays(parts).take(pa.array(order))
+        return _bytes(rows)
+
+    def _packets(self, message: Columns, ts: Words) -> pa.LargeBinaryArray:
+        inner = Columns(len(ts))
+        inner.varint(_TIME, ts)
+        inner.constant(self._later)
+        inner.message(self._tag, message)
+        whole = Columns(len(ts))
+        whole.message(_PACKET, inner)
+        return whole.rows()
+
+
+def _bytes(rows: pa.LargeBinaryArray) -> memoryview:
+    """The bytes of all rows, without a copy."""
+    _, offsets, data = rows.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[rows.offset : rows.offset + len(rows) + 1]
+    return memoryview(data)[int(bounds[0]) : int(bounds[-1])]
