@@ -32,10 +32,10 @@ class StageEnds:
         """Which edges are ends of stages."""
         edges = batch.edges
         found = np.zeros(len(edges.row), np.bool_)
-        if not stage.any() and not len(self._open):
-            return found
         slices = slice_rows(batch.batch)
         self._mixed[batch.track[slices & ~stage]] = True
+        if not stage.any() and not len(self._open):
+            return found
         length = pc.fill_null(batch.batch.column("dur"), -1).to_numpy(zero_copy_only=False)
         at_once = _at_once(edges.row, (length == 0) & slices)
         found[1:] = at_once[1:] & stage[edges.row[:-1]]
