@@ -21,10 +21,13 @@ from ktrace.jsontext import dump_json
 
 from . import field_names as f
 from .read_state import Int32, Pool, State, look_up
-from .read_wire import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, UInt64, fields_of, parse, signed
+from .read_wire import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, UInt64, distinct_of, fields_of, parse, signed
 
 #: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)
+
+#: The name, as it were, of an argument that is all of `args`.
+WHOLE = b"\0args"
 
 #: JSON texts that are remembered for one state.
 _REMEMBERED = 1 << 16
@@ -45,6 +48,7 @@ class Spelling(NamedTuple):
     text_iid: int
     bool: int = 0
     nested: tuple[int, ...] = ()
+    type_iid: int = 0
 
 
 ANNOTATION = Spelling(
@@ -58,6 +62,7 @@ ANNOTATION = Spelling(
     _D["string_value_iid"],
     _D["bool_value"],
     tuple(_D[name] for name in ("nested_value", "legacy_json_value", "dict_entries", "array_values", "proto_value")),
+    _D["proto_type_name_iid"],
 )
 _A = f.EXTRA_COMPUTE_ARG
 STAGE_ARGUMENT = Spelling(
@@ -84,6 +89,7 @@ class Chunk:
     pool: Pool
     keys: Pool
     own: Pool = field(default_factory=Pool)
+    by_ktrace: bool = False  # then some texts are JSON: see encode_json.py
 
 
 class Values(NamedTuple):
@@ -148,6 +154,8 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
     if len(column.owner):
         put(column.owner, SHARED, look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64))
     _nested(chunk, found, state, start, size, spelling, put)
+    if chunk.by_ktrace:
+        _as_written(chunk, found, state, spelling, key, what, number)
     nothing = np.flatnonzero(what == NOTHING)
     if len(nothing):
         put(nothing, JSON, np.int64(chunk.own.code(b"null")))  # type: ignore[arg-type]
@@ -158,24 +166,57 @@ def _own(chunk: Chunk, texts: pa.Array) -> Int64:
     return chunk.own.codes(texts).astype(np.int64)
 
 
+def _as_written(
+    chunk: Chunk,
+    found: Fields,
+    state: Int64,
+    spelling: Spelling,
+    key: Int32,
+    what: npt.NDArray[np.uint8],
+    number: Int64,
+) -> None:
+    """Texts that ktrace marked as JSON become such: by a type, on a render stage by a name that is spelled out."""
+    if spelling.type_iid:
+        types = found.get(spelling.type_iid, VARINT)
+        if not len(types.owner):
+            return
+        codes = look_up(chunk.states, state[types.owner], "types", types.value)
+        names = [chunk.pool.texts[code] if code >= 0 else "" for code in codes.tolist()]
+        key[types.owner[[name == "args" for name in names]]] = chunk.keys.code(WHOLE)
+        marked = types.owner
+    else:
+        marked = np.unique(found.get(spelling.name, LENGTH).owner)
+    texts = marked[what[marked] == SHARED]
+    for code in np.unique(number[texts]).tolist():
+        number[texts[number[texts] == code]] = chunk.own.code(chunk.pool.texts[code].encode())
+    what[marked[(what[marked] == SHARED) | (what[marked] == OWN)]] = JSON
+
+
 def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any) -> None:
     """Puts the arguments that are messages, lists or JSON as JSON texts."""
     owners = [found.get(number, LENGTH).owner for number in spelling.nested]
     if not any(map(len, owners)):
         return
     owner = np.unique(np.concatenate(owners))
-    codes = []
-    columns = (owner.tolist(), start[owner].tolist(), size[owner].tolist(), state[owner].tolist())
-    for _, at, length, of_state in zip(*columns, strict=True):
-        data = chunk.data[at : at + length].tobytes()
-        here = chunk.states[of_state]
-        text = here.cache.get(data)
-        if text is None:
-            if len(here.cache) >= _REMEMBERED:
-                here.cache.clear()
-            text = here.cache[data] = json_of(data, here, chunk)
-        codes.append(chunk.own.code(text))
-    put(owner, JSON, np.array(codes, np.int64))
+    codes = np.empty(len(owner), np.int64)
+    of_state = state[owner]
+    for one in distinct_of(of_state)[0].tolist():
+        mine = np.flatnonzero(of_state == one)
+        here = chunk.states[one]
+        texts = texts_at(chunk.data, start[owner[mine]], size[owner[mine]]).dictionary_encode()
+        made = [_remembered(data, here, chunk) for data in texts.dictionary.to_pylist()]
+        codes[mine] = np.array(made, np.int64)[texts.indices.to_numpy()]
+    put(owner, JSON, codes)
+
+
+def _remembered(data: bytes, state: State, chunk: Chunk) -> int:
+    """The code of the JSON text of a DebugAnnotation."""
+    text = state.cache.get(data)
+    if text is None:
+        if len(state.cache) >= _REMEMBERED:
+            state.cache.clear()
+        text = state.cache[data] = json_of(data, state, chunk)
+    return chunk.own.code(text)
 
 
 def json_of(data: bytes, state: State, chunk: Chunk) -> bytes:
@@ -203,6 +244,7 @@ def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
     result: Any = None
     entries: dict[str, Any] = {}
     elements: list[Any] = []
+    is_json = False
     for number, _, value in fields_of(data):
         if number == _D["dict_entries"] and isinstance(value, bytes):
             entries[name_of(value, state, chunk)] = value_of(value, state, chunk)
@@ -210,6 +252,8 @@ def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
             elements.append(value_of(value, state, chunk))
         elif number in _SCALARS:
             result = _SCALARS[number](value)
+        elif number == _D["proto_type_name_iid"]:
+            is_json = chunk.by_ktrace
         elif number == _D["string_value_iid"] and isinstance(value, int):
             code = state.texts["strings"].get(value)
             result = chunk.pool.texts[code] if code >= 0 else None
@@ -223,6 +267,8 @@ def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
                 result = text
         elif number == _D["proto_value"] and isinstance(value, bytes):
             result = {"$base64": base64.b64encode(value).decode()}
+    if is_json and isinstance(result, str):
+        return json.loads(result)
     return entries or elements or result
 
 

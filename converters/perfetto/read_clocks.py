@@ -11,8 +11,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 
+import numpy as np
+
 from . import field_names as f
-from .read_wire import fields_of
+from .read_wire import Int64, fields_of
 
 #: (sequence or 0, clock id)
 Clock = tuple[int, int]
@@ -60,19 +62,26 @@ class Clocks:
             self._last.pop(clock, None)
         return clock, ns
 
-    def time(self, value: int, clock_id: int, sequence: int) -> tuple[int, str | None]:
-        """A packet's timestamp in ns of the main clock and None, or of its own and its name where no snapshot helps.
+    def times(self, values: Int64, clock_id: int, sequence: int) -> tuple[Int64, str | None]:
+        """Timestamps of packets of one sequence, in their order, without a snapshot between them.
 
-        Of an incremental clock the packets must come in their order.
+        They come as ns of the main clock and None, or of their own clock and its name where no snapshot helps.
         """
-        clock = _key(clock_id, sequence)
-        ns = value * self._scale.get(clock, 1)
-        if clock in self._last:
-            ns = self._last[clock] = self._last[clock] + ns
+        clock, main = _key(clock_id, sequence), (0, self.main)
+        ns = values * self._scale.get(clock, 1)
+        if clock in self._last and len(ns):
+            ns = np.cumsum(ns) + self._last[clock]
+            self._last[clock] = int(ns[-1])
         if clock_id == self.main:
             return ns, None
-        told = self._convert(ns, clock)
-        return (ns, name_of(clock)) if told is None else (told, None)
+        if snapshots := self._snapshots.get((clock, main)):
+            at, there = np.array(snapshots, np.int64).T
+            last = np.maximum(np.searchsorted(at, ns, "right") - 1, 0)
+            return ns + (there - at)[last], None
+        told = [self._convert(one, clock) for one in ns.tolist()]
+        if any(one is None for one in told):
+            return ns, name_of(clock)
+        return np.array(told, np.int64), None
 
     def _convert(self, ns: int, clock: Clock) -> int | None:
         """The time by the main clock, by as few snapshots as it takes."""

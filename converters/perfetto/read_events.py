@@ -131,7 +131,8 @@ def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
         if place in context.states:
             parsed.ended.append(row)
         (context.states.discard if nameless[row] else context.states.add)(place)
-    return is_state & nameless
+    ended: npt.NDArray[np.bool_] = is_state & nameless
+    return ended
 
 
 def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
@@ -307,7 +308,7 @@ def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
     owner, start, size = column.owner[mine], column.start[mine], signed(column.value)[mine]
     parts = [read_values(chunk, index[owner], events.state[owner], start, size, ANNOTATION)]
     for tag in found.tags:
-        if tag in _KNOWN:
+        if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 == _T["gpu_api"]):  # which ktrace derives from the device
             continue
         column = found.get(tag >> 3, tag & 7)
         mine = index[column.owner] >= 0

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ktrace.rows import Rows
 
 from . import field_names as f
+from .gpu_counters import ESTIMATE
 from .read_args import double, int64
 from .read_context import Context
 from .read_state import State, repeated
@@ -53,11 +54,14 @@ class Gpus:
             known, gpu = self._interned(state, iid, gpu)
         for descriptor in found.get(_C["counter_descriptor"], []):
             self._known |= {(gpu, number): counter for number, counter in _specs(as_bytes(descriptor)).items()}
-        given = found.get(_C["counters"], [])
-        for order, counter in enumerate(given, 1):
+        given = 0
+        for order, counter in enumerate(found.get(_C["counters"], []), 1):
             parts = gather(as_bytes(counter))
             number = int(first(parts, f.GPU_COUNTER["counter_id"], 0))
             spec = known.get((gpu, number)) or Counter(f"counter {number}", None, "")
+            if self._context.own and spec.description == ESTIMATE:
+                continue  # made of the column `occupancy` of its kernel
+            given += 1
             value: float | None = None
             if f.GPU_COUNTER["int_value"] in parts:
                 value = float(int64(first(parts, f.GPU_COUNTER["int_value"], 0)))
@@ -65,7 +69,7 @@ class Gpus:
                 value = double(first(parts, f.GPU_COUNTER["double_value"], 0))
             self._event("counter", spec.name, at + order, ts, clock, device=gpu, value=value, unit=spec.unit)
             self._context.metrics.setdefault(spec.name, spec.description)
-        return len(given)
+        return given
 
     def _interned(self, state: State, iid: int, gpu: int) -> tuple[dict[tuple[int, int], Counter], int]:
         key = ("counters", iid)

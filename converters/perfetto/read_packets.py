@@ -40,53 +40,67 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
 
     `base` is what is added to a place in `data` to name it.
     """
-    starts: list[int] = []
-    ends: list[int] = []
     at, size = 0, len(data)
     while at < size:
         first, block = at, data[at : at + _BLOCK]
-        try:
-            while at < size:
-                here = at - first
-                head = block[here]
-                length = block[here + 1]
-                begin = here + 2
-                if length > 127:
-                    length, begin = varint(block, here + 1)
-                if head != _PACKET:
-                    break
-                begin += first
-                at = begin + length
-                if at > size:
-                    break
-                starts.append(begin)
-                ends.append(at)
+        ends, head = _ends(block, min(size - first, len(block)))
+        cut = bool(ends) and first + ends[-1] > size
+        if cut:
+            ends.pop()
+        yield from _handed(block, data, first, ends, report)
+        at = first + (ends[-1] if ends else 0)
+        if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
+            report.record()
+            report.issue("cut", f"byte {base + at}", "the last packet is cut off")
+            return
+        if head != _PACKET:
+            report.record()
+            report.issue("cut", f"byte {base + at}", "what follows is no packet, and nothing behind it can be found")
+            return
+
+
+def _ends(block: bytes, size: int) -> tuple[list[int], int]:
+    """Where the packets end whose heads are in the block, and the first byte of what comes next (that of a packet,
+    where the block ends).
+    """
+    ends: list[int] = []
+    append = ends.append
+    here = 0
+    try:
+        while here < size:
+            if block[here] != _PACKET:
+                return ends, block[here]
+            length = block[here + 1]
+            if length < 128:
+                here += 2 + length
+            elif (second := block[here + 2]) < 128:
+                here += 3 + (length & 127 | second << 7)
             else:
-                continue
-        except IndexError:
-            if size - first > _BLOCK and at > first:  # the end of the block
-                whole = len(starts) // PACKETS * PACKETS
-                yield from _handed(starts[:whole], ends[:whole], report)
-                del starts[:whole], ends[:whole]
-                continue
-            head, at = _PACKET, size + 1
-        except ValueError:
-            head = 0
-        report.record()
-        where = f"byte {base + (ends[-1] if ends else first)}"
-        if head == _PACKET:
-            report.issue("cut", where, "the last packet is cut off")
-        else:
-            report.issue("cut", where, "what follows is no packet, and nothing behind it can be found")
-        break
-    yield from _handed(starts, ends, report)
+                length, begin = varint(block, here + 1)
+                here = begin + length
+            append(here)
+    except IndexError:
+        return ends, _PACKET
+    except ValueError:
+        return ends, 0
+    return ends, _PACKET
 
 
-def _handed(starts: list[int], ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
-    for first in range(0, len(starts), PACKETS):
-        part = slice(first, first + PACKETS)
-        report.record(len(starts[part]))
-        yield np.array(starts[part], np.int64), np.array(ends[part], np.int64)
+def _handed(block: bytes, data: Data, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
+    """Begins and ends in `data` of the packets of a block, which begins at `first`."""
+    if not ends:
+        return
+    end = np.array(ends, np.int64)
+    head = np.concatenate([[0], end[:-1]])
+    array = np.frombuffer(block, np.uint8)
+    begin = head + 1
+    longer = np.arange(len(head))  # whose length goes on
+    while len(longer):
+        begin[longer] += 1
+        longer = longer[array[begin[longer] - 1] > 127]
+    for part in range(0, len(ends), PACKETS):
+        report.record(len(ends[part : part + PACKETS]))
+        yield begin[part : part + PACKETS] + first, end[part : part + PACKETS] + first
 
 
 def inflated(kind: str, data: bytes) -> bytes:

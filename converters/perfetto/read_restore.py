@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from ktrace.jsontext import decoded
 from ktrace.model import arrow_schema
 
-from .._shared.arguments import RESERVED
-from .sidecar import STAGE_COLUMNS, STAGE_DERIVED, STAGE_RESERVED
+from .read_args import WHOLE
+from .sidecar import RESERVED, STAGE_COLUMNS, STAGE_DERIVED, STAGE_RESERVED
 
 Columns = dict[str, pa.Array]
 
@@ -52,7 +52,7 @@ def restore_stage(columns: Columns, arguments: Columns) -> Columns:
         columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(columns["kind"]))
     if "cat" in arguments:
         columns["cat"] = arguments.pop("cat")
-    return _restore(columns, arguments, RESERVED | STAGE_RESERVED)
+    return _restore(columns, arguments, STAGE_RESERVED)
 
 
 def _restore(columns: Columns, arguments: Columns, reserved: frozenset[str]) -> Columns:
@@ -71,14 +71,16 @@ def _restore(columns: Columns, arguments: Columns, reserved: frozenset[str]) -> 
     for name in ("grid", "block"):
         if name in arguments:
             columns |= _dimensions(name, arguments.pop(name))
+    whole = arguments.pop(WHOLE.decode(), arguments.pop("args", None) if "args" in reserved else None)
+    if whole is not None:
+        columns["args"] = decoded(whole).cast(pa.string())
     for name in list(arguments):
         if name in _COLUMNS:
             columns[name] = _number(arguments.pop(name), types[name])
         elif name.startswith("x_"):
             columns[name] = arguments.pop(name)
     for name, column in arguments.items():
-        key = name.removeprefix("args.")
-        columns[f"args.{key if key in reserved or key in columns else name}"] = column
+        columns[f"args.{name.removeprefix('args.')}"] = column
     if "kind" not in columns:
         columns["kind"] = pa.array(["range"] * count)
     return columns

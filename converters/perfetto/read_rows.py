@@ -14,7 +14,7 @@ from ktrace.model import INTERNAL, Batch, arrow_schema
 
 from .read_args import BOOL, DOUBLE, INT, JSON, NOTHING, OWN, SHARED, Chunk, Values, bits
 from .read_state import Int32
-from .read_wire import Int64
+from .read_wire import Int64, distinct_of
 
 #: Rows of the same arguments from which on they get a batch of their own.
 _ENOUGH = 64
@@ -82,11 +82,13 @@ def _groups(shape: Int64, values: Values, count: int) -> Int64:
     mark = (shape.astype(np.uint64) + np.uint64(1)) * _MIX[0]
     keys = (values.key.astype(np.uint64) + np.uint64(1)) * _MIX[1]
     np.add.at(mark, values.row, keys ^ (keys >> np.uint64(29)) * _MIX[0])
-    _, first, group, size = np.unique(mark, return_index=True, return_inverse=True, return_counts=True)
+    distinct, group = distinct_of(mark)
+    size = np.bincount(group)
     few = size < _ENOUGH
-    number = np.empty(len(size), np.int64)  # in the order of their first rows
-    number[np.argsort(first)] = np.arange(len(size))
-    number[few] = len(size) + shape[first[few]]
+    number = np.arange(len(distinct))  # in the order of their first rows
+    shape_of = np.empty(len(distinct), np.int64)
+    shape_of[group] = shape
+    number[few] = len(size) + shape_of[few]
     found: Int64 = number[group]
     return found
 
@@ -109,10 +111,10 @@ def column_of(chunk: Chunk, row: Int64, what: npt.NDArray[np.uint8], number: Int
     kinds = np.flatnonzero(np.bincount(what, minlength=NOTHING)).tolist()
     full = np.zeros(count, np.int64)
     full[row] = number
-    absent = None
-    if len(row) < count or len(np.unique(row)) < count:
-        absent = np.ones(count, np.bool_)
-        absent[row] = False
+    absent: npt.NDArray[np.bool_] | None = np.ones(count, np.bool_)
+    absent[row] = False  # type: ignore[index]
+    if not absent.any():  # type: ignore[union-attr]
+        absent = None
     if kinds == [INT]:
         return pa.array(full, mask=absent)
     if kinds == [DOUBLE]:

@@ -29,7 +29,7 @@ from .read_restore import restore_stage
 from .read_rows import batches, constant, plain, words
 from .read_state import State, repeated
 from .read_tracks import as_bytes, first, gather, int32, text
-from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, parse, signed
+from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, distinct_of, parse, signed
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
@@ -91,7 +91,8 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
     for name in ("event_id", "duration"):
         no_work &= ~found.get(_G[name], VARINT).has(len(events))
-    report.used(int(no_work.sum()), went="specifications")
+    if no_work.any():
+        report.used(int(no_work.sum()), went="specifications")
     kept &= ~no_work
     rows = np.flatnonzero(kept)
     report.used(len(rows))
@@ -155,7 +156,9 @@ def _shared(
     for column in columns:
         mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
         mark ^= mark >> np.uint64(31)
-    _, rows, of = np.unique(mark, return_index=True, return_inverse=True)
+    distinct, of = distinct_of(mark)
+    rows = np.empty(len(distinct), np.int64)
+    rows[of[::-1]] = np.arange(count)[::-1]  # the first of each
     shared = []
     for row in rows.tolist():
         given = {

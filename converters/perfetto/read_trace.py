@@ -18,6 +18,7 @@ from .read_other import Gpus
 from .read_packets import Data, inflated, packets, together
 from .read_stages import Specifications, read_stages
 from .read_state import State
+from .read_times import Bools, Times
 from .read_wire import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 
 _P = f.TRACE_PACKET
@@ -43,6 +44,8 @@ _READ = (
     *("gpu_info", "for_testing"),
 )
 
+_TIMED = {"gpu_counter_event", "gpu_mem_total_event", "gpu_log"}
+
 _NO_BYTES = np.empty(0, np.uint8)
 
 
@@ -55,6 +58,7 @@ class TraceReader:
         self._old = Specifications()
         self._rows = Rows(context.conversion)
         self._gpus = Gpus(context, self._rows)
+        self._without_rows = 0  # packets with counters, of which none is a row
         self._own_clock: set[int] = set()  # sequences that may have a default clock
         self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
         self._open: tuple[Bytes, Events, list[State]] | None = None
@@ -72,14 +76,17 @@ class TraceReader:
             before, events, states = self._open
             self._open = None
             data = np.concatenate([before, np.zeros(1024, np.uint8)])
-            chunk = Chunk(data, states, self.context.pool, self.context.keys)
+            chunk = self._new_chunk(data, states)
             yield from self._own(chunk, events, last=True)
+
+    def _new_chunk(self, data: Bytes, states: list[State]) -> Chunk:
+        return Chunk(data, states, self.context.pool, self.context.keys, by_ktrace=self.context.own)
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
         """The rows of some packets, those that they hold compressed in their place."""
         before, opened, states = self._open or (_NO_BYTES, None, [])
         first, last = int(start[0]), int(end[-1])
-        chunk = Chunk(together(before, data, first, last), list(states), self.context.pool, self.context.keys)
+        chunk = self._new_chunk(together(before, data, first, last), list(states))
         shift = len(before) - first
         found = parse(chunk.data, start + shift, end + shift)
         compressed = [found.get(_P[name], LENGTH) for name in _COMPRESSED]
@@ -182,59 +189,44 @@ class TraceReader:
         return of
 
     def _walk(
-        self,
-        chunk: Chunk,
-        found: Fields,
-        start: Int64,
-        base: int,
-        sequence: Int64,
-        state: Int64,
-        ts: Int64,
-        bad: Any,
+        self, chunk: Chunk, found: Fields, start: Int64, base: int, sequence: Int64, state: Int64, ts: Int64, bad: Bools
     ) -> Int64 | None:
         """Goes through the packets, in their order, that change what others mean or are of a rare kind.
 
         Fills in the times of those with a clock of their own, and returns the codes of the clocks' names where a time
         can't be told by the main clock; None where there is no such.
         """
-        count = found.count
-        rows = [found.get(_P[name], LENGTH).owner for name in _READ]
-        given = found.get(_P["timestamp_clock_id"], VARINT)
-        clock_id, has_clock = given.last(count), given.has(count)
-        self._own_clock.update(sequence[found.get(_P["trace_packet_defaults"], LENGTH).owner].tolist())
-        odd = has_clock & (clock_id != self.context.clocks.main)
-        if self._own_clock:
-            odd |= np.isin(sequence, list(self._own_clock))
-        if len(found.get(_P["clock_snapshot"], LENGTH).owner):
-            odd |= has_clock
-        odd &= found.get(_P["timestamp"], VARINT).has(count)
-        names: Int64 | None = None
+        times = Times(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
         parts = {_P[name]: _places(found.get(_P[name], LENGTH)) for name in _READ}
-        for row in np.unique(np.concatenate([*rows, np.flatnonzero(odd)])).tolist():
+        rows = [np.fromiter(places, np.int64, len(places)) for places in parts.values()]
+        for row in np.unique(np.concatenate(rows)).tolist():
             if bad[row]:
                 continue
-            mine = chunk.states[int(state[row])]
             here = {
-                _NAMES[number]: (chunk.data[at : at + size].tobytes(), at)
+                _NAMES[number]: (
+                    b"".join(chunk.data[at : at + size].tobytes() for at, size in found_at),
+                    found_at[0][0],
+                )
                 for number, places in parts.items()
-                if row in places
-                for at, size in (places[row],)
+                if (found_at := places.get(row))
             }
+            mine = chunk.states[int(state[row])]
             try:
+                if "clock_snapshot" in here:
+                    times.until(row)
                 self._change(here, mine, int(sequence[row]))
-                clock: str | None = None
-                if odd[row]:
-                    id_ = int(clock_id[row]) if has_clock[row] else mine.clock
-                    if id_ is not None:
-                        ts[row], clock = self.context.clocks.time(int(ts[row]), id_, int(sequence[row]))
-                if clock is not None:
-                    names = np.full(count, -1, np.int64) if names is None else names
-                    names[row] = chunk.own.code(clock.encode())
-                self._take(here, mine, base, int(ts[row]), clock)
+                if here.keys() & _TIMED:
+                    times.until(row + 1)
+                    clock = None if times.names is None else int(times.names[row])
+                    name = None if clock is None or clock < 0 else chunk.own.texts[clock]
+                    self._take(here, mine, base, int(ts[row]), name)
+                elif "gpu_info" in here:
+                    self._gpus.info(here["gpu_info"][0])
             except ValueError as error:
                 bad[row] = True
                 self._report.issue("bad-record", self.context.where(int(start[row]) + base), str(error), 0)
-        return names
+        times.until(found.count)
+        return times.names
 
     def _change(self, here: dict[str, tuple[bytes, int]], state: State, sequence: int) -> None:
         """Takes what a packet changes for itself and those behind it."""
@@ -258,13 +250,12 @@ class TraceReader:
         """Takes a packet of a rare kind that has rows of its own."""
         for name, (data, at) in here.items():
             if name == "gpu_counter_event":
-                self._gpus.counters(data, state, base + at, ts, clock)
+                if not self._gpus.counters(data, state, base + at, ts, clock):
+                    self._without_rows += 1
             elif name == "gpu_mem_total_event":
                 self._gpus.memory(data, base + at, ts, clock)
             elif name == "gpu_log":
                 self._gpus.log(data, base + at, ts, clock)
-            elif name == "gpu_info":
-                self._gpus.info(data)
 
     def _accounts(self, found: Fields, sequence: Int64, bad: Any, lost: Any, base: int, start: Int64) -> Any:
         """Says what became of each packet, but for those with rows, and returns a mask of these."""
@@ -282,7 +273,9 @@ class TraceReader:
         left &= ~rows
         for name in ("gpu_counter_event", "gpu_mem_total_event", "gpu_log"):
             mine = found.get(_P[name], LENGTH).has(count) & left
-            report.used(int(mine.sum()))
+            report.used(int(mine.sum()) - self._without_rows)
+            report.used(self._without_rows, went="counters that follow from columns")
+            self._without_rows = 0
             left &= ~mine
         for tag in found.tags:
             number = tag >> 3
@@ -298,9 +291,12 @@ class TraceReader:
         return taken
 
 
-def _places(column: Column) -> dict[int, tuple[int, int]]:
-    """Packet -> where the field's bytes begin, and how many they are."""
-    return dict(zip(column.owner.tolist(), zip(column.start.tolist(), column.value.tolist(), strict=True), strict=True))
+def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
+    """Packet -> where the field's bytes begin, and how many they are; of a message that is repeated each part of it."""
+    places: dict[int, list[tuple[int, int]]] = {}
+    for owner, start, size in zip(column.owner.tolist(), column.start.tolist(), column.value.tolist(), strict=True):
+        places.setdefault(owner, []).append((start, size))
+    return places
 
 
 def _behind(opened: Events, events: Events) -> Events:

@@ -21,7 +21,7 @@ from ktrace.model import TRACK_COLUMNS
 
 from . import field_names as f
 from .read_args import int64
-from .read_wire import Int64, UInt64, Value, fields_of
+from .read_wire import Int64, UInt64, Value, distinct_of, fields_of
 from .sidecar import Sidecar
 
 _UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}
@@ -157,7 +157,7 @@ class Tracks:
 
     def at(self, uuids: UInt64) -> Int64:
         """The numbers of the places of many uuids."""
-        distinct, back = np.unique(uuids, return_inverse=True)
+        distinct, back = distinct_of(uuids)
         found: Int64 = np.array([self.of(uuid) for uuid in distinct.tolist()], np.int64)[back]
         return found
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Bytes = npt.NDArray[np.uint8]
 Int64 = npt.NDArray[np.int64]
@@ -244,7 +245,7 @@ def _in_lockstep(data: Bytes, start: Int64, end: Int64, which: Int64, fields: Fi
     while len(owner) >= _FEW:
         tag, value_at = _varints(words, at)
         after = np.empty_like(at)
-        for one in np.unique(tag).tolist():
+        for one in [int(tag[0])] if (tag == tag[0]).all() else distinct_of(tag)[0].tolist():
             mine = np.flatnonzero(tag == one) if (tag != one).any() else slice(None)
             value, begin, behind = _values(words, value_at[mine], one & 7)
             ok = (behind <= stop[mine]) & (behind > at[mine])  # a length beyond 2^63 leads back
@@ -314,6 +315,12 @@ def _one_by_one(data: Bytes, owner: int, start: int, end: int, fields: Fields) -
         else:
             value = int.from_bytes(message[at : at + length], "little")
         fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
+
+
+def distinct_of(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int64]:
+    """The distinct numbers in the order in which they come first, and for each number which it is."""
+    found = pa.array(numbers).dictionary_encode()
+    return found.dictionary.to_numpy(), found.indices.to_numpy().astype(np.int64)
 
 
 Value = int | bytes
