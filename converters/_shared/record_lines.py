@@ -19,10 +19,14 @@ from ktrace.errors import DamagedInput
 from ktrace.model import Batch
 from ktrace.source import text_encoding
 
+from .record_blocks import Blocks
 from .records import BadRecord, Records, check_version
 
-#: Bytes of lines that are taken at once.
-CHUNK = 4 << 20
+#: Bytes of lines that are taken at once: what is made of them fits the cache.
+CHUNK = 1 << 20
+
+#: Fewer lines than this are read one by one.
+FEW_LINES = 100
 
 #: The first line, with or without the opening of a JSON document.
 HEADER = re.compile(rb'\s*\{\s*"ktrace"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s"{}\[\],]+)\s*(?:\}|,\s*"records"\s*:\s*\[)\s*')
@@ -40,53 +44,99 @@ def utf8(stream: BinaryIO) -> BinaryIO:
 
 
 class LineStream(Protocol):
-    """What gives lines, some at a time."""
+    """What gives bytes and lines."""
 
-    def readlines(self, hint: int = -1, /) -> list[bytes]:
-        """Lines of about `hint` bytes in all; none at the end."""
+    def read(self, size: int = -1, /) -> bytes:
+        """Up to `size` bytes; none at the end."""
+
+    def readline(self) -> bytes:
+        """A line, or what is left of one; nothing at the end."""
 
 
-def read_lines(lines: LineStream, conversion: Conversion, path: str, *, document: bool = False) -> Iterator[Batch]:
+def read_lines(stream: LineStream, conversion: Conversion, path: str, *, document: bool = False) -> Iterator[Batch]:
     """The batches of records on lines, the header first.
 
     Each line is counted before it is parsed. One that can't be read is skipped as "bad-record"; a last one
     without a line end, and a `document` without its closing bracket, are cut.
     Raises DamagedInput where the header is missing and VersionError where its major version isn't ours.
     """
-    report, records = conversion.report, Records(conversion)
-    last, headed, closed, whole = 0, False, not document, True
-    while chunk := lines.readlines(CHUNK):
-        report.record(len(chunk))
+    state, report = _Lines(conversion, path, document), conversion.report
+    while not state.headed and (line := stream.readline()):
+        report.record()
+        state.one_by_one([line])
+    while text := stream.read(CHUNK):
+        text += stream.readline()
+        block, rest = _before_closing(text) if document else (text, b"")
+        count = _line_count(block)
+        report.record(count + _line_count(rest))
+        if count >= FEW_LINES and state.blocks.take(block, count, document):
+            state.last += count
+            yield from state.records.rest()  # what was read before
+            yield from state.blocks.ready()
+            block = b""
+        if left := io.BytesIO(block + rest).readlines():
+            yield from state.blocks.rest()
+            state.one_by_one(left)
+        yield from state.records.ready()
+    yield from state.blocks.rest()
+    if not state.headed:
+        _check_header(b"", conversion, path, "line 1")
+    yield from state.records.rest()
+    if not state.closed and state.whole:
+        report.issue("cut", f"line {state.last}", "the closing ]} is missing", 0)
+
+
+def _before_closing(text: bytes) -> tuple[bytes, bytes]:
+    """The text apart from a last line that closes the document."""
+    start = text.rfind(b"\n", 0, len(text) - 1) + 1
+    return (text[:start], text[start:]) if CLOSING.fullmatch(text, start) else (text, b"")
+
+
+def _line_count(text: bytes) -> int:
+    return text.count(b"\n") + (not text.endswith(b"\n") and text != b"")
+
+
+class _Lines:
+    """How far the lines are read. `last` is the number of the last one, `whole` says that it isn't cut."""
+
+    def __init__(self, conversion: Conversion, path: str, document: bool) -> None:
+        self._conversion = conversion
+        self._path = path
+        self._document = document
+        self.records = Records(conversion)
+        self.blocks = Blocks(conversion)
+        self.last = 0
+        self.headed = False
+        self.closed = not document
+        self.whole = True
+
+    def one_by_one(self, lines: list[bytes]) -> None:
+        """Reads lines, each of which may be anything."""
+        report = self._conversion.report
         used = 0
-        for number, line in enumerate(chunk, last + 1):
+        for number, line in enumerate(lines, self.last + 1):
             text = line.strip(b" \t\r\n,")
             where = f"line {number}"
             if not text:
                 report.used(went="structure")
-            elif not headed or text.startswith(b'{"ktrace"'):
-                _check_header(text, conversion, path, where)
+            elif not self.headed or text.startswith(b'{"ktrace"'):
+                _check_header(text, self._conversion, self._path, where)
                 report.used(went="structure")
-                headed = True
-            elif document and CLOSING.fullmatch(text):
+                self.headed = True
+            elif self._document and CLOSING.fullmatch(text):
                 report.used(went="structure")
-                closed = True
+                self.closed = True
             else:
                 try:
-                    if records.take(text, where) == "catalog":
+                    if self.records.take(text, where) == "catalog":
                         report.used(went="catalog")
                     else:
                         used += 1
                 except BadRecord as bad:
-                    whole = line.endswith(b"\n")
-                    report.issue("bad-record" if whole else "cut", where, str(bad))
+                    self.whole = line.endswith(b"\n")
+                    report.issue("bad-record" if self.whole else "cut", where, str(bad))
         report.used(used)
-        last += len(chunk)
-        yield from records.ready()
-    if not headed:
-        _check_header(b"", conversion, path, "line 1")
-    yield from records.rest()
-    if not closed and whole:
-        report.issue("cut", f"line {last}", "the closing ]} is missing", 0)
+        self.last += len(lines)
 
 
 def _check_header(text: bytes, conversion: Conversion, path: str, where: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache, reduce
 from operator import attrgetter, or_
@@ -30,8 +30,8 @@ Row = Any
 
 RECORD = {word: record for record, word in WORD.items()}
 
-_SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-_ABSENT = msgspec.Raw(b"")
+SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+ABSENT = msgspec.Raw(b"")
 _WHOLE_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
@@ -90,7 +90,7 @@ class Records:
             row, extra = self._take_anew(text, where)
         record = RECORD[row.__struct_config__.tag]
         embedded = row.facts if record == "catalog" else row.args
-        if embedded is not _ABSENT and bytes(embedded)[:1] not in (b"{", b"n"):
+        if embedded is not ABSENT and bytes(embedded)[:1] not in (b"{", b"n"):
             raise BadRecord(f"$.{'facts' if record == 'catalog' else 'args'}: is no object")
         if extra:
             self._extra[record][len(self._rows[record])] = extra
@@ -173,19 +173,19 @@ class Records:
         if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
             return None
         before = self._extra_types.setdefault((record, name), type(value))
-        if before is float and (isinstance(value, int) or value in _SPECIAL):
-            return _SPECIAL.get(value, value) if isinstance(value, str) else float(value)
+        if before is float and (isinstance(value, int) or value in SPECIAL):
+            return SPECIAL.get(value, value) if isinstance(value, str) else float(value)
         return value if isinstance(value, before) else None
 
 
 def _array(values: list[Any], type_: pa.DataType, embedded: bool) -> pa.Array | None:
     """The column of the values, None where all are null."""
     if embedded:
-        values = [None if raw is _ABSENT or bytes(raw) == b"null" else str(raw, "utf-8") for raw in values]
+        values = [None if raw is ABSENT or bytes(raw) == b"null" else str(raw, "utf-8") for raw in values]
     if values.count(None) == len(values):
         return None
     if pa.types.is_floating(type_):
-        values = [_SPECIAL[value] if isinstance(value, str) else value for value in values]
+        values = [SPECIAL[value] if isinstance(value, str) else value for value in values]
     return pa.array(values, type_)
 
 
@@ -253,13 +253,21 @@ def _decoder(*, strict: bool) -> msgspec.json.Decoder[Row]:
     return msgspec.json.Decoder(reduce(or_, structs))
 
 
-def _struct(record: str, strict: bool) -> type[msgspec.Struct]:
-    """A record as a struct; its members are in the order of the model."""
+def decoder_of(columns: Mapping[str, Collection[str]], *, as_list: bool) -> msgspec.json.Decoder[Any]:
+    """Decodes a record, or a list of them, strictly; of a record in `columns` it takes no columns but these."""
+    kind: Any = reduce(or_, [_struct(record, strict=True, columns=columns.get(record)) for record in RECORDS])
+    return msgspec.json.Decoder(list[kind] if as_list else kind)
+
+
+def _struct(record: str, strict: bool, columns: Collection[str] | None = None) -> type[msgspec.Struct]:
+    """A record as a struct; its members are in the order of the model, all of it or `columns`."""
     members: list[Any] = []
     for name, spec in fields(record).items():
+        if columns is not None and name not in columns:
+            continue
         kind = _type(spec, strict)
         if is_json(record, name):
-            members.append((name, kind, _ABSENT))
+            members.append((name, kind, ABSENT))
         else:
             members.append((name, kind) if is_required(record, name) else (name, kind | None, None))
     return msgspec.defstruct(
@@ -279,7 +287,7 @@ def _type(spec: dict[str, Any], strict: bool) -> Any:
     if "enum" in spec:
         return Literal[tuple(spec["enum"])]
     if spec["x-arrow"] == "float64":
-        return float | Literal[tuple(_SPECIAL)]
+        return float | Literal[tuple(SPECIAL)]
     if "anyOf" in spec:  # a kind: one of a list, or another package's
         return Literal[tuple(spec["anyOf"][0]["enum"])] if strict else str
     if spec["type"] == "integer":

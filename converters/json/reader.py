@@ -42,9 +42,13 @@ class _Again:
         self._first = first
         self._rest = rest
 
-    def readlines(self, hint: int = -1, /) -> list[bytes]:
+    def readline(self) -> bytes:
         first, self._first = self._first, b""
-        return [first] if first else self._rest.readlines(hint)
+        return first or self._rest.readline()
+
+    def read(self, size: int = -1, /) -> bytes:
+        first, self._first = self._first, b""
+        return first or self._rest.read(size)
 
 
 def _read_whole(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
