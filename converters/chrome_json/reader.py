@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.jsontext import dump_json
 from ktrace.model import Batch
 from ktrace.rows import to_batch
-from ktrace.source import Source
+from ktrace.source import Source, printable
 
 from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
+from .own import Own, own_head, own_rows
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -22,12 +24,21 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
+    about = own_head(source)
+    if about is not None:
+        own = Own(about, conversion.label)
+        yield from own.catalog()
+        yield from read_document(source, conversion, partial(own_rows, own), lambda found, conversion: ())
+        return
     facts: list[Batch] = []
 
     def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
         facts.extend(_facts(found, conversion))
         return ()
 
+    said = dump_json({"path": printable(source.path), "format": "chrome"})
+    label = conversion.label
+    yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": said}])
     yield from read_document(source, conversion, mapper(DIALECT), member)
     yield from facts
 

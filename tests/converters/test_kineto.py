@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, SAMPLES, SHARED
+from conftest import SAMPLES, SHARED
+from engine import errors, query
+from plain_events import events_of, load, nanoseconds
 
 import ktrace
 from ktrace.format import Score
 from ktrace.pipeline import convert
 from ktrace.source import Sample
-
-sys.path.insert(0, str(ROOT / "tests" / "shared"))
-from plain_events import events_of, load, nanoseconds
 
 FILES = sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*"))
 needs_corpus = pytest.mark.skipif(not FILES, reason="the real Kineto files are not at hand (../shared/corpus)")
@@ -291,8 +289,6 @@ def test_what_is_kineto(head: bytes, tail: bytes, score: Score | None) -> None:
 @needs_corpus
 @pytest.mark.parametrize("name", ["event_sync_trace.json.gz", "mi250_minitoy_train_ROCm6_2_kineto.json.gz"])
 def test_the_engine_shows_what_was_read(name: str, tmp_path: Path) -> None:
-    from engine import errors, query
-
     path = next((path for path in FILES if path.name == name), None)
     if path is None:
         pytest.skip(f"{name} is not at hand")

@@ -1,0 +1,296 @@
+"""Chrome trace JSON that ktrace wrote, back to the rows that it was written of (docs/formats/chrome.md says how).
+
+{"otherData":{"ktrace":{"ktrace":"1.0","origin_ns":1724000000123456789,"rows":[...],"catalog":[...]}},"traceEvents":[
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.jsontext import dump_json
+from ktrace.model import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.rows import to_batch
+from ktrace.source import Source
+
+from .._shared.arguments import PLAIN
+from .._shared.trace_json.dialect import Dialect, Into
+from .._shared.trace_json.draft import Bools, Draft, by_word, encoded, integers, mapped, numbers, repeated, words
+from .._shared.trace_json.events import Events, Int64
+from .._shared.trace_json.phases import events_at
+from .._shared.trace_json.places import plain
+from .._shared.trace_json.task import Task
+
+_MARK = re.compile(rb'^\s*\{[^{}]*"otherData"\s*:\s*\{\s*"ktrace"\s*:\s*(?=\{)')
+
+#: Bytes of the head at most, in which ktrace says what it knows.
+_LARGEST = 1 << 30
+
+#: Ids of links, which the format doesn't keep, begin here: beyond those of rows.
+_LINK_IDS = 1 << 60
+
+_PHASES = {"X": 0, "i": 1, "C": 2, "s": 3, "t": 3, "f": 3, "M": 4}
+_ROLES = {"s": 0, "t": 1, "f": 2}
+_HOWS = {"int64": "int", "int32": "int32", "double": "float", "string": "text"}
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the head of the file says: the model's version, the origin, the track of each row of the viewer."""
+
+    about: dict[str, Any]
+    label: str
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.about.get("rows", [])
+        return found
+
+    @cached_property
+    def numbers(self) -> dict[tuple[int, int], int]:
+        """(pid, tid) -> number of the row."""
+        return {(row["pid"], row["tid"]): number for number, row in enumerate(self.rows)}
+
+    def catalog(self) -> Iterator[Batch]:
+        """The catalog as it was."""
+        rows = [
+            row | ({"facts": dump_json(row["facts"])} if "facts" in row else {})
+            for row in self.about.get("catalog", [])
+        ]
+        if rows:
+            yield to_batch("catalog", rows)
+
+    def number(self, pid: int, tid: int) -> int:
+        """The number of the row that (pid, tid) is, or a lane of; -1 where nothing is known of it."""
+        lanes = self.about.get("lanes") or {}
+        if lanes and tid >= lanes["first"]:
+            return int((tid - lanes["first"]) // lanes["each"])
+        return self.numbers.get((pid, tid), -1)
+
+
+def own_head(source: Source) -> dict[str, Any] | None:
+    """What ktrace says in the head of a file that it wrote; None for a file of somebody else."""
+    with source.open(quiet=True) as stream:
+        head = stream.read(1 << 16)
+        found = _MARK.match(head)
+        if not found:
+            return None
+        while len(head) < _LARGEST:
+            try:
+                about, _ = json.JSONDecoder().raw_decode(head[found.end() :].decode("utf-8", "ignore"))
+            except ValueError:
+                more = stream.read(max(len(head), 1 << 20))
+                if not more:
+                    return None
+                head += more
+            else:
+                return about if isinstance(about, dict) and "origin_ns" in about else None
+    return None
+
+
+def own_rows(own: Own, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
+    """What `read_document` takes as `rows`, for a file of ktrace's own."""
+    task = Task(Dialect({}, origin=own.about["origin_ns"]), conversion.label, conversion.report)
+    for some in events:
+        phase = by_word(some.columns.get("ph"), len(some), lambda word: _PHASES.get(word or "", 1))
+        for number in np.unique(phase).tolist():
+            part = events_at(some, phase == number)
+            if number == _PHASES["M"]:
+                task.report.used(len(part), went="catalog")
+                continue
+            make = {2: _counters, 3: _flows}.get(number, _events)
+            for batch in make(part, own, task):
+                for start in range(0, len(batch), conversion.batch_rows):
+                    yield Batch(batch.record, batch.columns.slice(start, conversion.batch_rows))
+
+
+def _events(events: Events, own: Own, task: Task) -> Iterator[Batch]:
+    draft = task.timed(Draft.of(events))
+    if not len(draft):
+        return
+    task.report.used(len(draft))
+    _put_tracks(draft, _row_numbers(draft, own), own)
+    if "dur" in draft.left:
+        draft.columns["dur"] = draft.left.pop("dur")
+    unfinished = draft.left.pop("args.unfinished", None)
+    if unfinished is not None and "dur" in draft.columns:
+        draft.columns["dur"] = pc.if_else(pc.fill_null(unfinished, False), None, draft.columns["dur"])
+    _put_columns(draft)
+    for key in ("value", "unit"):
+        draft.move(key, Into(key, "float" if key == "value" else "text"))
+    for member in ("id", "bp", "s"):
+        draft.keep(member)
+    yield _with_ids(draft)
+
+
+def _counters(events: Events, own: Own, task: Task) -> Iterator[Batch]:
+    draft = task.timed(Draft.of(events))
+    if not len(draft):
+        return
+    task.report.used(len(draft))
+    for member in ("pid", "tid"):
+        draft.left.pop(member, None)
+    track = draft.left.pop("args.$ktrace.track", None)
+    known = integers(track)[0] if track is not None else None
+    rows = np.full(len(draft), -1) if known is None else known.fill_null(-1).to_numpy()
+    _put_tracks(draft, rows, own)
+    if "dur" in draft.left:
+        draft.columns["dur"] = draft.left.pop("dur")
+    _value_and_unit(draft)
+    name = draft.left.pop("args.$ktrace.name", None)
+    if name is not None:
+        draft.left["name"] = pc.coalesce(plain(name), plain(draft.left["name"]))
+    draft.left |= {"args.id": draft.left.pop("args.$ktrace.id", pa.nulls(len(draft), pa.int64()))}
+    _spread(draft, draft.left.pop("args.$ktrace.args", None))
+    _put_columns(draft)
+    yield _with_ids(draft)
+
+
+def _value_and_unit(draft: Draft) -> None:
+    """The one argument of a counter: its key is the unit."""
+    units: list[str] = []
+    unit, value = np.full(len(draft), -1, np.int64), pa.nulls(len(draft), pa.float64())
+    for name in [name for name in draft.left if name.startswith("args.") and not name.startswith("args.$")]:
+        taken, _ = numbers(draft.left.pop(name))
+        if taken is not None:
+            unit[pc.is_valid(taken).to_numpy(zero_copy_only=False)] = len(units)
+            units.append(name.removeprefix("args."))
+            value = pc.coalesce(value, taken)
+    draft.columns["value"] = value
+    named = np.isin(unit, [number for number, word in enumerate(units) if word != "value"])
+    if named.any():
+        column = pa.DictionaryArray.from_arrays(pa.array(unit.astype(np.int32), mask=~named), pa.array(units))
+        draft.columns["unit"] = column
+
+
+def _spread(draft: Draft, texts: pa.Array | None) -> None:
+    """JSON objects as arguments of their own."""
+    if texts is None:
+        return
+    texts = encoded(texts)
+    objects = [json.loads(text) if text else {} for text in texts.dictionary.to_pylist()]
+    keys = dict.fromkeys(key for found in objects if isinstance(found, dict) for key in found)
+    for key in keys:
+        cells = [dump_json(found[key]).encode() if key in found else None for found in objects]
+        draft.left[f"args.{key}"] = pa.array(cells, pa.binary()).take(texts.indices)
+
+
+def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
+    """Arrows, but those of launches, which `correlation` tells."""
+    launch = by_word(events.columns.get("cat"), len(events), lambda word: int(word == "launch")) == 1
+    if launch.any():
+        task.report.used(int(launch.sum()), went="folded")
+    if launch.all():
+        return
+    draft = Draft.of(events_at(events, ~launch))
+    rows = len(draft)
+    task.report.used(rows)
+    track = _row_numbers(draft, own)
+    _put_tracks(draft, track, own)
+    source = {"source": draft.columns["source"]}
+    role = by_word(events_at(events, ~launch).columns["ph"], rows, lambda word: _ROLES.get(word or "", 0))
+    event = draft.left.get("args.event", pa.nulls(rows, pa.int64()))
+    columns = source | {
+        "link": draft.left["cat"],
+        "key": plain(draft.left["id"]),
+        "role": words(["out", "step", "in"], role),
+        "event": integers(event)[0],
+    }
+    yield Draft(draft.at, {}, columns).batch("links", _LINK_IDS)
+
+
+def _row_numbers(draft: Draft, own: Own) -> Int64:
+    """The number of each event's row in the head."""
+    pid, tid = (integers(draft.left.pop(name, pa.nulls(len(draft), pa.int64())))[0] for name in ("pid", "tid"))
+    if pid is None or tid is None:
+        return np.full(len(draft), -1, np.int64)
+    pairs = pid.fill_null(-1).to_numpy() << 32 | tid.fill_null(0).to_numpy()
+    distinct, inverse = np.unique(pairs, return_inverse=True)
+    found = np.array([own.number(pair >> 32, pair & 0xFFFFFFFF) for pair in distinct.tolist()], np.int64)
+    return np.where(found < len(own.rows), found, -1)[inverse]
+
+
+def _put_tracks(draft: Draft, rows: Int64, own: Own) -> None:
+    """The track columns of each event, by the number of its row."""
+    schema = arrow_schema("events")
+    index = pa.array(rows, mask=rows < 0)
+    for name in TRACK_COLUMNS:
+        kind = schema.field(name).type
+        values = pa.array([row["track"].get(name) for row in own.rows], pa.string() if name in _TEXTS else kind)
+        column = values.take(index)
+        if name == "source":
+            column = column.fill_null(own.label)
+        if column.null_count < len(column):
+            draft.columns[name] = encoded(column) if name in _TEXTS else column
+
+
+_TEXTS = ("source", "host", "track")
+
+
+def _put_columns(draft: Draft) -> None:
+    """Kind, category, name, timing, and the columns that are arguments."""
+    cat, name = draft.left.pop("cat", None), draft.left.pop("name", None)
+    kind = draft.left.pop("args.kind", None)
+    cat = repeated("range", len(draft)) if cat is None else cat
+    if kind is None:
+        draft.columns["kind"] = cat
+    else:
+        kind = plain(kind)
+        draft.columns["kind"] = encoded(pc.coalesce(kind, plain(cat)))
+        draft.columns["cat"] = encoded(pc.if_else(pc.is_valid(kind), plain(cat), None))
+    timing = draft.left.pop("args.timing", None)
+    draft.columns["timing"] = (
+        repeated("measured", len(draft)) if timing is None else encoded(plain(timing).fill_null("measured"))
+    )
+    draft.columns["name"] = pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")
+    schema = arrow_schema("events")
+    for column in PLAIN:
+        kind_ = schema.field(column).type
+        word = _HOWS["string" if pa.types.is_dictionary(kind_) else str(kind_)]
+        draft.move(column, Into(column, word))  # type: ignore[arg-type]
+    for what in ("grid", "block"):
+        _put_dimensions(draft, what)
+    for key in [key for key in draft.left if key.startswith("args.args.")]:
+        draft.left[key.removeprefix("args.")] = draft.left.pop(key)
+
+
+def _put_dimensions(draft: Draft, what: str) -> None:
+    """{x, y, z}, or one number where only the product is known."""
+    column = draft.left.get(f"args.{what}")
+    if column is None:
+        return
+    if pa.types.is_integer(column.type):
+        draft.move(what, Into(f"{what}_x"))
+        return
+    for axis in "xyz":
+        taken, _ = mapped(column, pa.int64(), partial(_axis, axis))
+        if taken is not None:
+            draft.columns[f"{what}_{axis}"] = taken
+    del draft.left[f"args.{what}"]
+
+
+def _axis(axis: str, text: bytes) -> int | None:
+    value = json.loads(text)
+    if isinstance(value, dict):
+        return value.get(axis)
+    return value if axis == "x" and type(value) is int else None
+
+
+def _with_ids(draft: Draft) -> Batch:
+    """The rows, with the ids that they had."""
+    given = draft.left.pop("args.id", None)
+    if given is not None:
+        known = integers(given)[0]
+        if known is not None:
+            none: Bools = pc.is_null(known).to_numpy(zero_copy_only=False)
+            draft.at = np.where(none, draft.at, known.fill_null(0).to_numpy(zero_copy_only=False))
+    return draft.batch("events")
