@@ -6,18 +6,28 @@ gpu_counter_event { gpu_id 0  counters { counter_id 1 int_value 5 } }           
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
+from ktrace.model import Batch
 from ktrace.rows import Rows
 
 from . import field_names as f
 from .gpu_counters import ESTIMATE
-from .read_args import double, int64
-from .read_context import Context
+from .read_args import Chunk, bits
+from .read_context import Context, Events
+from .read_rows import constant, words
 from .read_state import State, repeated
 from .read_tracks import as_bytes, first, gather, int32, text
+from .read_wire import FIXED64, LENGTH, VARINT, distinct_of, parse, signed
 
 _C = f.GPU_COUNTER_EVENT
+
+#: Counters of kernels in a trace of ktrace have ids from here on, since those of its events are of another source.
+_IDS = 1 << 58
 
 #: Units of Perfetto that have a short name in the model; the others keep their own, in lower case.
 _SHORT = {
@@ -44,32 +54,80 @@ class Gpus:
         self._rows = rows
         self._known: dict[tuple[int, int], Counter] = {}  # (gpu, counter id), of descriptors that aren't interned
 
-    def counters(self, data: bytes, state: State, at: int, ts: int, clock: str | None) -> int:
-        """Takes a GpuCounterEvent that stands at byte `at` and returns how many rows it gave."""
+    def describe(self, data: bytes) -> None:
+        """Takes the descriptor of a GpuCounterEvent that isn't interned."""
         found = gather(data)
         gpu = int32(first(found, _C["gpu_id"], 0))
-        known = self._known
-        if _C["counter_descriptor_iid"] in found:
-            iid = int(first(found, _C["counter_descriptor_iid"], 0))
-            known, gpu = self._interned(state, iid, gpu)
         for descriptor in found.get(_C["counter_descriptor"], []):
             self._known |= {(gpu, number): counter for number, counter in _specs(as_bytes(descriptor)).items()}
-        given = 0
-        for order, counter in enumerate(found.get(_C["counters"], []), 1):
-            parts = gather(as_bytes(counter))
-            number = int(first(parts, f.GPU_COUNTER["counter_id"], 0))
-            spec = known.get((gpu, number)) or Counter(f"counter {number}", None, "")
-            if self._context.own and spec.description == ESTIMATE:
-                continue  # made of the column `occupancy` of its kernel
-            given += 1
-            value: float | None = None
-            if f.GPU_COUNTER["int_value"] in parts:
-                value = float(int64(first(parts, f.GPU_COUNTER["int_value"], 0)))
-            elif f.GPU_COUNTER["double_value"] in parts:
-                value = double(first(parts, f.GPU_COUNTER["double_value"], 0))
-            self._event("counter", spec.name, at + order, ts, clock, device=gpu, value=value, unit=spec.unit)
-            self._context.metrics.setdefault(spec.name, spec.description)
-        return given
+
+    def values(self, chunk: Chunk, events: Events, base: int) -> Iterator[Batch]:
+        """The values of GpuCounterEvents; estimates that ktrace made of a column of their kernel are left out."""
+        report = self._context.conversion.report
+        found = parse(chunk.data, events.start, events.end)
+        given = found.get(_C["counters"], LENGTH)
+        parts = parse(chunk.data, given.start, given.start + signed(given.value))
+        whole = parts.get(f.GPU_COUNTER["int_value"], VARINT)
+        real = parts.get(f.GPU_COUNTER["double_value"], FIXED64)
+        value = np.full(parts.count, np.nan)
+        value[whole.owner] = signed(whole.value)
+        value[real.owner] = bits(signed(real.value))
+        number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
+        gpu = signed(found.get(_C["gpu_id"], VARINT).last(len(events)))[given.owner]
+        none = (1 << 64) - 1
+        iid = found.get(_C["counter_descriptor_iid"], VARINT).last(len(events), none)[given.owner]
+        mark = events.state[given.owner].astype(np.uint64)
+        for column in (number, gpu.view(np.uint64), iid):
+            mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
+            mark ^= mark >> np.uint64(31)
+        distinct, which = distinct_of(mark)
+        at = np.empty(len(distinct), np.int64)
+        at[which] = np.arange(len(which))
+        known = [
+            self._counter(
+                chunk.states[int(events.state[given.owner[row]])], int(iid[row]), int(gpu[row]), int(number[row])
+            )
+            for row in at.tolist()
+        ]
+        kept = np.array([not self._is_estimate(counter) for counter, _ in known], np.bool_)[which]
+        rows = np.flatnonzero(kept)
+        has = np.zeros(len(events), np.bool_)
+        has[given.owner[rows]] = True
+        empty = ~given.has(len(events))
+        report.used(int(has.sum()))
+        for count, went in ((empty, "counter descriptors"), (~has & ~empty, "counters that follow from columns")):
+            if count.any():
+                report.used(int(count.sum()), went=went)
+        if not len(rows):
+            return
+        owner, which = given.owner[rows], which[rows]
+        self._context.metrics |= {counter.name: counter.description for counter, _ in known}
+        columns = {
+            "source": constant(self._context.source(), len(rows)),
+            "id": pa.array(given.start[rows] + base + (_IDS if self._context.own else 0)),
+            "device": pa.array(np.array([device for _, device in known], np.int64)[which]),
+            "ts": pa.array(events.ts[owner] + self._context.origin),
+            "kind": constant("counter", len(rows)),
+            "name": words([counter.name for counter, _ in known], which),
+            "unit": pa.array([counter.unit for counter, _ in known], pa.string())
+            .take(pa.array(which))
+            .dictionary_encode(),
+            "value": pa.array(value[rows], mask=~(whole.has(parts.count) | real.has(parts.count))[rows]),
+            "timing": constant("measured", len(rows)),
+        }
+        if events.clock is not None:
+            columns["clock"] = chunk.own.column(events.clock[owner].astype(np.int32))
+        yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+    def _counter(self, state: State, iid: int, gpu: int, number: int) -> tuple[Counter, int]:
+        """A counter and its device."""
+        known = self._known
+        if iid != (1 << 64) - 1:
+            known, gpu = self._interned(state, iid, gpu)
+        return known.get((gpu, number)) or Counter(f"counter {number}", None, ""), gpu
+
+    def _is_estimate(self, counter: Counter) -> bool:
+        return self._context.own and counter.description == ESTIMATE
 
     def _interned(self, state: State, iid: int, gpu: int) -> tuple[dict[tuple[int, int], Counter], int]:
         key = ("counters", iid)

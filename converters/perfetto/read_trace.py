@@ -24,7 +24,7 @@ from .read_wire import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, sign
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
 _COMPRESSED = ("compressed_packets", "zstd_compressed_packets")
-_EVENT, _STAGE = _P["track_event"], _P["gpu_render_stage_event"]
+_EVENT, _STAGE, _COUNTER = _P["track_event"], _P["gpu_render_stage_event"], _P["gpu_counter_event"]
 _CLEARED, _NEEDED = 1, 2
 
 #: Fields of a packet that are about the packet itself.
@@ -58,7 +58,6 @@ class TraceReader:
         self._old = Specifications()
         self._rows = Rows(context.conversion)
         self._gpus = Gpus(context, self._rows)
-        self._without_rows = 0  # packets with counters, of which none is a row
         self._own_clock: set[int] = set()  # sequences that may have a default clock
         self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
         self._open: tuple[Bytes, Events, list[State]] | None = None
@@ -135,6 +134,10 @@ class TraceReader:
         lost = (flags & _NEEDED > 0) & ~valid & ~bad
         taken = self._accounts(found, sequence, bad, lost, base, start)
         yield from self._rows.rest()
+        columns = found.get(_COUNTER, LENGTH)
+        mine = taken[columns.owner]
+        if mine.any():
+            yield from self._gpus.values(chunk, self._events(columns, mine, base, ts, state, clock), base)
         columns = found.get(_STAGE, LENGTH)
         mine = taken[columns.owner]
         if mine.any():
@@ -198,6 +201,11 @@ class TraceReader:
         """
         times = Times(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
         parts = {_P[name]: _places(found.get(_P[name], LENGTH)) for name in _READ}
+        counters = found.get(_COUNTER, LENGTH)
+        described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
+        with_descriptor = described.get(f.GPU_COUNTER_EVENT["counter_descriptor"], LENGTH).owner
+        keep = set(counters.owner[with_descriptor].tolist())
+        parts[_COUNTER] = {row: places for row, places in parts[_COUNTER].items() if row in keep}
         rows = [np.fromiter(places, np.int64, len(places)) for places in parts.values()]
         for row in np.unique(np.concatenate(rows)).tolist():
             if bad[row]:
@@ -250,8 +258,7 @@ class TraceReader:
         """Takes a packet of a rare kind that has rows of its own."""
         for name, (data, at) in here.items():
             if name == "gpu_counter_event":
-                if not self._gpus.counters(data, state, base + at, ts, clock):
-                    self._without_rows += 1
+                self._gpus.describe(data)
             elif name == "gpu_mem_total_event":
                 self._gpus.memory(data, base + at, ts, clock)
             elif name == "gpu_log":
@@ -267,15 +274,13 @@ class TraceReader:
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
         rows = np.zeros(count, np.bool_)
-        for number in (_EVENT, _STAGE):
+        for number in (_EVENT, _STAGE, _COUNTER):
             rows[found.get(number, LENGTH).owner] = True
         taken = rows & left
         left &= ~rows
-        for name in ("gpu_counter_event", "gpu_mem_total_event", "gpu_log"):
+        for name in ("gpu_mem_total_event", "gpu_log"):
             mine = found.get(_P[name], LENGTH).has(count) & left
-            report.used(int(mine.sum()) - self._without_rows)
-            report.used(self._without_rows, went="counters that follow from columns")
-            self._without_rows = 0
+            report.used(int(mine.sum()))
             left &= ~mine
         for tag in found.tags:
             number = tag >> 3
