@@ -1,11 +1,13 @@
 """What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
 
-A room is a package with up to three modules beside each other; one of ours is named with a leading dot,
+A room is a package with up to four modules beside each other; one of ours is named with a leading dot,
 `.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
 
     probe.py    probe(sample: Sample) -> Match | None
     reader.py   read(source: Source, conversion: Conversion) -> Iterator[Batch]
     writer.py   Writer: a TableWriter, or a TimelineWriter where the format says `timeline`
+    about.py    about(source: Source) -> dict[str, list[str]], if `ktrace info` should say more than what the rows do:
+                heading -> lines
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from enum import IntEnum
 from fnmatch import fnmatch
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -113,6 +116,14 @@ class Format:
         """The batches of the source."""
         batches: Iterator[Batch] = self._module("reader").read(source, conversion)
         return batches
+
+    def about(self, source: Source) -> dict[str, list[str]]:
+        """What the room says of an input beside its rows, heading -> lines; nothing where it has no module for it."""
+        room = import_module(self.room, "ktrace.converters")
+        if find_spec(f"{room.__name__}.about") is None:
+            return {}
+        said: dict[str, list[str]] = self._module("about").about(source)
+        return said
 
     def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
         """A writer onto the sink: a TimelineWriter where `timeline`, else a TableWriter."""

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog, Entry
-from ktrace.detection import detect
+from ktrace.detection import by_name, detect
 from ktrace.format import Detected
 from ktrace.jsontext import decoded
 from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.pipeline import read_batches
 from ktrace.report import Report
+from ktrace.source import Source
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Info:
 
     `kinds` counts rows by (record, kind). `span` is first begin and last end of its events in ns.
     `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of kind kernel.
+    `about` is what the format itself says of the input, heading -> lines.
     """
 
     path: str
@@ -35,6 +37,7 @@ class Info:
     tables: int = 0
     span: tuple[int, int] | None = None
     device_work: dict[str, tuple[int, float]] = field(default_factory=dict)
+    about: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def devices(self) -> list[Entry]:
@@ -68,6 +71,8 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
         if batch.record == "summaries":
             tables.update(batch.column("table").drop_null().to_pylist())
             _add_work(work, batch, "total")
+    if str(path) != "-":
+        info.about = by_name(report.inputs[0]["format"]).about(Source(str(path)))
     info.tables = len(tables)
     info.device_work = {name: (int(times), total) for name, (times, total) in work.items()}
     return info

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
+from .read_args import Chunk, Values
 from .read_clocks import Clocks
 from .read_rows import constant, words
 from .read_state import Pool, State
@@ -46,6 +47,16 @@ class Events:
         return len(self.id)
 
 
+class Looker(Protocol):
+    """Looks at render stages and counters."""
+
+    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+        """Is told of render stages: their arguments, times, and which are kernels."""
+
+    def take_counter(self, name: str, ts: Int64) -> None:
+        """Is told of values of a counter."""
+
+
 @dataclass
 class Context:
     """One reading. `own` says whether the trace is one of ktrace: then arguments become columns again."""
@@ -57,6 +68,7 @@ class Context:
     pool: Pool = field(default_factory=Pool)
     keys: Pool = field(default_factory=Pool)
     sequences: dict[int, State] = field(default_factory=dict)
+    tabs: Looker | None = None  # is told of what the GPU tabs of viewers look for
     flows: set[int] = field(default_factory=set)
     states: set[int] = field(default_factory=set)  # places at which a state lasts
     others: Counter[str] = field(default_factory=Counter)

@@ -101,6 +101,9 @@ class Gpus:
         if not len(rows):
             return
         owner, which = given.owner[rows], which[rows]
+        if self._context.tabs is not None:
+            for one, (counter, _) in enumerate(known):
+                self._context.tabs.take_counter(counter.name, events.ts[owner[which == one]])
         self._context.metrics |= {counter.name: counter.description for counter, _ in known}
         columns = {
             "source": constant(self._context.source(), len(rows)),

@@ -8,11 +8,13 @@ from __future__ import annotations
 import mmap
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
 from ktrace.errors import DamagedInput
 from ktrace.report import Report
+from ktrace.source import Source
 
 from . import field_names as f
 from .read_wire import LENGTH, Bytes, Int64, Value, fields_of, varint
@@ -163,6 +165,16 @@ def test_text(packet: bytes) -> str | None:
         return None
     texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
     return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
+
+
+@contextmanager
+def mapped(source: Source) -> Iterator[mmap.mmap]:
+    """The whole trace, mapped into memory. Raises DamagedInput where it is empty."""
+    with source.local_path() as path, path.open("rb") as file:
+        if not path.stat().st_size:
+            raise not_a_trace(source.path)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
 
 
 def not_a_trace(path: str) -> DamagedInput:

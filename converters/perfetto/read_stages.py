@@ -42,6 +42,9 @@ _NAMES = {number: name for name, number in _G.items()}
 #: Work that is no kernel, by the name of its stage.
 _OTHER_WORK = (("memcpy", re.compile("memcpy|copy", re.I)), ("memset", re.compile("memset|fill", re.I)))
 
+#: The category of stages that are kernels.
+_COMPUTE = 2
+
 _APIS = {number: name for name, number in f.API.items()}
 
 
@@ -75,6 +78,7 @@ class Shared:
     kernel: str | None
     name: str
     short_name: str | None
+    is_compute: bool
     arguments: list[tuple[int, int, int]]  # key, what and number, as `Values` has them
 
 
@@ -119,6 +123,9 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     launched, dimensions = _launch(chunk, events, found, index, len(rows))
     columns |= dimensions
     values = joined([_kernel_arguments(shared, of, rows), launched, *_rest(chunk, found, index)])
+    if context.tabs is not None:
+        is_kernel = np.array([one.is_compute for one in shared], np.int64)[of[rows]]
+        context.tabs.take_stages(chunk, values, events.ts[rows], is_kernel)
     shape = np.zeros(len(rows), np.int64)
     yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
     _remember(context, chunk, events, found, values, index, rows)
@@ -200,6 +207,7 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
         full or mangled or None,
         name,
         own_name if own_name != name and not context.own else None,
+        first(entries.get("stage_iid", {}), spec["category"], 0) == _COMPUTE,
         [_coded(context, key, value) for key, value in arguments.items()],
     )
 

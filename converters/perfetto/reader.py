@@ -14,7 +14,7 @@ from ktrace.source import Source, printable
 
 from .read_clocks import name_of
 from .read_context import Context
-from .read_packets import find_sidecar, not_a_trace
+from .read_packets import find_sidecar, mapped, not_a_trace
 from .read_trace import TraceReader
 from .read_tracks import Tracks
 
@@ -27,15 +27,12 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput where not one packet is whole.
     """
-    with source.local_path() as path, path.open("rb") as file:
-        if not path.stat().st_size:
-            raise not_a_trace(source.path)
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            sidecar = find_sidecar(data)
-            context = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
-            for batch in _read(context, data, source):
-                for first in range(0, len(batch), conversion.batch_rows):
-                    yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
+    with mapped(source) as data:
+        sidecar = find_sidecar(data)
+        context = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
+        for batch in _read(context, data, source):
+            for first in range(0, len(batch), conversion.batch_rows):
+                yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
 
 
 def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:

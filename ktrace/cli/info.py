@@ -42,6 +42,10 @@ def command(path: str, from_: str | None) -> None:
     heading("contents")
     rows = [(record, kind, f"{count:,}") for (record, kind), count in sorted(info.kinds.items())]
     print_table(("record", "kind", "rows"), rows, right=[2])
+    for title, lines in info.about.items():
+        heading(title)
+        for line in lines:
+            click.echo(f"  {line}")
     if top := info.top():
         heading("heaviest device work")
         work = [(duration(total), f"{times:,}", _short(name)) for name, times, total in top]

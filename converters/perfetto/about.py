@@ -1,0 +1,108 @@
+"""What the GPU Compute tab of ui.perfetto.dev (v55 and later) will show of a trace, and what is missing for the rest.
+
+The tab looks for arguments and counters by name; a table of which one is missing is hidden. A counter counts where it
+has a value at the begin of a kernel, which is a render stage of the category COMPUTE.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+
+from ktrace.conversion import Conversion
+from ktrace.report import Report
+from ktrace.source import Source
+
+from .read_args import INT, Chunk, Values
+from .read_context import Context
+from .read_packets import mapped
+from .read_trace import TraceReader
+from .read_tracks import Tracks
+from .read_wire import Int64
+
+#: Table -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
+#: Names of arguments begin with "argument ", those of counters with "counter ".
+_OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+_COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+_MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+TABLES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
+    "Summary": ((), ("argument registers_per_thread", f"counter {_COMPUTE}", f"counter {_MEMORY}")),
+    "Launch Statistics": (
+        (("argument workgroup_size", "argument grid_size"),),
+        ("argument registers_per_thread", "argument shared_mem_static", "argument shared_mem_dynamic"),
+    ),
+    "Occupancy": ((("argument sm__maximum_warps_per_active_cycle_pct", f"counter {_OCCUPANCY}"),), ()),
+    "Speed of Light": (((f"counter {_COMPUTE}", f"counter {_MEMORY}"), ("counter SQ_BUSY_CYCLES_avr",)), ()),
+    "streams below their device": ((("argument device", "argument stream"),), ()),
+}
+
+
+class Tabs:
+    """Gathers what the tab looks for."""
+
+    def __init__(self) -> None:
+        self.stages = 0
+        self.kernels = 0
+        self.arguments: Counter[str] = Counter()  # name -> kernels that have it
+        self.texts: set[str] = set()  # names of arguments that aren't integers throughout
+        self._starts: list[Int64] = []
+        self._counters: defaultdict[str, list[Int64]] = defaultdict(list)
+
+    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+        """Is told of render stages: their arguments, times, and which are kernels."""
+        self.stages += len(ts)
+        self.kernels += int(np.count_nonzero(is_kernel))
+        self._starts.append(ts[is_kernel > 0])
+        mine = is_kernel[values.row] > 0
+        for key, count in zip(*np.unique(values.key[mine], return_counts=True), strict=True):
+            self.arguments[chunk.keys.texts[key]] += int(count)
+        for key in np.unique(values.key[mine & (values.what != INT)]).tolist():
+            self.texts.add(chunk.keys.texts[key])
+
+    def take_counter(self, name: str, ts: Int64) -> None:
+        """Is told of values of a counter."""
+        self._counters[name].append(ts)
+
+    def _at_kernels(self, name: str) -> bool:
+        times = self._counters.get(name)
+        return bool(times) and bool(np.isin(np.concatenate(times or []), np.concatenate(self._starts)).any())
+
+    def _why_not(self, need: str) -> str | None:
+        """Why something that a table needs isn't there; None where it is."""
+        kind, name = need.split(" ", 1)
+        if kind == "counter":
+            if name not in self._counters:
+                return f"no counter {name}"
+            return None if self._at_kernels(name) else f"no value of the counter {name} at the begin of a kernel"
+        if name not in self.arguments:
+            return f"no argument {name}"
+        if name in ("device", "stream") and name in self.texts:
+            return f"argument {name} is a text"
+        return None
+
+    def lines(self) -> list[str]:
+        """A line for each table."""
+        if not self.kernels:
+            what = f"{self.stages:,} render stages, none of the category COMPUTE" if self.stages else "no render stages"
+            return [f"GPU Compute tab: hidden: {what}"]
+        found = [f"GPU Compute tab: shows {self.kernels:,} kernels"]
+        for table, (needs, shown) in TABLES.items():
+            reasons = [[why for need in needed if (why := self._why_not(need))] for needed in needs]
+            if reasons and all(reasons):
+                found.append(f"{table}: hidden: {reasons[0][0]}")
+                continue
+            absent = [need.split(" ", 1)[1] for need in shown if self._why_not(need)]
+            found.append(f"{table}: shows" + (f", without {', '.join(absent)}" if absent else ""))
+        return found
+
+
+def about(source: Source) -> dict[str, list[str]]:
+    """Heading -> lines for `ktrace info`. Raises InputError and its kin."""
+    tabs = Tabs()
+    with mapped(source) as data:
+        conversion = Conversion(Report(), source.label)
+        reader = TraceReader(Context(conversion, None, Tracks(source.label, None), tabs=tabs))
+        for _ in reader.read(data):
+            pass
+    return {"in ui.perfetto.dev": tabs.lines()}
