@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from ktrace.errors import OutputError
 from ktrace.sink import Sink, writing
+from ktrace.source import Source
 
 
 def test_the_output_appears_when_all_is_well(tmp_path: Path) -> None:
@@ -77,8 +79,23 @@ def test_a_name_that_ends_in_gz_is_compressed_and_equal_every_time(tmp_path: Pat
     for name in ("a.gz", "b.gz"):
         with writing(Sink(str(tmp_path / name))) as sink:
             sink.open().write(b"text" * 1000)
-    assert gzip.decompress((tmp_path / "a.gz").read_bytes()) == b"text" * 1000
-    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    stored = (tmp_path / "a.gz").read_bytes()
+    assert gzip.decompress(stored) == b"text" * 1000
+    assert stored[3:8] == b"\0\0\0\0\0", "no name and no time in the head"
+    assert stored == (tmp_path / "b.gz").read_bytes()
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_what_is_written_compressed_in_many_parts_is_read_again(tmp_path: Path, suffix: str) -> None:
+    chance = random.Random(len(suffix))
+    parts = [chance.randbytes(chance.randrange(3000)) + b"x" * chance.randrange(5000) for _ in range(200)]
+    path = tmp_path / f"a{suffix}"
+    with writing(Sink(str(path))) as sink:
+        stream = sink.open()
+        for part in parts:
+            stream.write(memoryview(part))
+    with Source(str(path)).open() as stream:
+        assert stream.read() == b"".join(parts)
 
 
 def test_a_folder_that_is_not_there_is_explained(tmp_path: Path) -> None:
