@@ -82,11 +82,13 @@ class Descriptors:
         self._node(node)
         return self._pids[id(node)], node.shown.name
 
-    def path(self, number: int) -> str:
-        """The names from the process, which is left out, down to the track with that index."""
+    def queue(self, number: int) -> str:
+        """What a hardware queue is called: older viewers show only that. Of a device it has the number."""
         node, names = self._nodes[number], []
         while node.kind != "process":
-            names.append(node.shown.name)
+            names.append(
+                f"GPU {node.key.device}" if isinstance(node.key, Track) and node.kind == "device" else node.shown.name
+            )
             node = self._parents[id(node)]
         return " ".join(reversed(names))
 

@@ -52,16 +52,16 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
     kind = batch.column("kind")
     if batch.has("cat"):
         columns["kind"] = _masked(kind, batch.column("cat").is_valid())
-    columns["timing"] = _masked(batch.column("timing"), pc.not_equal(plain(batch, "timing"), "measured"))
-    point = _is_in(kind, POINT_KINDS)
-    unfinished = pc.and_(batch.column("dur").is_null(), pc.invert(point))
-    columns["unfinished"] = pc.if_else(unfinished, pa.scalar(True), pa.scalar(None, pa.bool_()))
+    columns["timing"] = _masked(batch.column("timing"), pc.invert(is_in(batch.column("timing"), ("measured",))))
+    if batch.column("dur").null_count:
+        unfinished = pc.and_(batch.column("dur").is_null(), pc.invert(is_in(kind, POINT_KINDS)))
+        columns["unfinished"] = pc.if_else(unfinished, pa.scalar(True), pa.scalar(None, pa.bool_()))
     for name in PLAIN:
         if batch.has(name):
             columns[name] = batch.column(name)
     for name in ("value", "unit"):
         if batch.has(name):
-            columns[name] = _masked(batch.column(name), pc.invert(_is_in(kind, ("counter",))))
+            columns[name] = _masked(batch.column(name), pc.invert(is_in(kind, ("counter",))))
     for name in batch.columns.schema.names:
         if name.startswith("x_"):
             columns[name] = batch.column(name)
@@ -84,18 +84,19 @@ def _masked(column: pa.Array, keep: pa.Array) -> pa.Array:
     return pc.if_else(keep, column, pa.scalar(None, column.type))
 
 
-def _is_in(column: pa.Array, words: tuple[str, ...]) -> pa.Array:
-    """Whether the texts are among the words."""
+def is_in(column: pa.Array, words: tuple[str, ...]) -> pa.Array:
+    """Whether the texts are among the words; false for null."""
     if pa.types.is_dictionary(column.type):
-        return pc.is_in(column.dictionary, pa.array(words)).take(column.indices)
+        found = pc.is_in(column.dictionary, pa.array(words)).take(column.indices)
+        return pc.fill_null(found, False) if found.null_count else found
     return pc.is_in(column, pa.array(words))
 
 
 def slice_rows(batch: Batch) -> Bools:
     """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
     kind = batch.column("kind")
-    always = _is_in(kind, tuple(word for word in SLICE_KINDS if word != "alloc"))
-    timed = pc.and_(batch.column("dur").is_valid(), pc.invert(_is_in(kind, POINT_KINDS)))
+    always = is_in(kind, tuple(word for word in SLICE_KINDS if word != "alloc"))
+    timed = pc.and_(batch.column("dur").is_valid(), pc.invert(is_in(kind, POINT_KINDS)))
     slices: Bools = pc.or_(always, timed).to_numpy(zero_copy_only=False)
     return slices
 
@@ -139,7 +140,7 @@ class TrackEvents:
 
     def _fields(self, rows: HostRows) -> list[Field]:
         batch = rows.batch
-        counter = _is_in(batch.column("kind"), ("counter",))
+        counter = is_in(batch.column("kind"), ("counter",))
         names = _masked(batch.column("name"), pc.invert(counter))
         fields: list[Field] = [
             rows.place,
@@ -163,11 +164,11 @@ class TrackEvents:
 
     def _category(self, batch: Batch) -> Coded:
         """The source's own category, else the kind."""
-        chosen = plain(batch, "kind")
+        chosen = batch.column("kind")
         if batch.has("cat"):
-            if not batch.column("cat").null_count:
-                return coded(batch.column("cat"), lambda text, _: self._categories.field(text))
-            chosen = pc.coalesce(plain(batch, "cat"), chosen)
+            chosen = batch.column("cat")
+            if chosen.null_count:
+                chosen = pc.coalesce(plain(batch, "cat"), plain(batch, "kind"))
         return coded(chosen, lambda text, _: self._categories.field(text))
 
 

@@ -45,29 +45,29 @@ class KernelCounters:
         self.kernels = 0
         self.dropped_rows = 0
         self._most = most
+        self._floor = -1  # kernels shorter than that aren't among the longest
         self._names: dict[tuple[str, str | None, bool], int] = {}
         self._parts: list[Rows] = []
-        self._serials: list[Rows] = []
         self._rows = 0
 
     def number(self, name: str, unit: str | None, *, estimate: bool = False) -> int:
         """The number of a counter."""
         return self._names.setdefault((name, unit, estimate), len(self._names))
 
-    def add(self, **columns: npt.NDArray[Any] | int | bool) -> None:
-        """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate."""
-        part = np.empty(np.size(columns["ts"]), _ROW)
+    def add(self, *, kernels: int, **columns: npt.NDArray[Any] | int | bool) -> None:
+        """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate.
+
+        `kernels` says how many of the kernels had no counters before.
+        """
+        self.kernels += kernels
+        keep = np.flatnonzero(columns["dur"] >= self._floor)
+        part = np.empty(len(keep), _ROW)
         for name, values in columns.items():
-            part[name] = values
+            part[name] = values[keep] if isinstance(values, np.ndarray) else values
+        if not columns["estimate"]:
+            self.dropped_rows += np.size(columns["dur"]) - len(keep)
         self._parts.append(part)
         self._rows += len(part)
-        self._serials.append(part["serial"])
-
-    def end_of_batch(self) -> None:
-        """Is told after each batch: none has counters of a kernel of another."""
-        if self._serials:
-            self.kernels += len(np.unique(np.concatenate(self._serials)))
-            self._serials.clear()
         if self._rows > 8 * self._most:
             self._prune()
 
@@ -81,8 +81,9 @@ class KernelCounters:
         rows = np.concatenate(self._parts) if self._parts else np.empty(0, _ROW)
         serial, first = np.unique(rows["serial"], return_index=True)
         if len(serial) > self._most:
-            keep = serial[np.lexsort((serial, -rows["dur"][first]))[: self._most]]
-            kept = np.isin(rows["serial"], keep)
+            keep = np.lexsort((serial, -rows["dur"][first]))[: self._most]
+            self._floor = int(rows["dur"][first[keep[-1]]])
+            kept = np.isin(rows["serial"], serial[keep])
             self.dropped_rows += int(np.count_nonzero(~kept & ~rows["estimate"]))
             rows = rows[kept]
         self._parts, self._rows = [rows], len(rows)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.model import DEVICE_KINDS, INTERNAL, TRACK_COLUMNS, Batch
 from ktrace.order import Timeline, TimelineBatch
 from ktrace.rows import to_rows
 from ktrace.sink import Sink
@@ -30,7 +30,7 @@ from .descriptors import Descriptors
 from .encode import Bools, Columns, Int64, Table
 from .encode_fields import Coded, Int32
 from .encode_json import TYPE_NAMES
-from .events import HostRows, TrackEvents, argument_columns, slice_rows, source_columns
+from .events import HostRows, TrackEvents, argument_columns, is_in, slice_rows, source_columns
 from .gpu import StageRows, Stages
 from .gpu_counters import OCCUPANCY, KernelCounters
 from .gpu_tracks import Gpus, adopted
@@ -95,7 +95,6 @@ class Writer:
         if stage.any():
             self._write_stages(batch, np.flatnonzero(stage), waits)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
-        self._counters.end_of_batch()
         return len(batch) - int(np.count_nonzero(lost)) + max(batch.link_ends - homeless, 0)
 
     def close(self) -> None:
@@ -112,10 +111,8 @@ class Writer:
 
     def _is_stage(self, batch: TimelineBatch) -> Bools:
         """Device work that was measured, on a track of a device or stream."""
-        kind, timing = plain(batch.batch, "kind"), plain(batch.batch, "timing")
-        work = pc.and_(pc.is_in(kind, pa.array(DEVICE_KINDS)), pc.not_equal(timing, "synthetic"))
-        stage: Bools = work.to_numpy(zero_copy_only=False) & self._placed[batch.track]
-        return stage
+        stage: Bools = self._placed[batch.track] & _mask(batch.batch, "kind", DEVICE_KINDS)
+        return stage & ~_mask(batch.batch, "timing", ("synthetic",)) if stage.any() else stage
 
     def _write_host(self, batch: TimelineBatch, stage: Bools, rows: Int64, arrows: HostArrows) -> None:
         """Writes TrackEvents in the order of the edges."""
@@ -173,7 +170,7 @@ class Writer:
         track = batch.track[rows]
         for number in np.unique(track).tolist():
             if number not in self._gpus.queues:
-                self._gpus.queue(number, *self._tracks.process(number), self._tracks.path(number))
+                self._gpus.queue(number, *self._tracks.process(number), self._tracks.queue(number))
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
@@ -196,6 +193,7 @@ class Writer:
         known = part.column("occupancy").is_valid().to_numpy(zero_copy_only=False)
         value = part.column("occupancy").to_numpy(zero_copy_only=False)[known]
         self._counters.add(
+            kernels=len(value),
             dur=stages.dur[known],
             serial=stages.serial[known],
             ts=stages.ts[known],
@@ -220,7 +218,10 @@ class Writer:
         series, numbers = _series(part)
         names = np.array([self._counters.number(*key) for key in series], np.int64)
         dur = pc.fill_null(batch.batch.column("dur"), 0).to_numpy(zero_copy_only=False)
+        estimated = pc.is_valid(batch.batch.column("occupancy")).to_numpy(zero_copy_only=False)
+        distinct = np.unique(of)
         self._counters.add(
+            kernels=len(distinct) - int(np.count_nonzero(estimated[distinct])),
             dur=dur[of],
             serial=batch.serial[of],
             ts=batch.batch.column("ts").to_numpy()[of],
@@ -283,15 +284,30 @@ def _parts(key: int, tracks: int) -> tuple[int, int, int]:
     return which, track, kind
 
 
+def _mask(batch: Batch, column: str, words: tuple[str, ...]) -> Bools:
+    """Which rows have one of the words."""
+    found: Bools = is_in(batch.column(column), words).to_numpy(zero_copy_only=False)
+    return found
+
+
+#: Columns that say where a row is, which `TimelineBatch.track` says, too.
+_WHERE = {*TRACK_COLUMNS, *INTERNAL}
+
+
 def _taken(batch: Batch, rows: Int64) -> Batch:
-    """Some rows of a batch."""
-    columns = batch.columns if len(rows) == len(batch) else batch.columns.take(pa.array(rows))
-    return Batch(batch.record, columns)
+    """Some rows of a batch, without the columns that say where they are or say nothing."""
+    which = pa.array(rows)
+    columns = {
+        name: column if len(rows) == len(batch) else column.take(which)
+        for name, column in zip(batch.columns.schema.names, batch.columns.columns, strict=True)
+        if name not in _WHERE and (column.null_count < len(column) or name == "id")
+    }
+    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
 
 
 def _no_numbers(batch: Batch) -> Bools:
     """Which rows are counters without a finite value."""
-    counter = pc.equal(plain(batch, "kind"), "counter").to_numpy(zero_copy_only=False)
+    counter = _mask(batch, "kind", ("counter",))
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
     finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
@@ -302,7 +318,7 @@ def _no_numbers(batch: Batch) -> Bools:
 def _series(batch: Batch) -> tuple[list[tuple[str, str | None]], Int64]:
     """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
     numbers = np.full(len(batch), -1, np.int64)
-    rows = np.flatnonzero(pc.equal(plain(batch, "kind"), "counter").to_numpy(zero_copy_only=False))
+    rows = np.flatnonzero(_mask(batch, "kind", ("counter",)))
     if not len(rows):
         return [], numbers
     which = pa.array(rows)
