@@ -70,7 +70,9 @@ def _columns(found: list[dict[str, Any]], start: int) -> Events:
             if name in flat:
                 flat[name] = nanoseconds(flat[name])
         for name, value in flat.items():
-            cells.setdefault(name, [None] * len(found))[number] = (value,)
+            if name not in cells:
+                cells[name] = [None] * len(found)
+            cells[name][number] = (value,)
     return Events(
         ROOM * np.arange(start, start + len(found)), {name: _column(name, values) for name, values in cells.items()}
     )

@@ -45,7 +45,10 @@ _HANDLERS: dict[str, Handler] = {
 }
 _ORDER: list[Handler] = [*dict.fromkeys(_HANDLERS.values()), instants]
 
-#: Handlers whose rows depend on the rule of the category, of the name.
+#: More rules than a dialect has.
+_MOST_RULES = 1 << 10
+
+#: Handlers whose rows depend on the rule of the category.
 _BY_CAT: set[Handler] = {slices, begins, ends}
 
 
@@ -103,7 +106,7 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     phase = by_word(columns.get("ph"), rows, lambda word: _ORDER.index(_HANDLERS.get(word or "", instants)))
     rule = np.zeros(rows, np.int64)
     numbers = _Numbers([dialect.other])
-    handlers = {_ORDER[number] for number in np.unique(phase)}
+    handlers = {_ORDER[number] for number in np.flatnonzero(np.bincount(phase))}
     if handlers & _BY_CAT:
         rule = by_word(columns.get("cat"), rows, lambda word: numbers.of(dialect.of_cat(word)))
     if instants in handlers and dialect.names:
@@ -111,12 +114,11 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
             columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
         )
         rule = np.where(phase == _ORDER.index(instants), named, rule)
-    others = ~np.isin(phase, [_ORDER.index(handler) for handler in (*_BY_CAT, instants)])
-    rule[others] = 0
-    group = phase * 1000 + rule
-    for number in np.unique(group):
-        handler = _ORDER[int(number) // 1000]
-        yield events_at(events, group == number), handler, numbers.rules[int(number) % 1000]
+    ruled = np.array([handler in _BY_CAT or handler is instants for handler in _ORDER])
+    group = phase * _MOST_RULES + np.where(ruled[phase], rule, 0)
+    for number in np.flatnonzero(np.bincount(group)).tolist():
+        handler, rule_number = divmod(number, _MOST_RULES)
+        yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
 
 
 def events_at(events: Events, mask: Bools) -> Events:
