@@ -41,6 +41,13 @@ class Text:
             self._start = self.pos
         return not self.ended
 
+    def jump(self, pos: int) -> None:
+        """Goes to a place of a stream that can be seeked."""
+        self._stream.seek(pos)
+        self._data = b""
+        self._start = self.pos = pos
+        self.ended = False
+
     @property
     def end(self) -> int:
         """Where the window ends."""

@@ -8,16 +8,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import msgspec
 
+from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.report import Report
+from ktrace.model import Batch
+from ktrace.workers import may_fork
 
+from . import ranges
 from .chunks import CHUNK, Text
 from .decode import Decoder
-from .document import LARGEST_MEMBER, Member
+from .document import LARGEST_MEMBER, Member, RowsOf
 from .events import Events
 from .lists import List, is_event
 from .repair import mend, mend_all
@@ -33,15 +37,16 @@ _SCALAR = re.compile(rb"[^\s,\]}]*")
 class Document:
     """Yields the events of a document as they are decoded, and its other members, in their order."""
 
-    def __init__(self, text: Text, report: Report, path: str, rows: int, chunk: int = CHUNK) -> None:
+    def __init__(self, text: Text, conversion: Conversion, path: str, rows: RowsOf) -> None:
         self._text = text
-        self._report = report
+        self._conversion = conversion
+        self._report = conversion.report
         self._path = path
-        self._chunk = chunk
-        self._decoder = Decoder(report, rows)
+        self._rows = rows
+        self._decoder = Decoder(conversion.report, 2 * conversion.batch_rows)
         self._found = False
 
-    def __iter__(self) -> Iterator[Events | Member]:
+    def __iter__(self) -> Generator[Events | Member | Batch, None, None]:
         text = self._text
         if text.peek(3) == b"\xef\xbb\xbf":
             text.pos += 3
@@ -59,6 +64,15 @@ class Document:
         yield from self._decoder.flush()
         if not self._found:
             raise self._no_trace("no list of events is in it")
+
+    def _is_large(self) -> bool:
+        """Whether the rest is worth several processes, and can be read by them: a plain file."""
+        if self._conversion.jobs < 2 or not may_fork() or not Path(self._path).is_file():
+            return False
+        with open(self._path, "rb") as file:
+            size = file.seek(0, 2)
+            file.seek(self._text.pos)
+            return size - self._text.pos >= ranges.LEAST and file.read(256) == self._text.peek(256)
 
     def _no_trace(self, what: str) -> DamagedInput:
         return DamagedInput(
@@ -86,7 +100,7 @@ class Document:
         else:
             self._report.issue("json-repair", f"byte {start}", f"{detail[:1]} too many")
 
-    def _object(self) -> Iterator[Events | Member]:
+    def _object(self) -> Iterator[Events | Member | Batch]:
         """The members of an object, of which the brace is read."""
         text = self._text
         while first := text.skip_blank():
@@ -192,12 +206,20 @@ class Document:
         text.pos = at
         return whole
 
-    def _events(self, *, lines: bool = False) -> Iterator[Events]:
+    def _events(self, *, lines: bool = False) -> Iterator[Events | Member | Batch]:
         """The events of a list, of which the bracket is read; or of lines."""
         self._found = True
         text = self._text
-        reading = List(text, self._decoder, self._report, self._chunk, lines=lines)
-        yield from reading.read()
+        reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
+        if not lines and self._is_large():
+            yield from reading.read(text.pos + 1)  # a chunk, from which the children have its shapes
+            yield from self._decoder.flush()
+            if not reading.ended:
+                parts = ranges.Ranges(self._path, self._conversion, self._rows, self._decoder, CHUNK)
+                yield from parts.read(text.pos)
+                text.jump(parts.end)
+        else:
+            yield from reading.read()
         if text.peek() == b"]":
             text.pos += 1
         elif not lines:

@@ -45,11 +45,11 @@ def no_gc() -> Iterator[None]:
 class Decoder:
     """Gathers the events of chunks, and hands them on as columns, a shape at a time."""
 
-    def __init__(self, report: Report, rows: int) -> None:
+    def __init__(self, report: Report, rows: int, shapes: tuple[Shapes, Shapes] | None = None) -> None:
         self._report = report
         self._rows = rows
-        self._by_cat = Shapes("cat")
-        self._by_phase = Shapes("ph")
+        self.shapes = shapes or (Shapes("cat"), Shapes("ph"))
+        self._by_cat, self._by_phase = self.shapes
         self._gathers: dict[Any, Gather] = {}
         self._gathered = 0
         self._bytes = 0

@@ -25,6 +25,7 @@ The same event has the same values at every reading, though a column's type may 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 
 from ktrace.conversion import Conversion
@@ -58,18 +59,35 @@ def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: 
     from .chunks import Text
     from .containers import Document
 
-    waiting: list[Batch] = []
+    with source.open() as stream, closing(iter(Document(Text(stream), conversion, source.path, rows))) as found:
+        ready: list[Batch] = []
 
-    def events() -> Iterator[Events]:
-        for found in Document(Text(stream), conversion.report, source.path, 2 * conversion.batch_rows):
-            if isinstance(found, Member):
-                waiting.extend(member(found, conversion))
-            else:
-                yield found
+        def events(first: Events | None) -> Iterator[Events]:
+            """The events up to a batch, which other processes made."""
+            if first:
+                yield first
+            for item in found:
+                if isinstance(item, Events):
+                    yield item
+                elif isinstance(item, Member):
+                    ready.extend(member(item, conversion))
+                else:
+                    ready.append(item)
+                    return
 
-    with source.open() as stream:
-        for batch in rows(events(), conversion):
-            yield from waiting
-            waiting.clear()
-            yield batch
-        yield from waiting
+        first: Events | None = None
+        while True:
+            for batch in rows(events(first), conversion):
+                yield from ready
+                ready.clear()
+                yield batch
+            yield from ready
+            ready.clear()
+            first = None
+            for item in found:
+                if isinstance(item, Events):
+                    first = item
+                    break
+                yield from (item,) if isinstance(item, Batch) else member(item, conversion)
+            if first is None:
+                return

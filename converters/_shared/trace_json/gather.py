@@ -176,7 +176,7 @@ def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
     if "C" in phases and filled is not None:
         rows = np.flatnonzero(codes == phases.index("C")).tolist()
         if isinstance(filled, list):
-            rooms[rows] += [sum(cell is not None for cell in filled[row]) for row in rows]
+            rooms[rows] += np.array([sum(cell is not None for cell in filled[row]) for row in rows], np.int64)
         else:
             rooms[rows] += filled[rows]
     return rooms

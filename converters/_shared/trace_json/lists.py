@@ -120,7 +120,7 @@ class List:
 
 #: A member that an event has, as the first of an object.
 _EVENT = re.compile(
-    rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:(?:(?!"traceEvents").)*?"ph"\s*:', re.DOTALL
+    rb'\{\s*(?="(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:)(?:(?!"traceEvents").)*?"ph"\s*:', re.DOTALL
 )
 
 

@@ -114,6 +114,8 @@ def _decimal(text: bytes) -> Decimal | None:
         number = Decimal(text.decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError):
         return None
+    if b"_" in text:
+        return None
     return number if number.is_finite() and -40 < number.adjusted() < 20 and len(text) < 400 else None
 
 

@@ -8,6 +8,7 @@ An event that doesn't fit is refused, and the shape is widened: a key more, a wi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Union
@@ -23,6 +24,9 @@ Raw = msgspec.Raw
 MOST_TAGS = 64
 MOST_KEYS = 160
 MOST_MEMBERS = 48
+
+#: What msgspec has no field for.
+_ODD_KEY = re.compile(r'["\\\x00-\x1f]')
 
 _TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": bool, "raw": Raw}
 
@@ -55,7 +59,7 @@ class Shape:
                 self._learn_args(bytes(value))
             elif key != tag_field:
                 self._widen(self.members, key, "raw" if key in ("ts", "dur") else kind_of(bytes(value)))
-        return len(self.members) <= MOST_MEMBERS
+        return len(self.members) <= MOST_MEMBERS and not any(map(_ODD_KEY.search, self.members))
 
     def _learn_args(self, text: bytes) -> None:
         if text[:1] != b"{":
@@ -64,7 +68,7 @@ class Shape:
             return
         for key, value in msgspec.json.decode(text, type=dict[str, Raw]).items():
             self._widen(self.args, key, kind_of(bytes(value)))
-        if len(self.args) > MOST_KEYS and not self.loose:
+        if not self.loose and (len(self.args) > MOST_KEYS or any(map(_ODD_KEY.search, self.args))):
             self.loose = True
             self.struct = None
 
@@ -119,7 +123,8 @@ class Shapes:
                 shape.struct = _struct(shape, self.tag_field, tag)
         structs = [shape.struct for shape in self.shapes.values() if shape.struct]
         self.structs = {struct.type: struct for struct in structs}
-        union: Any = Union[tuple(self.structs)]  # noqa: UP007 (of types that are made here)
+        nobody = msgspec.defstruct("Nobody", [], tag_field=self.tag_field, tag="\ufffe", gc=False)
+        union: Any = Union[(nobody, *self.structs)]
         return msgspec.json.Decoder(list[union])
 
 

@@ -1,0 +1,94 @@
+"""A list of events read by several processes, each a range of the file at a time.
+
+    file   [ {..},{..},{..},{..},{..},{..},{..},{..},{..} ], "traceName": ...
+    ranges   |  0           |  1        |  2        |          from the first boundary in a range to that in the next
+
+Where a range begins is a guess. It is believed only if the range before it, begun where the truth is known, ended at
+that very place; else the range is read again from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.workers import Workers
+
+from .chunks import Text
+from .decode import Decoder
+from .document import RowsOf
+from .lists import List
+
+#: Chunks of a range; a file of less than `LEAST` bytes is read by one process.
+CHUNKS = 16
+LEAST = 32 << 20
+
+
+@dataclass(frozen=True)
+class Part:
+    """What came of a range: where it was begun, where it ended, whether that is the list's end, its account."""
+
+    start: int
+    end: int
+    ended: bool
+    report: Report
+
+
+class Ranges:
+    """Reads the rest of a list from a place in a plain file on, `rows` as in `read_document`."""
+
+    def __init__(self, path: str, conversion: Conversion, rows: RowsOf, decoder: Decoder, chunk: int) -> None:
+        self._path = path
+        self._conversion = conversion
+        self._rows = rows
+        self._decoder = decoder
+        self._chunk = chunk
+        self.end = 0
+
+    def read(self, pos: int) -> Iterator[Batch]:
+        """The batches of the events from `pos`, between two events, to the list's end; that is `end` then."""
+        step = CHUNKS * self._chunk
+        first = pos // step
+        bounds = [step * number for number in range(first, -(-Path(self._path).stat().st_size // step) + 1)]
+        bounds[0] = pos
+        workers = Workers(
+            lambda number: self._range(bounds[number], bounds[number + 1], guessed=number > 0),
+            len(bounds) - 1,
+            self._conversion.jobs,
+        )
+        self.end = pos
+        try:
+            for number, stop in enumerate(bounds[1:]):
+                result = workers.result(number)
+                if result and result.value.start == self.end:
+                    part = result.value
+                    yield from result.batches
+                else:
+                    part = yield from self._range(self.end, stop, guessed=False)
+                self._conversion.report.merge(part.report)
+                if self._conversion.progress:
+                    self._conversion.progress(part.end - part.start)
+                self.end = part.end
+                if part.ended:
+                    break
+        finally:
+            workers.close()
+
+    def _range(self, start: int, stop: int, *, guessed: bool) -> Generator[Batch, None, Part]:
+        """The batches of the events from `start`, or the first boundary there, to the first boundary from `stop` on."""
+        report = Report()
+        conversion = replace(self._conversion, report=report, progress=None)
+        with open(self._path, "rb") as stream:
+            stream.seek(start)
+            text = Text(stream, start)
+            if guessed:
+                text.pos = start = text.cut(start)
+            decoder = Decoder(report, 2 * conversion.batch_rows, self._decoder.shapes)
+            events = List(text, decoder, report, self._chunk)
+            yield from self._rows(chain(events.read(stop), decoder.flush()), conversion)
+            return Part(start, text.pos, events.ended, report)

@@ -1,0 +1,226 @@
+"""Work shared with forked children, its results back in the order of the tasks.
+
+    tasks  0 1 2 3 4 5 ...      each process takes the next that is free, this one too
+    child  batches -> a temporary Arrow file, a message through a pipe
+    parent maps the file, unlinks it, hands the batches on in the order of the tasks
+
+The children end with the work, with an error, and when the parent dies; no file stays.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import shutil
+import signal
+import struct
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from ktrace.errors import KtraceError
+from ktrace.model import Batch
+
+#: Tasks that are done ahead of the one whose result is wanted, for each process.
+AHEAD = 4
+
+_NUMBER = struct.Struct("<i")
+_SIZE = struct.Struct("<q")
+
+
+@dataclass
+class Result:
+    """What came of a task: its batches, and `value`, what the work returned."""
+
+    value: Any
+    batches: Iterator[Batch]
+
+
+#: Does a task: yields its batches, returns a value that can be pickled.
+Work = Callable[[int], Generator[Batch, None, Any]]
+
+
+def may_fork() -> bool:
+    """Whether children may be forked: where no other thread of Python could hold a lock of which a child waits.
+
+    Threads of libraries (OpenBLAS, Arrow) don't count: they look after themselves at a fork.
+    """
+    return hasattr(os, "fork") and threading.active_count() == 1
+
+
+@dataclass
+class _Child:
+    pid: int
+    results: int
+    buffer: bytearray = field(default_factory=bytearray)
+
+
+class Workers:
+    """Children that do tasks by their numbers from 0 to `count` - 1. `close` ends them."""
+
+    def __init__(self, work: Work, count: int, jobs: int) -> None:
+        self._work = work
+        self._count = count
+        self._jobs = jobs
+        self._handed = 0
+        self._done: dict[int, tuple[str, Any, list[tuple[str, int]]]] = {}
+        self._folder = Path(tempfile.mkdtemp(prefix="ktrace."))
+        self._tokens, self._give = os.pipe()
+        os.set_blocking(self._tokens, True)
+        self._children: list[_Child] = []
+        try:
+            for _ in range(min(jobs, count) - 1):
+                self._fork()
+        except BaseException:
+            self.close()
+            raise
+
+    def result(self, number: int) -> Result | None:
+        """What came of a task; None where the caller is to do it. To be asked for in the order of the numbers.
+
+        Raises what the work raised, wherever it ran.
+        """
+        self._hand_out(number)
+        while number not in self._done:
+            taken = self._take()
+            if taken is None:
+                self._wait()
+            elif taken == number:
+                return None
+            else:
+                self._done[taken] = self._attempt(taken)
+        state, value, places = self._done.pop(number)
+        if state == "error":
+            raise value
+        return Result(value, _read(self._folder / str(number), places))
+
+    def close(self) -> None:
+        """Ends the children and removes what they wrote."""
+        for end in (self._give, self._tokens):
+            os.close(end)
+        for child in self._children:
+            os.kill(child.pid, signal.SIGKILL)
+            os.close(child.results)
+            os.waitpid(child.pid, 0)
+        self._children = []
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _hand_out(self, number: int) -> None:
+        upto = min(number + AHEAD * self._jobs, self._count)
+        for task in range(self._handed, upto):
+            os.write(self._give, _NUMBER.pack(task))
+        self._handed = max(self._handed, upto)
+
+    def _take(self) -> int | None:
+        """The next task that nobody has taken; None where there is none now."""
+        if not select.select([self._tokens], [], [], 0)[0]:
+            return None
+        os.set_blocking(self._tokens, False)
+        try:
+            token = os.read(self._tokens, _NUMBER.size)
+        except BlockingIOError:
+            return None
+        finally:
+            os.set_blocking(self._tokens, True)
+        return int(_NUMBER.unpack(token)[0])
+
+    def _wait(self) -> None:
+        """Waits for messages of children, and takes them."""
+        if not self._children:
+            raise RuntimeError("a task was asked for twice")
+        ready, _, _ = select.select([child.results for child in self._children], [], [])
+        for child in self._children:
+            if child.results not in ready:
+                continue
+            data = os.read(child.results, 1 << 16)
+            if not data:
+                raise KtraceError("a worker process ended too early", remedy="use --jobs 1, or give it more memory")
+            child.buffer += data
+            while (message := _message(child.buffer)) is not None:
+                number, *rest = pickle.loads(message)
+                self._done[number] = tuple(rest)
+
+    def _fork(self) -> None:
+        results, send = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the threads of libraries
+            pid = os.fork()
+        if pid == 0:
+            self._be_child(send)
+        os.close(send)
+        self._children.append(_Child(pid, results))
+
+    def _be_child(self, send: int) -> NoReturn:
+        try:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, too, and ends this one
+            os.close(self._give)
+            while True:
+                token = os.read(self._tokens, _NUMBER.size)
+                if len(token) < _NUMBER.size:
+                    break
+                number = _NUMBER.unpack(token)[0]
+                _send(send, (number, *self._attempt(number)))
+        finally:
+            os._exit(0)
+
+    def _attempt(self, number: int) -> tuple[str, Any, list[tuple[str, int]]]:
+        try:
+            return ("value", *_spill(self._work(number), self._folder / str(number)))
+        except BaseException as error:
+            try:
+                pickle.loads(pickle.dumps(error))
+            except Exception:
+                return "error", KtraceError(f"{type(error).__name__}: {error}"), []
+            return "error", error, []
+
+
+def _send(end: int, message: Any) -> None:
+    data = pickle.dumps(message)
+    data = _SIZE.pack(len(data)) + data
+    while data:
+        data = data[os.write(end, data) :]
+
+
+def _message(buffer: bytearray) -> bytes | None:
+    """Takes the first whole message from the buffer."""
+    if len(buffer) < _SIZE.size:
+        return None
+    end = _SIZE.size + _SIZE.unpack_from(buffer)[0]
+    if len(buffer) < end:
+        return None
+    message = bytes(buffer[_SIZE.size : end])
+    del buffer[:end]
+    return message
+
+
+def _spill(batches: Generator[Batch, None, Any], path: Path) -> tuple[Any, list[tuple[str, int]]]:
+    """Writes batches to a file; returns what their generator returned, and the record and place of each."""
+    places: list[tuple[str, int]] = []
+    with pa.OSFile(str(path), "wb") as file:
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration as end:
+                return end.value, places
+            places.append((batch.record, file.tell()))
+            with pa.ipc.new_stream(file, batch.columns.schema) as stream:
+                stream.write_batch(batch.columns)
+
+
+def _read(path: Path, places: list[tuple[str, int]]) -> Iterator[Batch]:
+    """The batches of a file, which is unlinked at once."""
+    if not places:
+        path.unlink(missing_ok=True)
+        return
+    with pa.memory_map(str(path)) as file:
+        path.unlink()
+        for record, place in places:
+            file.seek(place)
+            yield Batch(record, pa.ipc.open_stream(file).read_next_batch())
