@@ -115,11 +115,12 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
             rows = len(ordered) + ordered.link_ends
             _account(report, ledger, rows, writer.write(ordered))
     else:
+        batches = paired(batches, report)
         table = conversion.options.get("table")
         if table:
             batches = _only(table, batches, report.stage("--table"))
         ledger = report.stage(fmt.name)
-        for batch in paired(batches, report):
+        for batch in batches:
             kept = writer.write(batch)
             if batch.record != "catalog":
                 _account(report, ledger, len(batch), kept)
