@@ -21,7 +21,7 @@ import pyarrow as pa
 from ktrace.model import DEVICE_KINDS, Batch
 
 from . import field_names as f
-from .read_args import DOUBLE, INT, OWN, SHARED, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
+from .read_args import DOUBLE, INT, JSON, OWN, SHARED, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
 from .read_context import Context, Events
 from .read_events import joined
 from .read_extra import row_ids
@@ -46,6 +46,12 @@ _OTHER_WORK = (("memcpy", re.compile("memcpy|copy", re.I)), ("memset", re.compil
 _COMPUTE = 2
 
 _APIS = {number: name for name, number in f.API.items()}
+
+
+class Json(str):
+    """A text that is JSON."""
+
+    __slots__ = ()
 
 
 @dataclass
@@ -122,7 +128,7 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     columns["name"] = _own_names(chunk, found, index, columns["name"], shared, of)
     launched, dimensions = _launch(chunk, events, found, index, len(rows))
     columns |= dimensions
-    values = joined([_kernel_arguments(shared, of, rows), launched, *_rest(chunk, found, index)])
+    values = joined([_kernel_arguments(chunk, shared, of, rows), launched, *_rest(chunk, found, index)])
     if context.tabs is not None:
         is_kernel = np.array([one.is_compute for one in shared], np.int64)[of[rows]]
         context.tabs.take_stages(chunk, values, events.ts[rows], is_kernel)
@@ -216,7 +222,7 @@ def _coded(context: Context, name: str, value: Any) -> tuple[int, int, int]:
     """An argument as `Values` has it."""
     key = context.keys.code(name.encode())
     if isinstance(value, str):
-        return key, SHARED, context.pool.code(value.encode())
+        return key, JSON if isinstance(value, Json) else SHARED, context.pool.code(value.encode())
     if isinstance(value, float):
         return key, DOUBLE, int(np.float64(value).view(np.int64))
     return key, INT, int64(value % (1 << 64))
@@ -258,11 +264,17 @@ def _argument(context: Context, state: State, data: bytes) -> tuple[str, Any]:
     code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
     if not name and code >= 0:
         name = context.keys.texts[code]
-    for part, convert in (("int_value", int64), ("uint_value", int), ("double_value", double), ("string_value", text)):
+    as_text = Json if context.own and a["name"] in found else str  # as encode_json.py writes it
+    for part, convert in (
+        ("int_value", int64),
+        ("uint_value", int),
+        ("double_value", double),
+        ("string_value", lambda value: as_text(text(value))),
+    ):
         if a[part] in found:
             return name, convert(found[a[part]][-1])
     code = state.texts["strings"].get(int(first(found, a["string_value_iid"], 0)))
-    return name, context.pool.texts[code] if code >= 0 else ""
+    return name, as_text(context.pool.texts[code]) if code >= 0 else ""
 
 
 def _own_names(chunk: Chunk, found: Fields, index: Int64, names: pa.Array, shared: list[Shared], of: Int64) -> pa.Array:
@@ -310,7 +322,7 @@ def _launch(
     return values, dimensions
 
 
-def _kernel_arguments(shared: list[Shared], of: Int64, rows: Int64) -> Values:
+def _kernel_arguments(chunk: Chunk, shared: list[Shared], of: Int64, rows: Int64) -> Values:
     """The arguments that stand with the interned kernel, for each row that refers to it."""
     flat = np.array([part for one in shared for part in one.arguments], np.int64).reshape(-1, 3)
     sizes = np.array([len(one.arguments) for one in shared])
@@ -318,7 +330,12 @@ def _kernel_arguments(shared: list[Shared], of: Int64, rows: Int64) -> Values:
     count = sizes[of[rows]]
     row = np.repeat(np.arange(len(rows)), count)
     which = np.repeat(begin[of[rows]] - (np.cumsum(count) - count), count) + np.arange(len(row))
-    return Values(row, flat[which, 0].astype(np.int32), flat[which, 1].astype(np.uint8), flat[which, 2])
+    what, number = flat[which, 1].astype(np.uint8), flat[which, 2]
+    texts = np.flatnonzero(what == JSON)  # they stand in the pool of the trace
+    codes, of_code = distinct_of(number[texts])
+    own = [chunk.own.code(chunk.pool.texts[code].encode()) for code in codes.tolist()]
+    number[texts] = np.array(own, np.int64)[of_code]
+    return Values(row, flat[which, 0].astype(np.int32), what, number)
 
 
 def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
