@@ -13,7 +13,8 @@ from ktrace.model import POINT_KINDS, Batch
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 PLAIN = (
-    *("parent", "clock", "correlation", "external_id", "short_name", "operation", "library", "precision", "layer"),
+    *("device", "context", "stream", "parent", "clock", "correlation", "external_id"),
+    *("short_name", "operation", "library", "precision", "layer"),
     *("registers", "shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq"),
 )
 
