@@ -20,9 +20,19 @@ _CATEGORY = re.compile(
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 
+#: What `export_memory_timeline` writes, and lines of `export_stacks`.
+_MEMORY = re.compile(rb"\[\s*\[\s*-?[0-9]+\s*,\s*[0-3]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
+_STACK = re.compile(r"\S[^;]*(;[^;]+)+ [0-9]{1,15}")
+_FRAME = re.compile(r"\([0-9]+\): ")
+
+
 def probe(sample: Sample) -> Match | None:
     """Kineto's own keys or categories, in the head or, where they stand behind the events, in the tail."""
-    start = sample.head[:256].lstrip(b"\xef\xbb\xbf \t\r\n")
+    start = sample.head[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
+    if _MEMORY.match(start):
+        return Match(Score.DIALECT, "is a list of [time, action, bytes, category] of a memory timeline")
+    if start[:1] not in (b"", b"{", b"["):
+        return _stacks(sample)
     if not start.startswith(b"{"):
         return None
     if b'"otherData": {"ktrace"' in sample.head[:256] or b'"otherData":{"ktrace"' in sample.head[:256]:
@@ -39,4 +49,12 @@ def probe(sample: Sample) -> Match | None:
     category = _CATEGORY.search(sample.head) or _CATEGORY.search(sample.tail)
     if category:
         return Match(Score.DIALECT, f"has traceEvents of Kineto's category '{category[1].decode()}'")
+    return None
+
+
+def _stacks(sample: Sample) -> Match | None:
+    """Whether all lines are stacks of Python frames with a number."""
+    lines = [line for line in sample.lines[:20] if line.strip()]
+    if lines and all(_STACK.fullmatch(line) and _FRAME.search(line) for line in lines):
+        return Match(Score.DIALECT, "has stacks of Python frames with their times")
     return None

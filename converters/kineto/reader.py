@@ -15,16 +15,29 @@ from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
 from .facts import clock, facts_of
+from .memory_timeline import BEGIN, read_memory_timeline
+from .stacks import read_stacks
 
 #: Times beyond this (ns; September 2001) count from 1970: Kineto wrote them so before it had baseTimeNanoseconds.
 _SINCE_1970 = 10**18
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The events of all categories, links, and the facts of the document.
+    """What the file says: a trace, a memory timeline, stacks with their times.
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
+    with source.open(quiet=True) as stream:
+        head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    if BEGIN.match(head):
+        return read_memory_timeline(source, conversion)
+    if head and head[:1] not in b"[{":
+        return read_stacks(source, conversion)
+    return _read_trace(source, conversion)
+
+
+def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The events of all categories, links, and the facts of the document."""
     facts: list[Batch] = []
     anchored = False
 

@@ -81,7 +81,13 @@ def test_what_is_written_of_a_real_file_comes_back(path: Path, tmp_path: Path) -
     assert_alike(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
 
 
-WRITTEN = sorted([*(SAMPLES / "kineto").glob("*"), *(SAMPLES / "chrome").glob("*")])
+#: Files with events alone: a table that was laid out stays a timeline.
+WRITTEN = [
+    path
+    for name in ("kineto", "chrome")
+    for path in sorted((SAMPLES / name).glob("*"))
+    if not path.name.startswith(("memory-timeline", "stacks"))
+]
 
 
 @pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)

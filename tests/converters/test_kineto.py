@@ -304,3 +304,32 @@ def test_the_engine_shows_what_was_read(name: str, tmp_path: Path) -> None:
             ours[row["name"]] += row["dur"]
     theirs = {row["name"]: row["dur"] for row in shown}
     assert {name: theirs.get(name) for name in ours} == dict(ours)
+
+
+def test_a_memory_timeline_is_allocations() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "memory-timeline-from-before-the-capture.raw.json")
+    start = 1_715_000_000_000_000_000
+    found = [(row["kind"], row["name"], row["ts"] - start, row["bytes"], row["args"]) for row in rows(trace)]
+    assert found == [
+        ("alloc", "create", 0, 2097152, '{"category":4}'),
+        ("alloc", "increment_version", 1000, -2097152, '{"category":4}'),
+        ("alloc", "increment_version", 1000, 2097152, '{"category":5}'),
+        ("alloc", "destroy", 2500, -2097152, '{"category":5}'),
+    ]
+    before = [(row["name"], row["metric"], row["value"], row["unit"]) for row in rows(trace, "summaries")]
+    assert before == [("preexisting", "bytes", 4096.0, "B"), ("preexisting", "bytes", 1048576.0, "B")]
+
+
+def test_stacks_are_summaries_with_their_frames_around() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "stacks-with-spaces-and-blanks.txt")
+    found = [(row["name"], row["scope"], row["total"], row["unit"]) for row in rows(trace, "summaries")]
+    assert found == [
+        ("torch/nn/functional.py(2050): linear", ["train.py(12): main", "nn.Module: Linear_0"], 12_034_000.0, "ns"),
+        (
+            "<built-in method run_backward of torch._C._EngineBase object at 0x7f>",
+            ["train.py(12): main"],
+            250_000.0,
+            "ns",
+        ),
+        ("<lambda>", ["train.py(12): main", "train.py(30): step"], 7_000.0, "ns"),
+    ]

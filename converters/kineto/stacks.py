@@ -1,0 +1,34 @@
+"""`export_stacks`: the time of each stack of Python frames, outermost first, in µs.
+
+train.py(12): main;nn.Module: Linear_0;torch/nn/functional.py(2050): linear 12034
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.lines import Lines
+
+#: A line: frames, and a whole number of µs.
+LINE = re.compile(r"(\S.*) ([0-9]{1,15})")
+
+
+def read_stacks(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """A summary for each stack: the innermost frame by name, those around it as its scope."""
+    lines, rows = Lines(source, conversion), Rows(conversion)
+    for line in lines:
+        found = LINE.fullmatch(line.text)
+        if found:
+            *scope, name = found[1].split(";")
+            rows.summary("range", name, scope=scope or None, total=1000.0 * int(found[2]), unit="ns")
+            lines.used()
+        elif not line.text.strip():
+            lines.structure()
+        yield from rows.ready()
+    yield from rows.rest()
