@@ -167,6 +167,8 @@ class Decoder:
         for place, element in strange:
             if element in (b"{}", b"null"):
                 self._report.used(went="structure")
+            elif element == b"[":
+                self._report.issue("json-repair", f"byte {byte + place}", "a list within the list")
             else:
                 detail = f"no event: {element[:40].decode(errors='replace')}"
                 self._report.issue("bad-record", f"byte {byte + place}", detail)
@@ -192,10 +194,14 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
     rows: list[int] = []
     events: list[dict[str, Raw]] = []
     strange: list[Strange] = []
-    elements = _raws.decode(text)
+    elements: list[bytes] = []
     place = 1
-    for row, element in enumerate(elements):
-        content = bytes(element)
+    for content in map(bytes, _raws.decode(text)):
+        inner = _inner(content)
+        elements += inner or (content,)
+        if inner:
+            strange.append((text.find(content, place) - 1, b"["))
+    for row, content in enumerate(elements):
         place = text.find(content, place)
         event = _object.decode(content) if content[:1] == b"{" else None
         if event:
@@ -205,3 +211,11 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
             strange.append((place - 1, b"{}" if event is not None else content))
         place += len(content)
     return [Group(None, np.array(rows, np.int64), events)] if rows else [], len(elements), strange
+
+
+def _inner(element: bytes) -> list[bytes]:
+    """The events of a list that stands within the list: a file to which a further one was written."""
+    if element[:1] != b"[":
+        return []
+    inner = list(map(bytes, _raws.decode(element)))
+    return inner if all(event[:1] == b"{" for event in inner) else []

@@ -21,8 +21,10 @@ MOST_LOOKED_AT = 8 << 20
 #: Ends of an event that are tried.
 MOST_TRIED = 24
 
-_END = re.compile(rb"\}(?=\s*(?:,\s*(?:[{\[\]]|null|\Z)|[{\[\]]|\Z))")
+_END = re.compile(rb'\}(?=\s*(?:,(?!\s*"(?:[^"\\]|\\.)*"\s*:)|[{\[\]]|\Z))', re.DOTALL)
 _SCALAR = re.compile(rb'(?:"(?:[^"\\]|\\.)*"|[^,{\[\]"])+|["\[]', re.DOTALL)
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NEXT = re.compile(rb"\s*,\s*\{")
 _SEPARATORS = re.compile(rb"[\s,]*")
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -46,9 +48,10 @@ def salvage(text: Text, end: int, *, lines: bool = False) -> Salvaged:
     found = Salvaged()
     while text.pos < end:
         commas = _separators(text)
-        if found.elements and not commas and not lines and text.peek() not in (b"]", b""):
-            found.repairs.append(Repair("json-repair", text.pos, "a comma is missing"))
         first = text.peek()
+        fault = _fault(commas, int(bool(found.elements)), first)
+        if fault and not lines:
+            found.repairs.append(Repair("json-repair", text.pos, fault))
         if not first:
             break
         if first == b"]":
@@ -59,6 +62,15 @@ def salvage(text: Text, end: int, *, lines: bool = False) -> Salvaged:
         else:
             _take_other(text, found)
     return found
+
+
+def _fault(commas: int, wanted: int, after: bytes) -> str:
+    """What is wrong with so many commas before a byte."""
+    if after == b"]":
+        return "a comma behind the last event" if commas else ""
+    if not after or commas == wanted:
+        return ""
+    return "a comma too many" if commas > wanted else "a comma is missing"
 
 
 def _separators(text: Text) -> int:
@@ -91,7 +103,7 @@ def _take_object(text: Text, found: Salvaged) -> None:
                 text.pos = end
                 return
     found.elements.append(b"false")
-    text.pos = ends[0] if ends else text.end
+    text.pos = _best_end(text, start, ends)
     at_end = text.pos == text.end and text.ended
     detail = text.part(start, min(start + 60, text.pos)).decode(errors="replace")
     found.lost.append(Repair("cut" if at_end else "bad-record", start, detail))
@@ -112,6 +124,15 @@ def _ends(text: Text, start: int) -> Iterator[int]:
             return
         at = found + 1
         yield at
+
+
+def _best_end(text: Text, start: int, ends: list[int]) -> int:
+    """Where an event that can't be read ends most likely; the end of the window where nothing speaks for any place."""
+    for end in ends:
+        bare = _QUOTED.sub(b"", text.part(start, end))
+        if bare.count(b"{") == bare.count(b"}") and bare.count(b"[") == bare.count(b"]"):
+            return end
+    return next((end for end in ends if text.match(_NEXT, end) > end), text.end)
 
 
 def _take_other(text: Text, found: Salvaged) -> None:
