@@ -280,6 +280,12 @@ def whole(column: pa.Array) -> Words:
     return words
 
 
+def any_of(valid: Sequence[Bools | None]) -> Bools | None:
+    """Which rows have one of several fields; None: all."""
+    found = [which for which in valid if which is not None]
+    return np.logical_or.reduce(found) if found and len(found) == len(valid) else None
+
+
 def validity(column: pa.Array) -> Bools | None:
     """Which rows aren't null; None where all are."""
     if not column.null_count:

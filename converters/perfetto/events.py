@@ -190,17 +190,17 @@ def _counter_values(batch: Batch, counter: pa.Array) -> list[Field]:
 def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
     """`grid` or `block` as {x, y, z}, or as a number where only the product is known."""
     axes = {axis: batch.column(f"{name}_{axis}") for axis in "xyz"}
-    if axes["x"].null_count == len(batch):
+    x, y, z = (column.is_valid().to_numpy(zero_copy_only=False) for column in axes.values())
+    alone, several = x & ~y & ~z, y | z
+    if not x.any() and not several.any():
         return []
-    x = axes["x"].is_valid().to_numpy(zero_copy_only=False)
-    alone = x & axes["y"].is_null().to_numpy(zero_copy_only=False) & axes["z"].is_null().to_numpy(zero_copy_only=False)
     head = into.head(name)
     parts: list[Field] = [
         Number(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column)) for axis, column in axes.items()
     ]
     return [
         Number(_TAG, head + into.int_tag, whole(axes["x"]), alone),
-        Message(_TAG, head, parts, x & ~alone),
+        Message(_TAG, head, parts, several),
     ]
 
 

@@ -22,6 +22,7 @@ from .encode_fields import (
     Int32,
     Message,
     Varint,
+    any_of,
     argument,
     coded,
     groups,
@@ -233,7 +234,7 @@ def _sizes(rows: StageRows) -> list[Field]:
             Varint(_AXES[axis], whole(column), validity(column)) for axis, column in axes.items() if column is not None
         ]
         if fields:
-            found.append(Message(tag, b"", fields, fields[0].valid))
+            found.append(Message(tag, b"", fields, any_of([field.valid for field in fields])))
     return found
 
 
