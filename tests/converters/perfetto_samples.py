@@ -111,6 +111,11 @@ def clocks_and_states() -> Any:
     counter.counter.unit_name, counter.counter.unit_multiplier, counter.counter.is_incremental = "jobs", 2, True
     phase = worker.packet().track_descriptor
     phase.uuid, phase.parent_uuid, phase.name = 13, 10, "phase"
+    _events_and_states(made, worker)
+    return made
+
+
+def _events_and_states(made: Any, worker: Sequence) -> None:
     load = worker.event(100, BEGIN, name_iid=1, category_iids=[1, 2], flow_ids=[5, 6])
     load.debug_annotations.add(name_iid=1, int_value=-4096)
     load.debug_annotations.add(name="text", string_value_iid=5)
@@ -144,7 +149,6 @@ def clocks_and_states() -> Any:
     made.packet.add(
         process_tree=trace.ProcessTree(processes=[trace.ProcessTree.Process(pid=80, cmdline=["init", "-x"])])
     )
-    return made
 
 
 def launches() -> Any:
