@@ -6,12 +6,13 @@ import re
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.jsonrows import Cells, Part, as_text
 from ktrace.jsontext import decoded, dump_json, json_cells
-from ktrace.model import POINT_KINDS, Batch
+from ktrace.model import POINT_KINDS, SLICE_KINDS, TRACK_COLUMNS, Batch
 
 from .._shared.arguments import PLAIN, RESERVED, argument_name
 
@@ -22,6 +23,15 @@ _MEMBERS = frozenset(
         *("id", "id2", "scope", "bind_id", "flow_in", "flow_out"),
     }
 )
+
+
+def slice_rows(events: Batch) -> npt.NDArray[np.bool_]:
+    """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
+    kind = decoded(events.column("kind"))
+    always = pc.is_in(kind, pa.array([word for word in SLICE_KINDS if word != "alloc"]))
+    timed = pc.and_not(events.column("dur").is_valid(), pc.is_in(kind, pa.array(POINT_KINDS)))
+    found: npt.NDArray[np.bool_] = pc.or_(always, timed).to_numpy(zero_copy_only=False)
+    return found
 
 
 def arguments(events: Batch) -> dict[str, pa.Array]:
@@ -38,11 +48,11 @@ def arguments(events: Batch) -> dict[str, pa.Array]:
         columns["kind"] = _masked(kind, events.column("cat").is_valid())
     timing = events.column("timing")
     columns["timing"] = _masked(timing, _differs(timing, "measured"))
-    point = pc.is_in(decoded(kind), pa.array(POINT_KINDS))
-    unfinished = pc.and_not(events.column("dur").is_null(), point)
-    columns["unfinished"] = pc.if_else(unfinished, True, pa.scalar(None, pa.bool_()))
-    for name in PLAIN:
-        columns[name] = events.columns.column(name) if events.has(name) else None
+    if events.column("dur").null_count:
+        unfinished = pc.and_(events.column("dur").is_null(), pa.array(slice_rows(events)))
+        columns["unfinished"] = pc.if_else(unfinished, True, pa.scalar(None, pa.bool_()))
+    for name in PLAIN:  # the row says the track
+        columns[name] = events.columns.column(name) if events.has(name) and name not in TRACK_COLUMNS else None
     for name in ("value", "unit"):
         columns[name] = _masked(events.column(name), _differs(kind, "counter")) if events.has(name) else None
     for name in events.columns.schema.names:

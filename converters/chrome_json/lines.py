@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from ktrace.jsonrows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.jsontext import dump_json, json_cells
-from ktrace.model import POINT_KINDS, Batch
+from ktrace.model import Batch
 from ktrace.order import Arrows
 from ktrace.ordering.arrows import ARROW_KINDS
 
-from .arguments import arguments, dimensions, source_arguments
+from .arguments import arguments, dimensions, slice_rows, source_arguments
 from .rows import Rows
 
 Int32 = npt.NDArray[np.int32]
@@ -47,10 +47,10 @@ class Lines:
         """Slices (X) and points (i), each with the lines of its arrows behind it."""
         ts = events.column("ts").to_numpy()
         place, places = self._places(track, _lanes(events))
-        phases = ['"ph":"i"' if kind in POINT_KINDS else '"ph":"X"' for kind in _encoded(events.column("kind"))[1]]
-        head = _heads(events, (_codes(events.column("kind")), phases), (place, places))
+        is_slice = slice_rows(events)
+        head = _heads(events, (is_slice.astype(np.int32), ['"ph":"i"', '"ph":"X"']), (place, places))
         parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
-        parts += microseconds(',"dur":', *self._durations(events, ts))
+        parts += microseconds(',"dur":', *self._durations(events, ts, is_slice))
         texts, members = source_arguments(events)
         parts.append(',"args":{')
         comma = ""
@@ -83,7 +83,7 @@ class Lines:
         ts = events.column("ts").to_numpy()
         parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
         dur = events.column("dur")
-        parts += microseconds(',"dur":', dur.fill_null(0).to_numpy(), dur.is_valid().to_numpy(zero_copy_only=False))
+        parts += microseconds(',"dur":', dur.fill_null(0).to_numpy(), _bools(dur.is_valid()))
         unit, units = _encoded(events.column("unit").fill_null("value"))
         key = pa.DictionaryArray.from_arrays(unit, as_text(json_cells(pa.array(units, pa.string()))))
         value = events.column("value").cast(pa.string())
@@ -124,14 +124,11 @@ class Lines:
         texts = [self._rows.row(code >> 32, code & 0xFFFFFFFF) for code in codes.dictionary.to_pylist()]
         return codes.indices.to_numpy(), texts
 
-    def _durations(self, events: Batch, ts: Int64) -> tuple[Int64, Bools]:
+    def _durations(self, events: Batch, ts: Int64, is_slice: Bools) -> tuple[Int64, Bools]:
         """Durations, and which rows have one: all slices, those without an end up to the end of the trace."""
         dur = events.column("dur")
-        kinds = [kind in POINT_KINDS for kind in _encoded(events.column("kind"))[1]]
-        point = np.array(kinds, np.bool_)[_codes(events.column("kind"))]
-        has = dur.is_valid().to_numpy(zero_copy_only=False)
-        known: Int64 = dur.fill_null(0).to_numpy()
-        return np.where(has, known, self._end - ts), has | ~point
+        has = _bools(dur.is_valid())
+        return np.where(has, dur.fill_null(0).to_numpy(), self._end - ts), has | is_slice
 
 
 _FLOWS = [f'"name":"{kind}","cat":"{kind}","bp":"e"' for kind in ARROW_KINDS]
@@ -208,10 +205,6 @@ def _encoded(column: pa.Array) -> tuple[Int32, list[str]]:
 def _lanes(events: Batch) -> Int64:
     lanes: Int64 = events.column("lane").fill_null(0).to_numpy().astype(np.int64)
     return lanes
-
-
-def _codes(column: pa.Array) -> Int32:
-    return _encoded(column)[0]
 
 
 def _bools(column: pa.BooleanArray) -> Bools:

@@ -206,8 +206,13 @@ def test_dimensions_and_unfinished_slices(tmp_path: Path) -> None:
     made.event("kernel", "a", ts=0, dur=5, stream=1, **full)
     made.event("kernel", "b", ts=10, dur=5, stream=1, grid_x=7, block_x=8, block_y=1, block_z=1)
     made.event("kernel", "c", ts=20, stream=1, grid_x=7, grid_y=1)
+    made.event("alloc", "[memory]", ts=12, stream=1, bytes=-64)
+    made.event("alloc", "resize", ts=30, dur=2, stream=1, bytes=64)
     write(list(made.rest()), "chrome", tmp_path / "d.trace.json")
-    found = {event["name"]: event for event in chosen(read(tmp_path / "d.trace.json"), "X")}
+    trace = read(tmp_path / "d.trace.json")
+    found = {event["name"]: event for event in chosen(trace, "X")}
+    assert [event["args"] for event in chosen(trace, "i")] == [{"id": 4, "bytes": -64}], "an allocation is at a time"
+    assert found["resize"]["dur"] == Decimal("0.002")
     assert found["a"]["args"] == {"id": 1, "grid": {"x": 1, "y": 2, "z": 3}, "block": 64}
     assert found["b"]["args"] == {"id": 2, "grid": 7, "block": {"x": 8, "y": 1, "z": 1}}
     assert found["c"]["args"] == {"id": 3, "unfinished": True, "grid": {"x": 7, "y": 1, "z": None}}
