@@ -60,6 +60,7 @@ KINDS: dict[str, Kind] = {
     "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
     "text-number": Kind(Severity.REPAIR, "A number stands in quotes; it was read as the number."),
     "json-repair": Kind(Severity.REPAIR, "Text that is no JSON was read as what it must have been."),
+    "duplicate-key": Kind(Severity.REPAIR, "An object has a key twice; the last one counts."),
     # Skips: a record of the source is not in the result.
     "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),

@@ -26,7 +26,7 @@ class Text:
     def __init__(self, stream: BinaryIO, pos: int = 0) -> None:
         self._stream = stream
         self._start = pos
-        self._data = b""
+        self._data = bytearray()
         self.pos = pos
         self.ended = False
 
@@ -34,17 +34,21 @@ class Text:
         """Reads a further block; False at the end of the stream."""
         if self.ended:
             return False
-        block = self._stream.read(BLOCK)
-        self.ended = not block
-        if block:
-            self._data = self._data[self.pos - self._start :] + block
+        rest = memoryview(self._data)[self.pos - self._start :]
+        window = bytearray(len(rest) + BLOCK)
+        window[: len(rest)] = rest
+        count = self._stream.readinto(memoryview(window)[len(rest) :])  # type: ignore[attr-defined]
+        self.ended = not count
+        if count:
+            del window[len(rest) + count :]
+            self._data = window
             self._start = self.pos
         return not self.ended
 
     def jump(self, pos: int) -> None:
         """Goes to a place of a stream that can be seeked."""
         self._stream.seek(pos)
-        self._data = b""
+        self._data = bytearray()
         self._start = self.pos = pos
         self.ended = False
 
@@ -55,7 +59,11 @@ class Text:
 
     def part(self, start: int, end: int) -> bytes:
         """The text between two places of the window."""
-        return self._data[start - self._start : end - self._start]
+        return bytes(self.view(start, end))
+
+    def view(self, start: int, end: int) -> memoryview:
+        """As `part`, not copied; for a short time only."""
+        return memoryview(self._data)[start - self._start : end - self._start]
 
     def peek(self, size: int = 1) -> bytes:
         """The next bytes, fewer at the end of the document."""

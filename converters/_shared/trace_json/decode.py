@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import gc
+import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from operator import itemgetter
@@ -53,6 +55,8 @@ class Decoder:
         self._gathers: dict[Any, Gather] = {}
         self._gathered = 0
         self._bytes = 0
+        self._look_closely = False
+        self._repeats = False
 
     def take(self, text: bytes, byte: int, *, salvaged: bool = False) -> int:
         """Decodes a JSON list of events that stands at `byte` of the document, and returns how many they are.
@@ -63,6 +67,8 @@ class Decoder:
         with no_gc():
             groups, count, strange = self._groups(text)
             self._report.record(count)
+            if self._look_closely:
+                self._find_repeats(text, byte)
             self._settle([pair for pair in strange if not salvaged or pair[1] != b"false"], byte)
             self._gather(groups, count, text, byte)
         self._gathered += count
@@ -85,10 +91,12 @@ class Decoder:
 
     def _groups(self, text: bytes) -> tuple[list[Group], int, list[Strange]]:
         """The events by shape, how many elements there are, and those that are no events."""
+        self._look_closely = self._repeats
         for _ in range(2):
             try:
                 return *self._typed(text), []
             except msgspec.ValidationError:
+                self._look_closely = True
                 if not self._learn(text):
                     break
         return _one_by_one(text)
@@ -162,6 +170,22 @@ class Decoder:
             place = max(text.find(cell), 0)
             self._report.issue(kind, f"byte {byte + place}", cell.decode(), len(found))
 
+    def _find_repeats(self, text: bytes, byte: int) -> None:
+        """Reports keys that an object has twice, of which the last counts; from then on every chunk is looked at.
+
+        Until then only those that bring something new are, the first one thus: whoever writes keys twice does so
+        throughout.
+        """
+        place = 1
+        for element in map(bytes, _raws.decode(text)):
+            place = text.find(element, place)
+            found: list[str] = []
+            json.loads(element, object_pairs_hook=lambda pairs, found=found: found.extend(_twice(pairs)))
+            for key in found:
+                self._repeats = True
+                self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
+            place += len(element)
+
     def _settle(self, strange: list[Strange], byte: int) -> None:
         """Accounts for the elements that are no events."""
         for place, element in strange:
@@ -172,6 +196,12 @@ class Decoder:
             else:
                 detail = f"no event: {element[:40].decode(errors='replace')}"
                 self._report.issue("bad-record", f"byte {byte + place}", detail)
+
+
+def _twice(pairs: list[tuple[str, Any]]) -> list[str]:
+    """The keys that come more than once."""
+    keys = [key for key, _ in pairs]
+    return [] if len(set(keys)) == len(keys) else [key for key, times in Counter(keys).items() if times > 1]
 
 
 def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:

@@ -70,7 +70,7 @@ class List:
         text = self._text
         end = first_end = text.cut((text.pos // self._chunk + 1) * self._chunk, lines=self._lines)
         for _ in range(MOST_CUTS):
-            if self._take(text.part(text.pos, end), end):
+            if self._take(text.view(text.pos, end), end):
                 return
             if end == text.end and text.ended:
                 break
@@ -81,14 +81,14 @@ class List:
             return
         self._salvage(first_end)
 
-    def _take(self, part: bytes, end: int, repairs: list[Repair] | None = None) -> bool:
+    def _take(self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None) -> bool:
         """Decodes the events up to a place, or to the end of the list before it. False where that can't be done."""
         start = self._text.pos
-        if not is_utf8(part):
+        whole = b"".join((b"[", part, b"]"))
+        if not is_utf8(whole):
             return False
         if self._lines:
-            part = _LINES.sub(rb"},\1\2{", part)
-        whole = b"[" + part + b"]"
+            whole = _LINES.sub(rb"},\1\2{", whole)
         try:
             self._decoder.take(whole, start)
             self._text.pos = end
@@ -96,7 +96,7 @@ class List:
             close = -1 if self._lines else _list_end(whole, str(error))
             if close < 0 or (repairs and any(repair.place > close - 2 for repair in repairs)):
                 return False
-            grown = len(part) - (end - start)
+            grown = len(whole) - 2 - (end - start)
             if repairs and grown:  # places behind a repair aren't known well enough
                 return False
             self._decoder.take(whole[:close], start)

@@ -63,8 +63,10 @@ def _plain(text: bytes, count: int) -> tuple[Int64, Int64 | None] | None:
     if len(ends) != count or cells.max() > 57:  # beyond "9": a letter; a comma more: a text or a list
         return None
     dots = np.flatnonzero(cells == 46)
-    sizes = np.diff(ends, prepend=-1)
-    if int(sizes.max()) > _DIGITS + 1 or bool((cells == 34).any()):
+    sizes = np.empty_like(ends)
+    sizes[0] = ends[0] + 1
+    np.subtract(ends[1:], ends[:-1], out=sizes[1:])
+    if int(sizes.max()) > _DIGITS + 1 or b'"' in text:
         return None
     numbers = np.fromstring(text.replace(b".", b""), np.int64, sep=",")
     if len(dots) == count and bool((ends - dots == 4).all()):
