@@ -20,6 +20,7 @@ from ktrace.order import Arrows
 from ktrace.ordering.arrows import ARROW_KINDS
 
 from .arguments import arguments, dimensions, slice_rows, source_arguments
+from .chains import LAUNCH
 from .rows import Rows
 
 Int32 = npt.NDArray[np.int32]
@@ -32,7 +33,8 @@ SEPARATOR = ",\n"
 #: The digits of a microsecond's thousandths.
 _THOUSANDTHS = pa.array([b"%03d" % number for number in range(1000)], pa.binary())
 
-_LAUNCH = ARROW_KINDS.index("launch")
+#: The flow of each end of an arrow, and whether it has ended there.
+Flows = tuple[Int64, Bools]
 
 
 class Lines:
@@ -96,26 +98,26 @@ class Lines:
         rest = fold_args(pa.nulls(len(events), pa.string()) if texts is None else texts, known)
         return join_rows([*parts, Cells(',"ktrace.args":', as_text(rest)), *members, "}"], len(events))
 
-    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, last: Bools) -> pa.BinaryArray | None:
+    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, chains: Flows) -> pa.BinaryArray | None:
         """For each row the lines of the ends of arrows on it, null where there are none.
 
-        `first` is the row of the batch with which `events` begin; `last` says of which arrows nothing can follow.
-        An arrival is a step (t) as long as the arrow may go on: viewers draw both alike, but one that has ended can't.
+        `first` is the row of the batch with which `events` begin; `chains` are the flows of all ends of the batch, and
+        which of them have ended.
         """
         begin, end = np.searchsorted(arrows.row, [first, first + len(events)])
         if begin == end:
             return None
         row = arrows.row[begin:end] - first
-        out, kind = arrows.out[begin:end], arrows.kind[begin:end].astype(np.int32)
-        phase = np.where(out, 0, np.where((kind == _LAUNCH) | last[begin:end], 2, 1)).astype(np.int32)
+        kind = arrows.kind[begin:end].astype(np.int32)
+        flow, ended = (array[begin:end] for array in chains)
+        phase = np.where(arrows.out[begin:end], 0, np.where(ended, 2, 1)).astype(np.int32)
         place, places = self._places(track[row], _lanes(events)[row])
         tables = ([f'"ph":"{letter}"' for letter in "stf"], _FLOWS, places)
         head = _combined([phase, kind, place], tables)
         ts = events.column("ts").to_numpy()[row]
-        at = pa.array(np.where(kind == _LAUNCH, 0, events.column("id").to_numpy()[row]), mask=kind == _LAUNCH)
+        at = pa.array(np.where(kind == LAUNCH, 0, events.column("id").to_numpy()[row]), mask=kind == LAUNCH)
         parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
-        parts.append(Cells(',"id":', pa.array(arrows.arrow[begin:end])))
-        parts += [Cells(',"args":{"event":', at, "}"), "}"]
+        parts += [Cells(',"id":', pa.array(flow)), Cells(',"args":{"event":', at, "}"), "}"]
         return _by_row(join_rows(parts, len(row)), row, len(events))
 
     def _places(self, track: Int32, lane: Int64) -> tuple[Int32, list[str]]:

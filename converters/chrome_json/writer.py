@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +18,8 @@ from ktrace.order import Timeline, TimelineBatch
 from ktrace.sink import Sink
 
 from .._shared.encode import as_bytes, json_rows
-from .lines import SEPARATOR, Lines
+from .chains import Chains
+from .lines import SEPARATOR, Flows, Lines
 from .rows import Rows
 
 #: Rows whose lines are made at once; bounds the memory that they take.
@@ -35,6 +35,7 @@ class Writer:
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
         self._stream = sink.open()
         self._report = conversion.report
+        self._chains = Chains()
         self._is_first = True
 
     def start(self, timeline: Timeline) -> None:
@@ -54,19 +55,20 @@ class Writer:
 
         A counter that is no number has no place.
         """
-        last = self._last_ends(batch)
-        kept = sum(self._write(batch, first, last) for first in range(0, len(batch), CHUNK))
+        is_last = len(batch.edges.ts) > 0 and batch.edges.ts[-1] >= self._end
+        flows = self._chains.flows(batch.arrows, is_last=bool(is_last))
+        kept = sum(self._write(batch, first, flows) for first in range(0, len(batch), CHUNK))
         return kept + batch.link_ends
 
     def close(self) -> None:
         """Writes the end."""
         self._stream.write(b"\n]}\n")
 
-    def _write(self, batch: TimelineBatch, first: int, last: npt.NDArray[np.bool_]) -> int:
+    def _write(self, batch: TimelineBatch, first: int, chains: Flows) -> int:
         """Writes the rows from `first` on and returns how many it kept."""
         events = Batch("events", batch.batch.columns.slice(first, CHUNK))
         track = batch.track[first : first + CHUNK]
-        flows = self._lines.flows(events, track, batch.arrows, first, last)
+        flows = self._lines.flows(events, track, batch.arrows, first, chains)
         counter = pc.equal(decoded(events.column("kind")), "counter").to_numpy(zero_copy_only=False)
         if not counter.any():
             self._put(self._lines.slices(events, track, flows))
@@ -87,16 +89,6 @@ class Writer:
             order = np.argsort(np.concatenate(places), kind="stable")
             self._put(pa.concat_arrays(texts).take(pa.array(order)))
         return len(events) - int(np.count_nonzero(counter & ~number))
-
-    def _last_ends(self, batch: TimelineBatch) -> npt.NDArray[np.bool_]:
-        """Which ends of arrows are known to be the last of their arrow: in the last batch, the last arrival."""
-        arrows = batch.arrows
-        last = np.zeros(len(arrows.arrow), np.bool_)
-        if len(batch.edges.ts) and batch.edges.ts[-1] >= self._end:
-            arrivals = np.flatnonzero(~arrows.out)[::-1]
-            _, index = np.unique(arrows.arrow[arrivals], return_index=True)
-            last[arrivals[index]] = True
-        return last
 
     def _put(self, lines: pa.BinaryArray) -> None:
         """Writes lines, before them those that name new processes and threads."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from engine import FAULTS, query
 from scene import EPOCH, rows, write
 
 from ktrace.model import Batch
+from ktrace.order import order
 
 TYPED: dict[str, pa.DataType] = {
     "whole": pa.int64(),
@@ -216,3 +219,38 @@ def test_dimensions_and_unfinished_slices(tmp_path: Path) -> None:
     assert found["a"]["args"] == {"id": 1, "grid": {"x": 1, "y": 2, "z": 3}, "block": 64}
     assert found["b"]["args"] == {"id": 2, "grid": 7, "block": {"x": 8, "y": 1, "z": 1}}
     assert found["c"]["args"] == {"id": 3, "unfinished": True, "grid": {"x": 7, "y": 1, "z": None}}
+
+
+@pytest.mark.parametrize("range_rows", [3, 10_000])
+@pytest.mark.parametrize(
+    ("roles", "flows"),
+    [
+        ("oi", {"si": 1}),
+        ("oioioi", {"si": 3}),
+        ("ooii", {"si": 2}),
+        ("oiii", {"siii": 1}),
+        ("oiioi", {"sii": 1, "si": 1}),
+        ("ooo", {"s": 3}),
+        ("ii", {"ii": 1}),
+    ],
+)
+def test_an_arrow_that_leaves_again_is_another_flow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, roles: str, flows: dict[str, int], range_rows: int
+) -> None:
+    monkeypatch.setattr("ktrace.pipeline.order", partial(order, range_rows=range_rows))
+    made = rows()
+    for number, role in enumerate(roles):
+        event = made.event("op", f"{number}", ts=number * 100, dur=50, pid=1, tid=1)
+        made.link("flow", "same", "out" if role == "o" else "in", event=event)
+    path = tmp_path / "f.trace.json"
+    write(list(made.rest()), "chrome", path)
+    found: dict[int, str] = {}
+    for event in chosen(read(path), "s", "t", "f"):
+        phase = event["ph"]
+        assert not found.get(event["id"], "").endswith("f"), "nothing follows an end"
+        found[event["id"]] = found.get(event["id"], "") + phase
+    assert Counter(chain.replace("t", "i").replace("f", "i") for chain in found.values()) == flows
+    if range_rows > len(roles):
+        assert all(chain.endswith(("f", "s")) and "f" not in chain[:-1] for chain in found.values())
+    (faults,) = query(path, FAULTS)
+    assert faults == []
