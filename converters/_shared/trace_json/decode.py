@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -180,7 +181,7 @@ class Decoder:
         for element in map(bytes, _raws.decode(text)):
             place = text.find(element, place)
             found: list[str] = []
-            json.loads(element, object_pairs_hook=lambda pairs, found=found: found.extend(_twice(pairs)))
+            json.loads(element, object_pairs_hook=partial(_add_twice, found))
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)
@@ -198,10 +199,11 @@ class Decoder:
                 self._report.issue("bad-record", f"byte {byte + place}", detail)
 
 
-def _twice(pairs: list[tuple[str, Any]]) -> list[str]:
-    """The keys that come more than once."""
+def _add_twice(found: list[str], pairs: list[tuple[str, Any]]) -> None:
+    """Adds the keys of an object that come more than once."""
     keys = [key for key, _ in pairs]
-    return [] if len(set(keys)) == len(keys) else [key for key, times in Counter(keys).items() if times > 1]
+    if len(set(keys)) < len(keys):
+        found += (key for key, times in Counter(keys).items() if times > 1)
 
 
 def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:
