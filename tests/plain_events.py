@@ -68,7 +68,8 @@ def _columns(found: list[dict[str, Any]], start: int) -> Events:
         flat |= {f"args.${key}": value for key, value in event.items() if key not in (*MEMBERS, "args")}
         for name in ("ts", "dur"):
             if name in flat:
-                flat[name] = nanoseconds(flat[name])
+                time = nanoseconds(flat[name])
+                flat[name] = time if time is None or abs(time) < 2**63 else None
         for name, value in flat.items():
             if name not in cells:
                 cells[name] = [None] * len(found)
@@ -89,9 +90,9 @@ def _column(name: str, cells: list[Any]) -> pa.Array:
     small = all(-(2**63) <= value < 2**63 for value in given if type(value) is int)
     if kinds == {int} and small:
         return pa.array(values, pa.int64())
-    if kinds == {Decimal}:
+    if kinds == {Decimal} and not member:
         return pa.array([None if value is None else float(value) for value in values])
-    if kinds == {bool}:
+    if kinds == {bool} and not member:
         return pa.array(values, pa.bool_())
     if kinds == {str} or name in ("ph", "cat", "name", "bp", "s"):
         return pa.array([value if value is None or isinstance(value, str) else _json(value) for value in values]).cast(

@@ -36,7 +36,7 @@ def facts_of(key: str, value: Any) -> Iterator[Row]:
         known = {name: value[name] for name in ("rank", "world_size") if type(value.get(name)) is int}
         yield {"entity": "source", "facts": known | {key: {k: v for k, v in value.items() if k not in known}}}
     elif key == "baseTimeNanoseconds" and type(value) is int:
-        yield clock(at_ns=0, unix_ns=value)
+        yield clock("session", unix_ns=value)
     elif key == "host_name" and isinstance(value, str):
         yield {"entity": "host", "name": value, "facts": {}}
         yield {"entity": "source", "facts": {key: value}}
@@ -44,9 +44,9 @@ def facts_of(key: str, value: Any) -> Iterator[Row]:
         yield {"entity": "source", "facts": {key: value}}
 
 
-def clock(*, at_ns: int, unix_ns: int) -> Row:
-    """The anchor of the main clock."""
-    return {"entity": "clock", "name": "main", "facts": {"kind": "unix", "at_ns": at_ns, "unix_ns": unix_ns}}
+def clock(kind: str, *, unix_ns: int) -> Row:
+    """The anchor of the main clock: the unix time of its 0."""
+    return {"entity": "clock", "facts": {"kind": kind, "at_ns": 0, "unix_ns": unix_ns}}
 
 
 def _device(properties: dict[str, Any]) -> Iterator[Row]:

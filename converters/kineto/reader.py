@@ -54,7 +54,7 @@ def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield batch
     yield from facts
     if first is not None and first > _SINCE_1970 and not anchored:
-        yield to_batch("catalog", [_row(clock(at_ns=0, unix_ns=0), conversion, 0)])
+        yield to_batch("catalog", [_row(clock("unix", unix_ns=0), conversion, 0)])
 
 
 def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:

@@ -45,7 +45,8 @@ class Task:
             ts = pc.add(ts, self.dialect.origin)
         draft.columns["ts"] = ts
         draft = self._without(draft, _nulls(ts), "bad-record", "no time")
-        for name, column in (("ts", draft.columns["ts"]), ("dur", draft.left.get("dur"))):
+        for name in ("ts", "dur"):
+            column = draft.columns["ts"] if name == "ts" else draft.left.get("dur")
             if column is None or not len(draft):
                 continue
             ends = pc.min_max(column)
