@@ -31,7 +31,7 @@ from .encode_fields import (
 )
 from .encode_json import HostArguments
 from .encode_texts import Interned, fresh
-from .sidecar import RESERVED, argument_name
+from .sidecar import CATEGORY_KINDS, RESERVED, argument_name
 from .wire import bytes_tag, double_tag, int_tag
 
 _TAG = HostArguments.tag
@@ -51,7 +51,7 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
     columns = {"id": batch.column("id")}
     kind = batch.column("kind")
     if batch.has("cat"):
-        columns["kind"] = _masked(kind, batch.column("cat").is_valid())
+        columns["kind"] = _masked(kind, pa.array(_unsaid(batch.column("cat"), kind)))
     columns["timing"] = _masked(batch.column("timing"), pc.invert(is_in(batch.column("timing"), ("measured",))))
     if batch.column("dur").null_count:
         unfinished = pc.and_(batch.column("dur").is_null(), pc.invert(is_in(kind, POINT_KINDS)))
@@ -74,6 +74,29 @@ def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array
     if batch.has("args"):
         columns["args"] = batch.column("args")
     return {name: column for name, column in columns.items() if column.null_count < len(column)}
+
+
+def _unsaid(category: pa.Array, kind: pa.Array) -> Bools:
+    """Where there is a category, and it doesn't say the kind."""
+    codes, said = (_numbered(column, mapping) for column, mapping in ((kind, _KINDS), (category, _SAID)))
+    unsaid: Bools = (said >= 0) & ((codes != said) | (said == _OTHER))
+    return unsaid
+
+
+#: Kind -> number; category -> number of the kind that it says.
+_KINDS = {kind: number for number, kind in enumerate((*SLICE_KINDS, *POINT_KINDS))}
+_SAID = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.items()}
+_OTHER = 100
+
+
+def _numbered(column: pa.Array, numbers: dict[str, int]) -> Int64:
+    """The number of each word, _OTHER for one that has none, -1 for null."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    table = np.array([*(numbers.get(word, _OTHER) for word in column.dictionary.to_pylist()), -1])
+    codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
+    found: Int64 = table[codes.to_numpy()]
+    return found
 
 
 def _masked(column: pa.Array, keep: pa.Array) -> pa.Array:

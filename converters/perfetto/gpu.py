@@ -44,6 +44,9 @@ STAGES = {
     "memset": (n.STAGE_OTHER, "Memset"),
 }
 
+#: Beyond it a double doesn't hold every integer.
+_EXACT = 2.0**53
+
 #: Bytes of interned kernels after which the sequence starts anew.
 _MOST_KERNELS = 32 << 20
 
@@ -137,6 +140,8 @@ class Stages:
     def _columns(self, rows: StageRows) -> dict[str, pa.Array]:
         """All arguments by name: columns, what follows from them, the source's own."""
         own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
+        if "occupancy" in rows.arguments:
+            own[_RENAMED["occupancy"]] = _whole(rows.arguments["occupancy"])
         return own | derived(rows, self._gpus.queues)
 
     def _fields(self, name: str, column: pa.Array, tag: bytes) -> list[Field]:
@@ -219,6 +224,13 @@ class Stages:
                 known += bytes_field(n.INTERNED_COMPUTE_KERNEL_ARCH, queue.gpu.arch.encode())
             self._queue_args[track] = known
         return known
+
+
+def _whole(column: pa.Array) -> pa.Array:
+    """A column of the model's floats as integers, which are shorter, where all are whole."""
+    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
+    is_whole = np.all((np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values)))
+    return column.cast(pa.int64()) if is_whole else column
 
 
 def _tag(field: str) -> bytes:

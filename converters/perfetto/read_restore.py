@@ -16,7 +16,7 @@ from ktrace.jsontext import decoded
 from ktrace.model import arrow_schema
 
 from .read_args import WHOLE
-from .sidecar import RESERVED, STAGE_COLUMNS, STAGE_DERIVED, STAGE_RESERVED
+from .sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED, STAGE_RESERVED
 
 Columns = dict[str, pa.Array]
 
@@ -27,9 +27,12 @@ _COLUMNS = RESERVED - set(_OWN_WAY)
 
 
 def restore_event(columns: Columns, arguments: Columns) -> Columns:
-    """The columns of TrackEvents: `cat` is their category, which is the kind where no argument says the kind."""
+    """The columns of TrackEvents: `cat` is their category, which is the kind where no argument says the kind.
+
+    Some categories say the kind, too (CATEGORY_KINDS).
+    """
     category = columns["cat"]
-    said = arguments.pop("kind", None)
+    said = _said_kind(category, arguments.pop("kind", None))
     if said is None:
         columns["kind"] = category
         del columns["cat"]
@@ -38,6 +41,16 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
         if said.null_count:
             columns["cat"] = pc.if_else(said.is_valid(), decoded(category), None)
     return _restore(columns, arguments, RESERVED)
+
+
+def _said_kind(category: pa.Array, said: pa.Array | None) -> pa.Array | None:
+    """The kind that an argument says, else the category; None where neither says one in any row."""
+    words = category if pa.types.is_dictionary(category.type) else category.dictionary_encode()
+    kinds = pa.array([CATEGORY_KINDS.get(word) for word in words.dictionary.to_pylist()], pa.string())
+    if kinds.null_count == len(kinds):
+        return said
+    by_category = kinds.take(words.indices)
+    return by_category if said is None else pc.coalesce(decoded(said), by_category)
 
 
 def restore_stage(columns: Columns, arguments: Columns) -> Columns:

@@ -42,6 +42,22 @@ STAGE_DERIVED = frozenset(
     }
 )
 
+#: Categories of sources that say the kind: a slice of such a category has no argument `kind` if it is of that kind.
+#: No kind is called like one of them.
+CATEGORY_KINDS = {
+    "cpu_op": "op",
+    "user_annotation": "range",
+    "python_function": "range",
+    "gpu_user_annotation": "range",
+    "cuda_runtime": "api",
+    "cuda_driver": "api",
+    "hip_runtime": "api",
+    "hip_driver": "api",
+    "runtime": "api",
+    "cpu_instant_event": "instant",
+    "cuda_sync": "sync",
+}
+
 #: Arguments that are columns of the model.
 RESERVED = columns.RESERVED | {"value", "unit"}
 
