@@ -17,6 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json import containers
 from ktrace.converters._shared.trace_json.document import Member, read_document
 from ktrace.converters._shared.trace_json.events import MEMBERS, Events
+from ktrace.converters._shared.trace_json.repair import mend, mend_words
 from ktrace.errors import DamagedInput, StrictFailure
 from ktrace.model import Batch
 from ktrace.report import Report
@@ -364,3 +365,12 @@ def test_real_files_are_read_as_json_reads_them(name: str) -> None:
         pytest.skip("many seconds")
     reading = Reading(path)
     assert_events(reading.plain, exact(text)["traceEvents"])
+
+
+@pytest.mark.parametrize("text", ['"a\\\\":nan,', '"a\\"":nan,', '"\\\\\\":nan,"', '":nan,"', '"x":"\\"nan,",', "nan,"])
+@pytest.mark.parametrize("before", [0, 61, 62, 63, 64, 65])
+def test_words_within_texts_stay(text: str, before: int) -> None:
+    """The two ways to mend bare words agree, wherever quotes and backslashes stand."""
+    whole = ("[" + " " * before + '"b":' + text + '"c":-inf]').encode()
+    if len(mend(whole)[1]) == 1 or text.count('"') % 2 == 0:
+        assert mend_words(whole) == mend(whole)

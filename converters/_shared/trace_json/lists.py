@@ -7,7 +7,7 @@ guessed wrong, in a text or in a nested list, leaves a text or a bracket open. S
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -16,11 +16,13 @@ from ktrace.report import Report
 from .chunks import Text
 from .decode import Decoder
 from .events import Events
-from .repair import Repair, mend
+from .repair import Repair, mend, mend_words
 from .salvage import is_utf8, salvage
 
 #: Cuts that are tried for a chunk before its events are picked out one by one.
 MOST_CUTS = 4
+
+Way = Callable[[bytes], tuple[bytes, list[Repair]]]
 
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _LINES = re.compile(rb"\}(\s*)[\r\n](\s*)\{")
@@ -69,17 +71,24 @@ class List:
     def _take_chunk(self) -> None:
         text = self._text
         end = first_end = text.cut((text.pos // self._chunk + 1) * self._chunk, lines=self._lines)
+        if self._take(text.view(text.pos, end), end):
+            return
+        part = text.part(text.pos, end)
+        if self._take_mended(mend_words, part, end):
+            return
         for _ in range(MOST_CUTS):
-            if self._take(text.view(text.pos, end), end):
-                return
             if end == text.end and text.ended:
                 break
             end = text.cut(end, lines=self._lines)
-        part = text.part(text.pos, first_end)
-        mended, repairs = mend(part)
-        if repairs and self._take(mended, first_end, repairs):
-            return
-        self._salvage(first_end)
+            if self._take(text.view(text.pos, end), end):
+                return
+        if not self._take_mended(mend, part, first_end):
+            self._salvage(first_end)
+
+    def _take_mended(self, way: Way, part: bytes, end: int) -> bool:
+        """Takes the chunk as a way of mending makes it. False where that changes nothing, or doesn't do."""
+        mended, repairs = way(part)
+        return bool(repairs) and self._take(mended, end, repairs)
 
     def _take(self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None) -> bool:
         """Decodes the events up to a place, or to the end of the list before it. False where that can't be done."""
