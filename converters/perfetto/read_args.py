@@ -197,7 +197,10 @@ def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64
     owners = [found.get(number, LENGTH).owner for number in spelling.nested]
     if not any(map(len, owners)):
         return
-    owner = np.unique(np.concatenate(owners))
+    has = np.zeros(len(start), np.bool_)
+    for one in owners:
+        has[one] = True
+    owner = np.flatnonzero(has)
     codes = np.empty(len(owner), np.int64)
     of_state = state[owner]
     for one in distinct_of(of_state)[0].tolist():

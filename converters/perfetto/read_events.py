@@ -187,7 +187,8 @@ def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, b
             codes[iid.owner] = look_up(chunk.states, events.state[iid.owner], table, iid.value)
         spelled |= len(text.owner) > 0
         columns.append((codes, text, iid))
-    if not spelled and len(np.unique(columns[1][2].owner)) == len(columns[1][2].owner):
+    once = np.bincount(columns[1][2].owner, minlength=1).max() <= 1
+    if not spelled and once:
         return columns[0][0], columns[1][0], False
     result = []
     for codes, text, iid in columns:

@@ -30,6 +30,7 @@ from .read_rows import batches, constant, plain, words
 from .read_state import State, repeated
 from .read_tracks import as_bytes, first, gather, int32, text
 from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, distinct_of, parse, signed
+from .sidecar import STAGE_DERIVED
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
@@ -201,6 +202,7 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     if not context.own or kind not in DEVICE_KINDS:
         kind = "" if kernel else next((kind for kind, words_ in _OTHER_WORK if words_.search(stage)), "")
     arguments: dict[str, Any] = {}
+    derived = STAGE_DERIVED if context.own else frozenset()
     if not context.own:
         arguments |= {"arch": text(first(kernel, 4, b"")), "kernel_name": mangled if full and full != mangled else ""}
         arguments = {key: value for key, value in arguments.items() if value}
@@ -214,7 +216,7 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
         name,
         own_name if own_name != name and not context.own else None,
         first(entries.get("stage_iid", {}), spec["category"], 0) == _COMPUTE,
-        [_coded(context, key, value) for key, value in arguments.items()],
+        [_coded(context, key, value) for key, value in arguments.items() if key not in derived],
     )
 
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from . import field_names as f
 from .read_args import Chunk
 from .read_clocks import Clocks
-from .read_wire import LENGTH, VARINT, Fields, Int64, signed
+from .read_wire import LENGTH, VARINT, Fields, Int64, distinct_of, signed
 
 Bools = npt.NDArray[np.bool_]
 _P = f.TRACE_PACKET
@@ -54,7 +54,7 @@ class Times:
         defaults = np.array([-1 if state.clock is None else state.clock for state in self._chunk.states], np.int64)
         clock = np.where(self._given[rows] >= 0, self._given[rows], defaults[self._state[rows]])
         key = self._sequence[rows] * (1 << 33) + clock  # sequence ids are of 32 bits
-        for one in np.unique(key[clock >= 0]).tolist():
+        for one in distinct_of(key[clock >= 0])[0].tolist():
             which = rows[(key == one) & (clock >= 0)]
             sequence, number = one >> 33, one & (1 << 33) - 1
             self._ts[which], name = self._clocks.times(self._ts[which], number, sequence)

@@ -12,6 +12,7 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source, printable
 
+from .read_ahead import pays, read_ahead
 from .read_clocks import name_of
 from .read_context import Context
 from .read_packets import find_sidecar, mapped, not_a_trace
@@ -29,10 +30,14 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """
     with mapped(source) as data:
         sidecar = find_sidecar(data)
-        context = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
-        for batch in _read(context, data, source):
-            for first in range(0, len(batch), conversion.batch_rows):
-                yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
+
+        def read_all(conversion: Conversion) -> Iterator[Batch]:
+            context = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
+            for batch in _read(context, data, source):
+                for first in range(0, len(batch), conversion.batch_rows):
+                    yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
+
+        yield from read_ahead(read_all, conversion) if pays(conversion, len(data)) else read_all(conversion)
 
 
 def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:

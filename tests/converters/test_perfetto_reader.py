@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import zlib
@@ -26,7 +27,7 @@ import ktrace
 from ktrace.converters.perfetto import field_names, read_wire
 from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.detection import detect
-from ktrace.errors import DamagedInput
+from ktrace.errors import DamagedInput, StrictFailure
 from ktrace.info import inspect
 from ktrace.pipeline import convert, read_batches
 from ktrace.report import Report
@@ -501,3 +502,44 @@ def test_large_packets_go_over_the_border_of_a_block(tmp_path: Path, monkeypatch
         ]
         assert found == packets
         assert report.reader.taken == len(packets)
+
+
+# A child that reads ahead.
+
+
+def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktrace.converters.perfetto import read_ahead
+
+    (path,) = FOLDER.glob("clocks-*")
+    told = []
+    for large in (1 << 40, 0):
+        monkeypatch.setattr(read_ahead, "_LARGE", large)
+        report = Report()
+        rows = [
+            (batch.record, row)
+            for batch in read_batches([str(path)], report, jobs=2, batch_rows=3)
+            for row in to_rows(batch)
+        ]
+        told.append((rows, report.to_dict()))
+    assert told[0] == told[1]
+    assert told[0][1]["skipped"] == 1
+    strict = read_batches([str(path)], Report(strict=True), jobs=2)
+    with pytest.raises(StrictFailure, match="never began"):
+        list(strict)
+    text = tmp_path / "text.pftrace"
+    text.write_text("no trace")
+    with pytest.raises(DamagedInput) as failed:
+        list(read_batches([str(text)], Report(), format="perfetto", jobs=2))
+    assert failed.value.path == str(text)
+
+
+def test_a_child_that_is_not_wanted_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktrace.converters.perfetto import read_ahead
+
+    monkeypatch.setattr(read_ahead, "_LARGE", 0)
+    (path,) = FOLDER.glob("clocks-*")
+    batches = read_batches([str(path)], Report(), jobs=2, batch_rows=1)
+    next(batches)
+    batches.close()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)

@@ -1,0 +1,122 @@
+"""Reads in a forked child, so that the parent only writes: batches come through a pipe as Arrow messages.
+
+    child   packets -> batches ──► pipe ──► parent   batches -> output
+
+The pipe holds the child back where the parent is slower. What the child reports is added to the parent's report at the
+end, an error of the child is raised in the parent.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from typing import IO, Any, NoReturn
+
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.errors import KtraceError
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.workers import may_fork
+
+#: Bytes of a trace from which on it pays.
+_LARGE = 32 << 20
+
+_HEAD = struct.Struct("<cq")
+_BATCH, _REPORT, _ERROR = b"b", b"r", b"e"
+
+Read = Callable[[Conversion], Iterator[Batch]]
+
+
+def pays(conversion: Conversion, size: int) -> bool:
+    """Whether a child should read a trace of that many bytes."""
+    return conversion.jobs > 1 and size >= _LARGE and may_fork()
+
+
+def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
+    """The batches that `read` gives in a child. Raises what it raises there."""
+    receive, send = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the threads of libraries
+        pid = os.fork()
+    if pid == 0:
+        os.close(receive)
+        _be_child(read, conversion, send)
+    os.close(send)
+    ended = False
+    try:
+        with os.fdopen(receive, "rb", 1 << 20) as stream:
+            yield from _batches(stream, conversion.report)
+            ended = True
+    finally:
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
+    while True:
+        head = stream.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")
+        kind, size = _HEAD.unpack(head)
+        data = stream.read(size)
+        if kind == _BATCH:
+            with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+                metadata = reader.schema.metadata
+                record = metadata[b"ktrace.record"].decode()
+                for columns in reader:
+                    yield Batch(record, columns.replace_schema_metadata(None))
+            continue
+        said: Any = pickle.loads(data)
+        if kind == _ERROR:
+            raise said
+        report.merge(said)
+        return
+
+
+def _be_child(read: Read, conversion: Conversion, send: int) -> NoReturn:
+    """Reads and sends; never returns, so that nothing of the parent's is done twice."""
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, too, and ends this one
+        report = Report(strict=conversion.report.strict)
+        report.path = conversion.report.path
+        mine = Conversion(report, conversion.label, conversion.batch_rows, conversion.options)
+        with os.fdopen(send, "wb", 1 << 20) as stream:
+            try:
+                for batch in read(mine):
+                    _send_batch(stream, batch)
+                _send(stream, _REPORT, pickle.dumps(report))
+            except BrokenPipeError:
+                pass  # nobody wants it any more
+            except BaseException as error:
+                _send(stream, _ERROR, _pickled(error))
+    finally:
+        os._exit(0)
+
+
+def _send_batch(stream: IO[bytes], batch: Batch) -> None:
+    sink = pa.BufferOutputStream()
+    columns = batch.columns.replace_schema_metadata({b"ktrace.record": batch.record.encode()})
+    with pa.ipc.new_stream(sink, columns.schema) as writer:
+        writer.write_batch(columns)
+    _send(stream, _BATCH, sink.getvalue())
+
+
+def _send(stream: IO[bytes], kind: bytes, data: Any) -> None:
+    stream.write(_HEAD.pack(kind, len(data)))
+    stream.write(data)
+
+
+def _pickled(error: BaseException) -> bytes:
+    try:
+        data = pickle.dumps(error)
+        pickle.loads(data)
+    except Exception:  # an error of a library that can't be taken over
+        data = pickle.dumps(KtraceError(f"{type(error).__name__}: {error}"))
+    return data
