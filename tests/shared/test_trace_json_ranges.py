@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
 import time
@@ -15,7 +16,7 @@ import pytest
 from test_trace_json import kineto
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json import containers, ranges
+from ktrace.converters._shared.trace_json import containers, document, ranges
 from ktrace.converters._shared.trace_json.document import Member, RowsOf, read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.errors import InputError, StrictFailure
@@ -73,6 +74,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
     monkeypatch.setattr(containers, "CHUNK", 700)
     monkeypatch.setattr(ranges, "CHUNKS", 3)
     monkeypatch.setattr(ranges, "LEAST", 1000)
+    monkeypatch.setattr(document, "LEAST_STORED", 500)
     folder = tmp_path / "tmp"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -82,7 +84,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[No
         os.waitpid(-1, os.WNOHANG)
 
 
-def document(events: list[str]) -> str:
+def text_of(events: list[str]) -> str:
     return f'{{"a": 1, "traceEvents": [{", ".join(events)}], "b": [2]}}'
 
 
@@ -99,7 +101,7 @@ def damaged(events: list[str]) -> list[str]:
     return events
 
 
-@pytest.mark.parametrize("text", [document(kineto(400)), document(damaged(kineto(400))), document(kineto(300))[:-2000]])
+@pytest.mark.parametrize("text", [text_of(kineto(400)), text_of(damaged(kineto(400))), text_of(kineto(300))[:-2000]])
 def test_any_number_of_processes_reads_the_same(tmp_path: Path, text: str) -> None:
     path = tmp_path / "trace.json"
     path.write_text(text)
@@ -112,9 +114,15 @@ def test_any_number_of_processes_reads_the_same(tmp_path: Path, text: str) -> No
         assert [row["id"] for row in found if "id" in row][-1] > 0
 
 
+def test_compressed_input_is_read_by_several_processes_too(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(gzip.compress(text_of(kineto(400)).encode()))
+    assert in_order(read(path, 3)[0]) == in_order(read(path, 1)[0])
+
+
 def test_ranges_come_in_their_order(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    path.write_text(document([f'{{"ph":"R","name":"n{number}"}}' for number in range(3000)]))
+    path.write_text(text_of([f'{{"ph":"R","name":"n{number}"}}' for number in range(3000)]))
     caller = os.getpid()
 
     def slow_here(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
@@ -131,7 +139,7 @@ def test_ranges_come_in_their_order(tmp_path: Path) -> None:
 
 def test_strict_refuses_what_a_child_found(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    path.write_text(document(damaged(kineto(400))))
+    path.write_text(text_of(damaged(kineto(400))))
     with pytest.raises(StrictFailure, match="byte"):
         read(path, 2, strict=True)
 
@@ -141,7 +149,7 @@ def test_strict_refuses_what_a_child_found(tmp_path: Path) -> None:
 )
 def test_an_error_in_any_process_reaches_the_caller(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "trace.json"
-    path.write_text(document(kineto(400)))
+    path.write_text(text_of(kineto(400)))
     caller = os.getpid()
 
     def failing(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
@@ -156,7 +164,7 @@ def test_an_error_in_any_process_reaches_the_caller(tmp_path: Path, error: BaseE
 
 def test_who_stops_early_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    path.write_text(document(kineto(400)))
+    path.write_text(text_of(kineto(400)))
     batches = read_document(Source(str(path)), Conversion(Report(), jobs=3), rows, member)
     for _ in range(4):
         next(batches)

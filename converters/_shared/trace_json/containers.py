@@ -16,7 +16,6 @@ import msgspec
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.model import Batch
-from ktrace.workers import may_fork
 
 from . import ranges
 from .chunks import CHUNK, Text
@@ -37,11 +36,12 @@ _SCALAR = re.compile(rb"[^\s,\]}]*")
 class Document:
     """Yields the events of a document as they are decoded, and its other members, in their order."""
 
-    def __init__(self, text: Text, conversion: Conversion, path: str, rows: RowsOf) -> None:
+    def __init__(self, text: Text, conversion: Conversion, path: str, file: str, rows: RowsOf) -> None:
         self._text = text
         self._conversion = conversion
         self._report = conversion.report
         self._path = path
+        self._file = file
         self._rows = rows
         self._decoder = Decoder(conversion.report, 2 * conversion.batch_rows)
         self._found = False
@@ -66,13 +66,8 @@ class Document:
             raise self._no_trace("no list of events is in it")
 
     def _is_large(self) -> bool:
-        """Whether the rest is worth several processes, and can be read by them: a plain file."""
-        if self._conversion.jobs < 2 or not may_fork() or not Path(self._path).is_file():
-            return False
-        with open(self._path, "rb") as file:
-            size = file.seek(0, 2)
-            file.seek(self._text.pos)
-            return size - self._text.pos >= ranges.LEAST and file.read(256) == self._text.peek(256)
+        """Whether the rest is worth several processes: of a file that they can read."""
+        return bool(self._file) and Path(self._file).stat().st_size - self._text.pos >= ranges.LEAST
 
     def _no_trace(self, what: str) -> DamagedInput:
         return DamagedInput(
@@ -215,7 +210,7 @@ class Document:
             yield from reading.read(text.pos + 1)  # a chunk, from which the children have its shapes
             yield from self._decoder.flush()
             if not reading.ended:
-                parts = ranges.Ranges(self._path, self._conversion, self._rows, self._decoder, CHUNK)
+                parts = ranges.Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
                 yield from parts.read(text.pos)
                 text.jump(parts.end)
         else:

@@ -25,12 +25,14 @@ The same event has the same values at every reading, though a column's type may 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
 from ktrace.source import Source
+from ktrace.workers import may_fork
 
 from .events import Events
 
@@ -47,6 +49,9 @@ class Member:
     byte: int
 
 
+#: Bytes of a stored (compressed) file from which on several processes read it.
+LEAST_STORED = 4 << 20
+
 RowsOf = Callable[[Iterable[Events], Conversion], Iterator[Batch]]
 MemberOf = Callable[[Member, Conversion], Iterable[Batch]]
 
@@ -59,7 +64,10 @@ def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: 
     from .chunks import Text
     from .containers import Document
 
-    with source.open() as stream, closing(iter(Document(Text(stream), conversion, source.path, rows))) as found:
+    with (
+        _opened(source, conversion) as (stream, file),
+        closing(iter(Document(Text(stream), conversion, source.path, file, rows))) as found,
+    ):
         ready: list[Batch] = []
 
         def events(first: Events | None) -> Iterator[Events]:
@@ -91,3 +99,17 @@ def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: 
                 yield from (item,) if isinstance(item, Batch) else member(item, conversion)
             if first is None:
                 return
+
+
+@contextmanager
+def _opened(source: Source, conversion: Conversion) -> Iterator[tuple[BinaryIO, str]]:
+    """The text as a stream, and the file that has it, if several processes are to read it.
+
+    Compressed input that is worth it is inflated into a temporary file first.
+    """
+    if conversion.jobs > 1 and may_fork() and (source.size or 0) >= LEAST_STORED:
+        with source.local_path() as path, path.open("rb") as stream:
+            yield stream, str(path)
+    else:
+        with source.open() as stream:
+            yield stream, ""

@@ -42,8 +42,11 @@ class Part:
 class Ranges:
     """Reads the rest of a list from a place in a plain file on, `rows` as in `read_document`."""
 
-    def __init__(self, path: str, conversion: Conversion, rows: RowsOf, decoder: Decoder, chunk: int) -> None:
+    def __init__(
+        self, path: str, source: str, conversion: Conversion, rows: RowsOf, decoder: Decoder, chunk: int
+    ) -> None:
         self._path = path
+        self._source = source  # its path; of another, the bytes were told when it was inflated
         self._conversion = conversion
         self._rows = rows
         self._decoder = decoder
@@ -71,7 +74,7 @@ class Ranges:
                 else:
                     part = yield from self._range(self.end, stop, guessed=False)
                 self._conversion.report.merge(part.report)
-                if self._conversion.progress:
+                if self._conversion.progress and self._path == self._source:
                     self._conversion.progress(part.end - part.start)
                 self.end = part.end
                 if part.ended:

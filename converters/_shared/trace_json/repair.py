@@ -63,12 +63,14 @@ def _quotes(text: bytes) -> Any:
     cells = np.frombuffer(text, np.uint8)
     quotes = np.flatnonzero(cells == 34)
     behind = quotes[1:][cells[quotes[1:] - 1] == 92]
-    escaped = [
-        place
-        for place in behind.tolist()
-        if (place - len(text[max(0, place - 64) : place].rstrip(b"\\"))) % 2 != max(0, place - 64) % 2
-    ]
+    escaped = [place for place in behind.tolist() if _backslashes(text, place) % 2]
     return np.setdiff1d(quotes, escaped, assume_unique=True) if escaped else quotes
+
+
+def _backslashes(text: bytes, place: int) -> int:
+    """How many backslashes stand before a place, of 64 that are looked at."""
+    before = text[max(0, place - 64) : place]
+    return len(before) - len(before.rstrip(b"\\"))
 
 
 def mend(text: bytes) -> tuple[bytes, list[Repair]]:
