@@ -69,6 +69,7 @@ class Context:
     keys: Pool = field(default_factory=Pool)
     sequences: dict[int, State] = field(default_factory=dict)
     tabs: Looker | None = None  # is told of what the GPU tabs of viewers look for
+    held: list[Batch] = field(default_factory=list)  # counters of kernels, which have yet to be found
     flows: set[int] = field(default_factory=set)
     states: set[int] = field(default_factory=set)  # places at which a state lasts
     others: Counter[str] = field(default_factory=Counter)

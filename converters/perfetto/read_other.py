@@ -120,7 +120,11 @@ class Gpus:
         }
         if events.clock is not None:
             columns["clock"] = chunk.own.column(events.clock[owner].astype(np.int32))
-        yield Batch("events", pa.RecordBatch.from_pydict(columns))
+        batch = Batch("events", pa.RecordBatch.from_pydict(columns))
+        if self._context.own:
+            self._context.held.append(batch)
+        else:
+            yield batch
 
     def _counter(self, state: State, iid: int, gpu: int, number: int) -> tuple[Counter, int]:
         """A counter and its device."""

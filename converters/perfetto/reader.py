@@ -15,6 +15,7 @@ from ktrace.source import Source, printable
 from .read_ahead import pays, read_ahead
 from .read_clocks import name_of
 from .read_context import Context
+from .read_metrics import with_parents
 from .read_packets import find_sidecar, mapped, not_a_trace
 from .read_trace import TraceReader
 from .read_tracks import Tracks
@@ -52,6 +53,7 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
     if taken.taken - whole <= taken.removed["cut"]:
         raise not_a_trace(source.path)
     yield from reader.rest()
+    yield from with_parents(context, data)
     yield from _late_links(context)
     damaged = context.pool.damaged + context.keys.damaged
     if damaged:

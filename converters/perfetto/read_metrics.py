@@ -1,0 +1,75 @@
+"""Metrics of kernels in a trace of ktrace: counters at a kernel's begin become its children.
+
+Only their GPU and time are in the packets, and they stand behind all kernels. So the kernels that begin at those
+times are looked for in a second reading, which a trace without such metrics is spared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.jsontext import decoded
+from ktrace.model import DEVICE_KINDS, TRACK_COLUMNS, Batch
+from ktrace.report import Report
+
+from .read_context import Context
+from .read_packets import Data
+from .read_trace import TraceReader
+from .read_tracks import Tracks
+
+#: The columns of a kernel that its metrics share.
+_SHARED = (*TRACK_COLUMNS, "dur")
+
+
+def with_parents(context: Context, data: Data) -> Iterator[Batch]:
+    """The counters that were held back, each with the kernel that begins at its time on its GPU as parent.
+
+    Where several do, it is the one of the device with the GPU's number; one that has none stays as it is.
+    """
+    if not context.held:
+        return
+    held = pa.Table.from_batches([batch.columns for batch in context.held], context.held[0].columns.schema)
+    kernels = _kernels(context, data, pc.unique(held["ts"]))
+    if kernels is None:
+        yield from context.held
+        return
+    times, devices = (np.asarray(kernels[name].fill_null(-1)) for name in ("ts", "device"))
+    order = np.lexsort((devices, times))
+    times, devices = times[order], devices[order]
+    for batch in context.held:
+        ts, gpu = (np.asarray(batch.column(name)) for name in ("ts", "device"))
+        first = np.searchsorted(times, ts)
+        last = np.searchsorted(times, ts, "right")
+        at = first.copy()
+        for row in np.flatnonzero(last - first > 1).tolist():
+            same = np.flatnonzero(devices[first[row] : last[row]] == gpu[row])
+            at[row] += int(same[0]) if len(same) else 0
+        found = pa.array(order[np.minimum(at, len(order) - 1)], mask=first == last)
+        columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+        columns["parent"] = kernels["id"].take(found).combine_chunks()
+        for name in _SHARED:
+            if name in kernels.schema.names:
+                theirs = decoded(kernels[name].take(found).combine_chunks())
+                columns[name] = pc.coalesce(theirs, decoded(columns[name])) if name in columns else theirs
+        yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+
+def _kernels(context: Context, data: Data, times: pa.Array) -> pa.Table | None:
+    """The device work that begins at those times; None where there is none."""
+    conversion = Conversion(Report(), context.conversion.label)
+    again = Context(conversion, context.sidecar, Tracks(conversion.label, context.sidecar))
+    parts = []
+    for batch in TraceReader(again).read(data):
+        if batch.record != "events":
+            continue
+        kind = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
+        mine = pc.and_(kind, pc.is_in(batch.column("ts"), times))
+        if pc.any(mine).as_py():
+            names = ("id", "ts", *_SHARED)
+            parts.append(pa.RecordBatch.from_pydict({name: decoded(batch.column(name)).filter(mine) for name in names}))
+    return pa.Table.from_batches(parts) if parts else None
