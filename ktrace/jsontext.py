@@ -30,6 +30,8 @@ def json_cells(column: pa.Array) -> pa.StringArray:
         return column.cast(pa.string())
     if pa.types.is_floating(kind):
         return _float_cells(column)
+    if column.null_count == len(column):
+        return pa.nulls(len(column), pa.string())
     return pa.array([None if value is None else dump_json(value) for value in column.to_pylist()], pa.string())
 
 
