@@ -51,17 +51,17 @@ def argument_columns(batch: Batch) -> dict[str, pa.Array]:
     columns = {"id": batch.column("id")}
     kind = batch.column("kind")
     if batch.has("cat"):
-        columns["kind"] = _masked(kind, pa.array(_unsaid(batch.column("cat"), kind)))
-    columns["timing"] = _masked(batch.column("timing"), pc.invert(is_in(batch.column("timing"), ("measured",))))
+        _put(columns, "kind", kind, _unsaid(batch.column("cat"), kind))
+    _put(columns, "timing", batch.column("timing"), ~is_in(batch.column("timing"), ("measured",)))
     if batch.column("dur").null_count:
-        unfinished = pc.and_(batch.column("dur").is_null(), pc.invert(is_in(kind, POINT_KINDS)))
-        columns["unfinished"] = pc.if_else(unfinished, pa.scalar(True), pa.scalar(None, pa.bool_()))
+        unfinished = ~is_in(kind, POINT_KINDS) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
+        columns["unfinished"] = pc.if_else(pa.array(unfinished), pa.scalar(True), pa.scalar(None, pa.bool_()))
     for name in PLAIN:
         if batch.has(name):
             columns[name] = batch.column(name)
     for name in ("value", "unit"):
         if batch.has(name):
-            columns[name] = _masked(batch.column(name), pc.invert(is_in(kind, ("counter",))))
+            _put(columns, name, batch.column(name), ~is_in(kind, ("counter",)))
     for name in batch.columns.schema.names:
         if name.startswith("x_"):
             columns[name] = batch.column(name)
@@ -99,29 +99,37 @@ def _numbered(column: pa.Array, numbers: dict[str, int]) -> Int64:
     return found
 
 
-def _masked(column: pa.Array, keep: pa.Array) -> pa.Array:
+def _put(columns: dict[str, pa.Array], name: str, column: pa.Array, keep: Bools) -> None:
+    """Adds a column with the values where `keep`, if there are any."""
+    if keep.all():
+        columns[name] = column
+    elif keep.any():
+        columns[name] = _masked(column, keep)
+
+
+def _masked(column: pa.Array, keep: Bools) -> pa.Array:
     """The values where `keep`, else null."""
     if pa.types.is_dictionary(column.type):
-        indices = pc.if_else(keep, column.indices, pa.scalar(None, column.indices.type))
+        indices = pc.if_else(pa.array(keep), column.indices, pa.scalar(None, column.indices.type))
         return pa.DictionaryArray.from_arrays(indices, column.dictionary)
-    return pc.if_else(keep, column, pa.scalar(None, column.type))
+    return pc.if_else(pa.array(keep), column, pa.scalar(None, column.type))
 
 
-def is_in(column: pa.Array, words: tuple[str, ...]) -> pa.Array:
+def is_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
     """Whether the texts are among the words; false for null."""
-    if pa.types.is_dictionary(column.type):
-        found = pc.is_in(column.dictionary, pa.array(words)).take(column.indices)
-        return pc.fill_null(found, False) if found.null_count else found
-    return pc.is_in(column, pa.array(words))
+    found: Bools = _numbered(column, dict.fromkeys(words, 1)) == 1
+    return found
 
 
 def slice_rows(batch: Batch) -> Bools:
     """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
-    kind = batch.column("kind")
-    always = is_in(kind, tuple(word for word in SLICE_KINDS if word != "alloc"))
-    timed = pc.and_(batch.column("dur").is_valid(), pc.invert(is_in(kind, POINT_KINDS)))
-    slices: Bools = pc.or_(always, timed).to_numpy(zero_copy_only=False)
+    kind, timed = batch.column("kind"), batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
+    slices: Bools = is_in(kind, _ALWAYS) | (timed & ~is_in(kind, POINT_KINDS))
     return slices
+
+
+#: Kinds of slices whatever is known of their end.
+_ALWAYS = tuple(word for word in SLICE_KINDS if word != "alloc")
 
 
 @dataclass(frozen=True)
@@ -164,7 +172,7 @@ class TrackEvents:
     def _fields(self, rows: HostRows) -> list[Field]:
         batch = rows.batch
         counter = is_in(batch.column("kind"), ("counter",))
-        names = _masked(batch.column("name"), pc.invert(counter))
+        names = _masked(batch.column("name"), ~counter) if counter.any() else batch.column("name")
         fields: list[Field] = [
             rows.place,
             self._category(batch),
@@ -195,11 +203,11 @@ class TrackEvents:
         return coded(chosen, lambda text, _: self._categories.field(text))
 
 
-def _counter_values(batch: Batch, counter: pa.Array) -> list[Field]:
+def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
     """The values of counters: whole ones as integers, which are shorter."""
-    if not batch.has("value") or not pc.any(counter).as_py():
+    if not batch.has("value") or not counter.any():
         return []
-    which = counter.to_numpy(zero_copy_only=False) & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
+    which = counter & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
     value = pc.fill_null(batch.column("value"), 0.0).to_numpy(zero_copy_only=False)
     small = which & (np.abs(value) < _EXACT)
     number = np.where(small, value, 0).astype(np.int64)

@@ -25,7 +25,7 @@ class Metrics:
 def metrics_of(batch: Batch, stage: Bools) -> Metrics:
     """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch."""
     kernel = np.full(len(batch), -1, np.int64)
-    counter = is_in(batch.column("kind"), ("counter",)).to_numpy(zero_copy_only=False)
+    counter = is_in(batch.column("kind"), ("counter",))
     if batch.has("parent") and stage.any() and counter.any():
         source = plain(batch, "source").dictionary_encode().indices.to_numpy().astype(np.int64)
         child = np.flatnonzero(counter & batch.column("parent").is_valid().to_numpy(zero_copy_only=False))

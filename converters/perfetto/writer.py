@@ -111,8 +111,8 @@ class Writer:
 
     def _is_stage(self, batch: TimelineBatch) -> Bools:
         """Device work that was measured, on a track of a device or stream."""
-        stage: Bools = self._placed[batch.track] & _mask(batch.batch, "kind", DEVICE_KINDS)
-        return stage & ~_mask(batch.batch, "timing", ("synthetic",)) if stage.any() else stage
+        stage: Bools = self._placed[batch.track] & is_in(batch.batch.column("kind"), DEVICE_KINDS)
+        return stage & ~is_in(batch.batch.column("timing"), ("synthetic",)) if stage.any() else stage
 
     def _write_host(self, batch: TimelineBatch, stage: Bools, rows: Int64, arrows: HostArrows) -> None:
         """Writes TrackEvents in the order of the edges."""
@@ -284,12 +284,6 @@ def _parts(key: int, tracks: int) -> tuple[int, int, int]:
     return which, track, kind
 
 
-def _mask(batch: Batch, column: str, words: tuple[str, ...]) -> Bools:
-    """Which rows have one of the words."""
-    found: Bools = is_in(batch.column(column), words).to_numpy(zero_copy_only=False)
-    return found
-
-
 #: Columns that say where a row is, which `TimelineBatch.track` says, too.
 _WHERE = {*TRACK_COLUMNS, *INTERNAL}
 
@@ -307,7 +301,7 @@ def _taken(batch: Batch, rows: Int64) -> Batch:
 
 def _no_numbers(batch: Batch) -> Bools:
     """Which rows are counters without a finite value."""
-    counter = _mask(batch, "kind", ("counter",))
+    counter = is_in(batch.column("kind"), ("counter",))
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
     finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
@@ -318,7 +312,7 @@ def _no_numbers(batch: Batch) -> Bools:
 def _series(batch: Batch) -> tuple[list[tuple[str, str | None]], Int64]:
     """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
     numbers = np.full(len(batch), -1, np.int64)
-    rows = np.flatnonzero(_mask(batch, "kind", ("counter",)))
+    rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))
     if not len(rows):
         return [], numbers
     which = pa.array(rows)
