@@ -168,6 +168,7 @@ class Workers:
                 number = _NUMBER.unpack(token)[0]
                 _send(send, (number, *self._attempt(number)))
         finally:
+            shutil.rmtree(self._folder, ignore_errors=True)  # where the parent died, and can't
             os._exit(0)
 
     def _attempt(self, number: int) -> tuple[str, Any, list[tuple[str, int]]]:
