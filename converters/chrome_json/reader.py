@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.jsontext import dump_json
 from ktrace.model import Batch
-from ktrace.rows import to_batch
+from ktrace.rows import Rows, to_batch
 from ktrace.source import Source, printable
 
+from .._shared.numbers import to_ns
 from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
 from .own import Own, own_head, own_rows
+
+#: Times of samples are before this (µs): 2^62 ns.
+_LATEST_US = (1 << 62) // 1000
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -50,6 +55,8 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
         return []
     try:
         value = json.loads(found.text)
+        if found.key == "samples" and isinstance(value, list):
+            return _samples(json.loads(found.text, parse_float=Decimal), found.byte, conversion)
     except ValueError:
         value = found.text.decode("utf-8", "replace")
     if found.key == "stackFrames" and isinstance(value, dict):
@@ -58,6 +65,25 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
         rows = [{"entity": "source", "facts": {found.key: value}}]
     fixed = {"source": conversion.label, "id": found.byte}
     return [to_batch("catalog", [fixed | row | {"facts": dump_json(row["facts"])} for row in rows])] if rows else []
+
+
+def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Batch]:
+    """Samples of a document beside its events, as events: `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`."""
+    rows, report = Rows(conversion, first_id=byte), conversion.report
+    for sample in found:
+        report.record()
+        ts: Any = sample.pop("ts", None) if isinstance(sample, dict) else None
+        if type(ts) not in (int, Decimal) or abs(ts) >= _LATEST_US:
+            report.issue("bad-record", f"byte {byte}", "a sample without a time")
+            continue
+        exact, name = {}, str(sample.pop("name", ""))
+        for column in ("pid", "tid"):
+            if type(sample.get(column)) is int and abs(sample[column]) < 1 << 62:
+                exact[column] = sample.pop(column)
+        args = {f"${key}": float(value) if isinstance(value, Decimal) else value for key, value in sample.items()}
+        rows.event("sample", name, ts=to_ns(Decimal(ts), "us")[0], args=args, **exact)
+        report.used()
+    return rows.rest()
 
 
 def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

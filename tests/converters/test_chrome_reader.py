@@ -145,9 +145,12 @@ def test_asynchronous_slices_are_on_tracks_of_their_ids() -> None:
         ("connect", "net/0x1f", 110_000, 10_000),
         ("dns", "net/0x1f", 115_000, None),
         ("local", 'net/s/{"local": "0x5"}', 150_000, 10_000),
+        ("cycles:HG", None, 150_500, None),
         ("legacy", "old/9007199254740993", 170_000, 10_000),
         ("legacy", "old/9007199254740993", 175_000, None),
     ]
+    sample = next(row for row in rows(trace) if row["kind"] == "sample")
+    assert (sample["tid"], json.loads(sample["args"])) == (1, {"$cpu": 0, "$sf": 2, "$weight": 1})
     args = [json.loads(row["args"]) for row in rows(trace) if row["name"] == "request"]
     assert args == [{"url": "/", "status": 200, "$sf": 2, "$tid": 1}]
     stacks = {row["name"]: json.loads(row["facts"]) for row in rows(trace, "catalog") if row["entity"] == "stack"}
