@@ -42,6 +42,8 @@ class Rule:
 
     `columns` has, for keys of `args`, the column of the model. `kinds` has the kinds of names that differ from `kind`.
     `series` are arguments that become counters with the event as parent; with `metrics` every number is one.
+    `waits` is the key of `args` with the correlation of the call that the event waits for, `records` the names of such
+    calls.
     """
 
     kind: str
@@ -58,10 +60,11 @@ class Rule:
 class Dialect:
     """How a program uses the Trace Event Format.
 
-    `cats` are rules by the category of a slice, `patterns` those for categories that only begin so, `names` those of
-    instants by their name, `other` is for all else.
+    `cats` are rules by the category of a slice, `patterns` those of categories that are spelled in several ways,
+    `names` those of instants by their name, `other` is for all else.
     `flows` has the kind of link by the category of a flow; None where the flow says again what `correlation` says.
-    `device_name` finds the number of a device in a pid that is a text. `origin` ns were taken off all times.
+    `device_pid` finds the device in a pid that is a text, `stream_name` the stream in a tid or in the name of a thread.
+    `origin` ns were taken off all times.
     """
 
     cats: Mapping[str, Rule]
@@ -71,7 +74,6 @@ class Dialect:
     flows: Mapping[str, str | None] = field(default_factory=dict)
     device_pid: re.Pattern[str] | None = None
     stream_name: re.Pattern[str] | None = None
-    own: bool = False
     origin: int = 0
 
     def of_cat(self, cat: str | None) -> Rule:
