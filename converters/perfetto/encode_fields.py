@@ -32,7 +32,7 @@ _GROUPS = 24
 _BITS = 63
 
 #: Rows that are written at once, so that they stay in the processor's cache.
-CHUNK = 1 << 14
+CHUNK = 1 << 15
 
 #: A column of plain texts of which more are distinct isn't interned.
 _DISTINCT = 1 << 10
