@@ -43,7 +43,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
     if not any(map(len, owners)):
         return
     ids, stamps, places, values = [], [], [], []
-    for row in np.unique(np.concatenate(owners)).tolist():
+    for row in np.setdiff1d(np.concatenate(owners), found.bad).tolist():
         start = int(events.start[row])
         message = chunk.data[start : int(events.end[row])].tobytes()
         state = chunk.states[int(events.state[row])]

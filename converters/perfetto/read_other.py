@@ -21,7 +21,7 @@ from .read_args import Chunk, bits
 from .read_context import Context, Events
 from .read_rows import constant, words
 from .read_state import State, repeated
-from .read_tracks import as_bytes, first, gather, int32, text
+from .read_tracks import as_bytes, first, gather, int32, lenient, message, text
 from .read_wire import FIXED64, LENGTH, VARINT, distinct_of, parse, signed
 
 _C = f.GPU_COUNTER_EVENT
@@ -139,7 +139,7 @@ class Gpus:
     def _interned(self, state: State, iid: int, gpu: int) -> tuple[dict[tuple[int, int], Counter], int]:
         key = ("counters", iid)
         if key not in state.cache:
-            entry = gather(state.entries.get((f.INTERNED_DATA["gpu_counter_descriptors"], iid), b""))
+            entry = lenient(state.entries.get((f.INTERNED_DATA["gpu_counter_descriptors"], iid), b""))
             i = f.INTERNED_GPU_COUNTER_DESCRIPTOR
             gpu = int32(first(entry, i["gpu_id"], gpu))
             specs = _specs(first(entry, i["counter_descriptor"], b""))
@@ -186,9 +186,9 @@ def _specs(descriptor: bytes) -> dict[int, Counter]:
     """Counter id -> what the descriptor says of it."""
     s = f.GPU_COUNTER_SPEC
     counters = {}
-    for spec in gather(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["specs"], []):
-        data = as_bytes(spec)
-        found = gather(data)
+    for spec in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["specs"], []):
+        data = message(spec)
+        found = lenient(data)
         over, under = (
             " ".join(_UNITS.get(unit, str(unit)) for unit in repeated(data, s[name]))
             for name in ("numerator_units", "denominator_units")

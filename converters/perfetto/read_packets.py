@@ -130,7 +130,10 @@ def find_sidecar(data: Data) -> Sidecar | None:
             if data[start] == _PACKET:
                 texts = _texts(data, start)
                 if texts is not None and texts[0].startswith(_MARK.decode()):
-                    return read_sidecar(texts)
+                    try:
+                        return read_sidecar(texts)
+                    except (ValueError, TypeError, AttributeError):  # damaged: a trace like any other
+                        return None
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.jsontext import dump_json, json_cells
 from ktrace.model import INTERNAL, Batch, arrow_schema
@@ -138,7 +139,7 @@ def column_of(chunk: Chunk, row: Int64, what: npt.NDArray[np.uint8], number: Int
         mine = np.flatnonzero(kind == one) if absent is None else np.flatnonzero((kind == one) & ~absent)
         if one != JSON and len(mine):
             texts = json_cells(column_of(chunk, np.arange(len(mine)), kind[mine], full[mine], len(mine)))
-            codes[mine] = chunk.own.codes(texts.cast(pa.binary()))
+            codes[mine] = chunk.own.codes(pc.fill_null(texts, "null").cast(pa.binary()))
     return _as_json(chunk.own.column(_codes(codes, absent)))
 
 

@@ -28,7 +28,8 @@ from .read_extra import row_ids
 from .read_restore import restore_stage
 from .read_rows import batches, constant, plain, words
 from .read_state import State, repeated
-from .read_tracks import as_bytes, first, gather, int32, text
+from .read_tracks import first, int32, message, text
+from .read_tracks import lenient as gather
 from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, distinct_of, parse, signed
 from .sidecar import STAGE_DERIVED
 
@@ -67,10 +68,10 @@ class Specifications:
         """Takes a Specifications message. Raises ValueError where it is no protobuf."""
         s, found = f.SPECIFICATIONS, gather(data)
         name = f.DESCRIPTION["name"]
-        self.queues = [text(first(gather(as_bytes(one)), name, b"")) for one in found.get(s["hw_queue"], [])]
-        self.stages = [text(first(gather(as_bytes(one)), name, b"")) for one in found.get(s["stage"], [])]
+        self.queues = [text(first(gather(message(one)), name, b"")) for one in found.get(s["hw_queue"], [])]
+        self.stages = [text(first(gather(message(one)), name, b"")) for one in found.get(s["stage"], [])]
         for one in found.get(s["context_spec"], []):
-            spec = gather(as_bytes(one))
+            spec = gather(message(one))
             context = int(first(spec, f.CONTEXT_SPEC["context"], 0))
             self.contexts[context] = int32(first(spec, f.CONTEXT_SPEC["pid"], 0))
 
@@ -207,7 +208,7 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
         arguments |= {"arch": text(first(kernel, 4, b"")), "kernel_name": mangled if full and full != mangled else ""}
         arguments = {key: value for key, value in arguments.items() if value}
     for argument in kernel.get(5, []):
-        arguments |= dict([_argument(context, state, as_bytes(argument))])
+        arguments |= dict([_argument(context, state, message(argument))])
     return Shared(
         _place(context, entries.get("context", {}), given, queue, old),
         kind or "kernel",

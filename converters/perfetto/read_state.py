@@ -162,16 +162,19 @@ def _entry(data: bytes) -> tuple[int, bytes]:
 
 
 def repeated(message: bytes, number: int) -> list[int]:
-    """A repeated integer field, packed or not."""
+    """A repeated integer field, packed or not, as far as the message is protobuf."""
     found: list[int] = []
-    for field_number, _, value in fields_of(message):
-        if field_number == number:
-            found += unpacked(value) if isinstance(value, bytes) else [value]
+    try:
+        for field_number, _, value in fields_of(message):
+            if field_number == number:
+                found += unpacked(value) if isinstance(value, bytes) else [value]
+    except ValueError:
+        pass
     return found
 
 
 def unpacked(data: bytes) -> list[int]:
-    """The varints that stand one behind the other. Raises ValueError where the last one is cut."""
+    """The varints that stand one behind the other; a last one that is cut is left out."""
     found, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 127) << shift
@@ -179,8 +182,6 @@ def unpacked(data: bytes) -> list[int]:
         if byte < 128:
             found.append(value & 0xFFFFFFFFFFFFFFFF)
             value = shift = 0
-    if shift:
-        raise ValueError("a number is cut")
     return found
 
 

@@ -180,7 +180,7 @@ class Tracks:
         """The place that the sidecar gives a hardware queue, None where it gives none."""
         if self._sidecar is None or iid not in self._sidecar.queues:
             return None
-        return self.keyed(("queue", iid), **self._sidecar.queues[iid])
+        return self.keyed(("queue", iid), **_legal(self._sidecar.queues[iid]))
 
     def add(self, place: Place) -> int:
         """A new place."""
@@ -189,7 +189,7 @@ class Tracks:
 
     def _place(self, uuid: int) -> Place:
         if self._sidecar is not None and uuid in self._sidecar.tracks:
-            columns = dict(self._sidecar.tracks[uuid])
+            columns = _legal(self._sidecar.tracks[uuid])
             counter, unit = columns.pop("counter", None), columns.pop("unit", None)
             return Place({"source": self._label} | columns, counter, unit, uuid)
         track = self.descriptors.get(uuid, Descriptor())
@@ -269,6 +269,25 @@ def gather(data: bytes) -> dict[int, list[Value]]:
     for number, _, value in fields_of(data):
         found.setdefault(number, []).append(value)
     return found
+
+
+def lenient(data: bytes) -> dict[int, list[Value]]:
+    """The same; nothing of what is no protobuf."""
+    try:
+        return gather(data)
+    except ValueError:
+        return {}
+
+
+def message(value: Value) -> bytes:
+    """A message field; an empty one where it is a number."""
+    return value if isinstance(value, bytes) else b""
+
+
+def _legal(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a sidecar that are of the types of the model."""
+    types = dict.fromkeys(_INT_COLUMNS, int)
+    return {name: value for name, value in columns.items() if isinstance(value, types.get(name, str))}
 
 
 def first(found: dict[int, list[Value]], number: int, default: Any) -> Any:

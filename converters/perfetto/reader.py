@@ -6,10 +6,11 @@ import mmap
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.rows import Rows, to_batch
 from ktrace.source import Source, printable
 
 from .read_ahead import pays, read_ahead
@@ -88,8 +89,15 @@ def _late_links(context: Context) -> Iterator[Batch]:
 def _facts(context: Context, rows: Rows) -> None:
     """What the trace says of processes, threads, tracks, devices and clocks."""
     if context.sidecar is not None:
+        report = context.conversion.report
         for fact in context.sidecar.catalog:
-            rows.add("catalog", **fact)
+            try:
+                to_batch("catalog", [{"source": "", "id": 0, "entity": "", **fact, "facts": None}])
+            except (KeyError, TypeError, ValueError, pa.ArrowException):
+                report.record()
+                report.issue("bad-record", "catalog in the sidecar", str(fact)[:80])
+            else:
+                rows.add("catalog", **fact)
         return
     for fact in context.tracks.facts():
         rows.fact(**fact)

@@ -29,7 +29,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters.perfetto import field_names, read_wire
 from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.detection import detect
-from ktrace.errors import DamagedInput, StrictFailure
+from ktrace.errors import DamagedInput, KtraceError, StrictFailure
 from ktrace.info import inspect
 from ktrace.pipeline import convert, read_batches
 from ktrace.report import Report
@@ -570,3 +570,28 @@ def test_metrics_of_kernels_come_back_to_their_kernels(tmp_path: Path) -> None:
     )
     assert len(before) == 8
     assert before == after
+
+
+def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
+    """Bytes changed, lost and added anywhere: no other error than our own, and accounts that add up."""
+    dice = random.Random(8)
+    scene_path = tmp_path / "own.perfetto"
+    convert(SAMPLES / "kineto" / "amd-clock-skew-overlap-bare-inf.json", scene_path)
+    traces = [path.read_bytes() for path in (*sorted(FOLDER.glob("*")), scene_path)]
+    path = tmp_path / "damaged.pftrace"
+    outcomes = Counter[str]()
+    for _ in range(400):
+        data = bytearray(dice.choice(traces))
+        for _ in range(dice.choice([1, 2, 20])):
+            at = dice.randrange(len(data))
+            data[at : at + dice.choice([0, 1, 1, 3])] = dice.randbytes(dice.choice([0, 1, 1, 2]))
+        path.write_bytes(data)
+        try:
+            report = ktrace.read(path, format="perfetto").report
+        except KtraceError:
+            outcomes["error"] += 1
+        else:
+            assert report.balanced()
+            outcomes["issues" if report.issues else "fine"] += 1
+    assert outcomes["issues"] > 50
+    assert outcomes["fine"] > 50
