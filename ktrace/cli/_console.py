@@ -58,7 +58,10 @@ def duration(ns: float) -> str:
 
 
 class Progress:
-    """A progress bar on stderr for work that takes over a second; nothing where stderr is no terminal."""
+    """A progress bar on stderr for work that takes over a second; nothing where stderr is no terminal.
+
+    It has no thread of its own, which would keep readers from forking.
+    """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._total = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
@@ -83,12 +86,13 @@ class Progress:
         self._taken += taken
         if self._bar:
             self._bar.update(self._task, completed=self._taken)
+            self._bar.refresh()
         elif time.monotonic() - self._start > 1:
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
             columns = ("reading", BarColumn(), DownloadColumn(), TimeRemainingColumn())
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
             self._task = self._bar.add_task("reading", total=self._total or None, completed=self._taken)
             self._bar.start()

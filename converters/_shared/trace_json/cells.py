@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from struct import error, pack
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ class Texts:
 
     def add(self, cells: Sequence[str | None]) -> Int32:
         """Takes the cells of a chunk, and returns their codes."""
-        piece = np.fromiter(map(self._codes.__getitem__, cells), np.int32, len(cells))
+        piece = _codes(map(self._codes.__getitem__, cells), len(cells))
         self._pieces.append(piece)
         return piece
 
@@ -80,10 +81,10 @@ class Raws:
     def add(self, cells: Sequence[Raw | None]) -> Int32:
         """Takes the cells of a chunk, and returns their codes."""
         try:
-            piece = np.fromiter(map(self._codes.__getitem__, map(bytes, cells)), np.int32, len(cells))  # type: ignore[arg-type]
+            piece = _codes(map(self._codes.__getitem__, map(bytes, cells)), len(cells))  # type: ignore[arg-type]
         except TypeError:
             texts = [None if cell is None else bytes(cell) for cell in cells]
-            piece = np.fromiter(map(self._codes.__getitem__, texts), np.int32, len(cells))
+            piece = _codes(map(self._codes.__getitem__, texts), len(cells))
         self._pieces.append(piece)
         return piece
 
@@ -139,7 +140,7 @@ class Sparse(Raws):
     def spread(self, count: int) -> pa.Array:
         """The column of `count` rows, of all that was put since the last time."""
         codes = np.full(count, -1, np.int32)
-        codes[self._rows] = np.fromiter(map(self._codes.__getitem__, self._cells), np.int32, len(self._cells))
+        codes[self._rows] = _codes(map(self._codes.__getitem__, self._cells), len(self._cells))
         self._pieces = [codes]
         self._rows, self._cells = [], []
         return self.finish()
@@ -226,17 +227,23 @@ class Clock:
         return column, kept
 
 
+def _codes(codes: Iterable[int], count: int) -> Int32:
+    """The codes as an array; struct takes a third of the time that numpy takes for Python's integers."""
+    found: Int32 = np.frombuffer(pack(f"{count}i", *codes), np.int32)
+    return found
+
+
 def _ints(cells: Sequence[Any]) -> pa.Array:
     try:
-        return pa.array(np.fromiter(cells, np.int64, len(cells)))
-    except TypeError:  # a null among them
+        return pa.array(np.frombuffer(pack(f"{len(cells)}q", *cells), np.int64))
+    except error:  # a null among them, or beyond int64
         return pa.array(cells, pa.int64())
 
 
 def _floats(cells: Sequence[Any]) -> pa.Array:
     kinds = set(map(type, cells))
     if kinds == {float}:
-        return pa.array(np.fromiter(cells, np.float64, len(cells)))
+        return pa.array(np.frombuffer(pack(f"{len(cells)}d", *cells), np.float64))
     if int not in kinds:
         return pa.array(cells, pa.float64())
     if float not in kinds:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
+from struct import pack
 from typing import Any
 
 import msgspec
@@ -209,7 +210,7 @@ def _add_twice(found: list[str], pairs: list[tuple[str, Any]]) -> None:
 def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:
     """Structs by their type."""
     numbers = {kind: number for number, kind in enumerate(shapes.structs)}
-    kinds = np.fromiter(map(numbers.__getitem__, map(type, events)), np.int32, len(events))
+    kinds = np.frombuffer(pack(f"{len(events)}i", *map(numbers.__getitem__, map(type, events))), np.int32)
     for number in np.flatnonzero(np.bincount(kinds)).tolist():
         rows = np.flatnonzero(kinds == number)
         part: Any = events
