@@ -584,7 +584,8 @@ def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
         data = bytearray(dice.choice(traces))
         for _ in range(dice.choice([1, 2, 20])):
             at = dice.randrange(len(data))
-            data[at : at + dice.choice([0, 1, 1, 3])] = dice.randbytes(dice.choice([0, 1, 1, 2]))
+            lost, added = dice.choice([(1, 1), (1, 1), (1, 1), (3, 0), (0, 2)])
+            data[at : at + lost] = dice.randbytes(added)
         path.write_bytes(data)
         try:
             report = ktrace.read(path, format="perfetto").report
@@ -593,5 +594,4 @@ def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
         else:
             assert report.balanced()
             outcomes["issues" if report.issues else "fine"] += 1
-    assert outcomes["issues"] > 50
-    assert outcomes["fine"] > 50
+    assert min(outcomes["issues"], outcomes["fine"]) > 10  # both ways are taken
