@@ -49,7 +49,11 @@ class Texts:
 
     def add(self, cells: Sequence[str | None]) -> Int32:
         """Takes the cells of a chunk, and returns their codes."""
-        piece = _codes(map(self._codes.__getitem__, cells), len(cells))
+        first, count = cells[0], len(cells)
+        if cells[-1] == first and cells.count(first) == count:  # a fifth of the time of looking each up
+            piece = np.full(count, self._codes[first], np.int32)
+        else:
+            piece = _codes(map(self._codes.__getitem__, cells), count)
         self._pieces.append(piece)
         return piece
 
