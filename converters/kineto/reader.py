@@ -48,7 +48,7 @@ def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
         return ()
 
     first = None
-    for batch in read_document(source, conversion, mapper(DIALECT), member):
+    for batch in read_document(source, conversion, mapper(DIALECT), member, DIALECT.folded):
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
         yield batch

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Container, Generator, Iterator
 from pathlib import Path
 
 import msgspec
@@ -36,14 +36,16 @@ _SCALAR = re.compile(rb"[^\s,\]}]*")
 class Document:
     """Yields the events of a document as they are decoded, and its other members, in their order."""
 
-    def __init__(self, text: Text, conversion: Conversion, path: str, file: str, rows: RowsOf) -> None:
+    def __init__(
+        self, text: Text, conversion: Conversion, path: str, file: str, rows: RowsOf, folded: Container[str] = ()
+    ) -> None:
         self._text = text
         self._conversion = conversion
         self._report = conversion.report
         self._path = path
         self._file = file
         self._rows = rows
-        self._decoder = Decoder(conversion.report, 2 * conversion.batch_rows)
+        self._decoder = Decoder(conversion.report, 2 * conversion.batch_rows, folded)
         self._found = False
 
     def __iter__(self) -> Generator[Events | Member | Batch, None, None]:

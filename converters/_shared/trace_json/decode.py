@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
@@ -26,6 +26,10 @@ from .shapes import Raw, Shapes
 
 #: Bytes of text whose events are gathered at most before they are handed on.
 MOST_GATHERED = 24 << 20
+
+#: The phases of flows, and the members that they have.
+_FLOWS = {"s", "t", "f"}
+_OF_FLOWS = {"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"}
 
 #: An element that is no event: its place in the chunk, and its text.
 Strange = tuple[int, bytes]
@@ -49,9 +53,17 @@ def no_gc() -> Iterator[None]:
 class Decoder:
     """Gathers the events of chunks, and hands them on as columns, a shape at a time."""
 
-    def __init__(self, report: Report, rows: int, shapes: tuple[Shapes, Shapes] | None = None) -> None:
+    def __init__(
+        self,
+        report: Report,
+        rows: int,
+        folded: Container[str] = (),
+        shapes: tuple[Shapes, Shapes] | None = None,
+    ) -> None:
+        """Flows of the categories `folded` say what other events say; they are counted, and not handed on."""
         self._report = report
         self._rows = rows
+        self.folded = folded
         self.shapes = shapes or (Shapes("cat"), Shapes("ph"))
         self._by_cat, self._by_phase = self.shapes
         self._gathers: dict[Any, Gather] = {}
@@ -148,6 +160,9 @@ class Decoder:
         """Takes the events of a chunk into the columns of their shapes."""
         taken = []
         for group in groups:
+            if self._is_folded(group):
+                self._report.used(len(group.rows), went="folded")
+                continue
             key = group.struct.type if group.struct else None
             gather = self._gathers.get(key)
             if gather is None:
@@ -164,6 +179,16 @@ class Decoder:
             places = np.cumsum(places) - places
         for gather, rows, _ in taken:
             gather.ats.append(byte + (rows if places is None else places[rows]))
+
+    def _is_folded(self, group: Group) -> bool:
+        """Whether all are flows of a category that is folded, and say nothing beyond what every flow says."""
+        struct = group.struct
+        if struct is None or struct.tag_field != "cat" or struct.tag not in self.folded:
+            return False
+        if struct.args or struct.loose:
+            return False
+        keys = [key for key, _ in struct.members]
+        return "ph" in keys and _OF_FLOWS.issuperset(keys) and set(map(struct.get("ph"), group.events)) <= _FLOWS
 
     def _note(self, gather: Gather, text: bytes, byte: int) -> None:
         """Reports the times that aren't as they should be."""

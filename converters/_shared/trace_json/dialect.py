@@ -76,6 +76,11 @@ class Dialect:
     stream_name: re.Pattern[str] | None = None
     origin: int = 0
 
+    @property
+    def folded(self) -> frozenset[str]:
+        """The categories whose flows say again what `correlation` says."""
+        return frozenset(cat for cat, kind in self.flows.items() if kind is None)
+
     def of_cat(self, cat: str | None) -> Rule:
         """The rule of a category."""
         if cat is None:

@@ -2,7 +2,7 @@
 
 What a room calls, and what it hands over:
 
-    read_document(source, conversion, rows, member) -> Iterator[Batch]
+    read_document(source, conversion, rows, member, folded) -> Iterator[Batch]
 
     rows(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]
         is called once for a document that this process reads alone, else once for each part of it, in any process,
@@ -16,6 +16,10 @@ What a room calls, and what it hands over:
         of the document: deviceProperties, baseTimeNanoseconds, otherData, stackFrames, ... wherever they stand. Members
         are no records: nothing is counted. One of more than `LARGEST_MEMBER` bytes is reported, and not handed over.
 
+    folded
+        are categories of which flows say what other events say, too (by `correlation`): the decoder counts them, and
+        makes no columns of them, so that `rows` sees only those that have something of their own.
+
 The columns of `Events`, beyond what events.py says: texts are dictionary<int32, string>; lists, objects, null and
 columns of several types are dictionary<int32, binary>, the JSON text as it stands (lists such as grid always so, hence
 one parse for each distinct text: `column.dictionary`); numbers all int are int64, all with a point or exponent float64.
@@ -24,7 +28,7 @@ The same event has the same values at every reading, though a column's type may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
@@ -56,7 +60,9 @@ RowsOf = Callable[[Iterable[Events], Conversion], Iterator[Batch]]
 MemberOf = Callable[[Member, Conversion], Iterable[Batch]]
 
 
-def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: MemberOf) -> Iterator[Batch]:
+def read_document(
+    source: Source, conversion: Conversion, rows: RowsOf, member: MemberOf, folded: Container[str] = ()
+) -> Iterator[Batch]:
     """The batches of a document, bounded by the batch whatever the size of the document.
 
     Raises DamagedInput for what is no Trace Event JSON at all.
@@ -66,7 +72,7 @@ def read_document(source: Source, conversion: Conversion, rows: RowsOf, member: 
 
     with (
         _opened(source, conversion) as (stream, file),
-        closing(iter(Document(Text(stream), conversion, source.path, file, rows))) as found,
+        closing(iter(Document(Text(stream), conversion, source.path, file, rows, folded))) as found,
     ):
         ready: list[Batch] = []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Union
 
 import msgspec
@@ -41,6 +42,10 @@ class Struct:
     members: tuple[tuple[str, str], ...]
     args: tuple[tuple[str, str], ...]
     loose: bool
+
+    def get(self, key: str) -> attrgetter[Any]:
+        """A function that gives a member of an event."""
+        return attrgetter(f"f{[known for known, _ in self.members].index(key)}")
 
 
 @dataclass
