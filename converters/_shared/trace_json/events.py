@@ -15,7 +15,7 @@ MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
 
 #: Rows that an event of a phase may give; ids are counted so that each has one. Of a counter: a row a series.
 #: A slice or instant may have two ends of arrows (a bind_id, a wait), an allocation two counters.
-ROOM = dict.fromkeys("XBEbneSTpFiIR", 3)
+ROOM = dict.fromkeys("XBEbneSTpFiIR", 5)
 
 
 @dataclass(frozen=True, slots=True)
