@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ktrace.behind import Behind
 from ktrace.errors import OutputError
 
 #: Of ISA-L's levels 0 to 3 the last one that is fast.
@@ -87,7 +88,9 @@ class Sink:
             stream = pa.CompressedOutputStream(pa.PythonFile(stream), "zstd")  # level 1
         if stream is not self._streams[-1]:
             self._streams.append(stream)
-        return stream
+        behind: Any = Behind(stream)
+        self._streams.append(behind)
+        return behind  # type: ignore[no-any-return]
 
     def commit(self) -> None:
         """Puts the output in its place."""

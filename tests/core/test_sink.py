@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ktrace.behind import Behind
 from ktrace.errors import OutputError
 from ktrace.sink import Sink, writing
 from ktrace.source import Source
@@ -133,3 +134,46 @@ def test_the_longest_name_that_the_disk_takes_is_written(tmp_path: Path) -> None
     with writing(Sink(str(target))) as sink:
         sink.open().write(b"done")
     assert target.read_bytes() == b"done"
+
+
+class _Full:
+    """A disk that is full after some bytes."""
+
+    def __init__(self, room: int) -> None:
+        self.data = b""
+        self.room = room
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        if len(self.data) + len(data) > self.room:
+            raise OSError(28, "No space left on device")
+        self.data += bytes(data)
+        return len(data)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_writes_behind_come_in_order() -> None:
+    disk = _Full(1 << 30)
+    stream = Behind(disk)  # type: ignore[arg-type]
+    parts = [bytes([number]) * (1 << 20) for number in range(12)]
+    changing = bytearray(b"x" * 10)
+    for part in parts:
+        stream.write(part)
+    stream.write(changing)
+    changing[:] = b"y" * 10
+    assert stream.tell() == 12 * (1 << 20) + 10
+    stream.close()
+    assert disk.data == b"".join(parts) + b"x" * 10
+    assert disk.closed
+
+
+def test_an_error_of_a_write_behind_is_raised() -> None:
+    disk = _Full(6 << 20)
+    stream = Behind(disk)  # type: ignore[arg-type]
+    with pytest.raises(OSError, match="No space"):
+        for _ in range(20):
+            stream.write(b"0" * (1 << 20))
+        stream.close()
+    assert len(disk.data) <= 6 << 20

@@ -1,0 +1,75 @@
+"""A stream whose writes happen in a thread of its own: compressing and the system's copying take no time of the writer.
+
+The thread begins only when there is much to write, so that a small output has none, and readers may fork before.
+"""
+
+from __future__ import annotations
+
+import io
+from queue import Queue
+from threading import Thread
+from typing import Any, BinaryIO
+
+#: Bytes that are written before the thread begins.
+START = 4 << 20
+
+#: Writes that wait at most.
+WAITING = 2
+
+
+class Behind(io.RawIOBase):
+    """Writes to another stream, which is closed with it. An error is raised at the next write, or at the close."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._written = 0
+        self._thread: Thread | None = None
+        self._queue: Queue[Any] = Queue(WAITING)
+        self._error: BaseException | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Takes bytes, or a view of memory that doesn't change any more."""
+        size = memoryview(data).nbytes
+        self._written += size
+        if self._thread is None:
+            if self._written <= START:
+                self._stream.write(data)
+                return size
+            self._thread = Thread(target=self._run, daemon=True)
+            self._thread.start()
+        self._raise()
+        self._queue.put(data if isinstance(data, bytes) or memoryview(data).readonly else bytes(data))
+        return size
+
+    def tell(self) -> int:
+        """How many bytes were taken."""
+        return self._written
+
+    def close(self) -> None:
+        """Waits until all is written."""
+        if self.closed:
+            return
+        super().close()
+        try:
+            if self._thread:
+                self._queue.put(None)
+                self._thread.join()
+                self._raise()
+        finally:
+            self._stream.close()
+
+    def _raise(self) -> None:
+        if self._error:
+            error, self._error = self._error, None
+            raise error
+
+    def _run(self) -> None:
+        while (data := self._queue.get()) is not None:
+            if self._error is None:
+                try:
+                    self._stream.write(data)
+                except BaseException as error:  # the thread that writes is to hear of it
+                    self._error = error
