@@ -72,7 +72,8 @@ class Node:
 def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
     """The processes with their tracks nested below them, in the order in which a timeline draws them.
 
-    That is the catalog's `order` where it has one, then the order of first appearance:
+    That is the catalog's `order` where it has one, then the order of first appearance, that of their numbers for
+    devices and streams:
 
         python3
           thread 4242
@@ -94,7 +95,7 @@ def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
             parent = node
         parent.number = number
     for node in (*processes.values(), *nodes.values()):
-        node.children.sort(key=_place)
+        node.children = _numbered(sorted(node.children, key=_place))
     return _told_apart(sorted(processes.values(), key=_place))
 
 
@@ -102,6 +103,22 @@ def _place(node: Node) -> tuple[bool, int]:
     """Sort key: what the catalog gives an order comes first; the sort keeps the others as they came."""
     order = node.shown.order
     return order is None, order or 0
+
+
+def _numbered(nodes: list[Node]) -> list[Node]:
+    """Devices and streams that the catalog gives no order come by their numbers, at the places that they have."""
+    nodes = list(nodes)
+    for kind in ("device", "stream"):
+        places = [place for place, node in enumerate(nodes) if node.kind == kind and node.shown.order is None]
+        for place, node in zip(places, sorted((nodes[place] for place in places), key=_number_of), strict=True):
+            nodes[place] = node
+    return nodes
+
+
+def _number_of(node: Node) -> tuple[int, int, int]:
+    numbers = (getattr(node.key, column) for column in ("device", "context", "stream"))
+    device, context, stream = (-1 if number is None else number for number in numbers)
+    return device, context, stream
 
 
 def _told_apart(processes: list[Node]) -> list[Node]:

@@ -91,3 +91,13 @@ def test_processes_of_one_name_are_told_apart() -> None:
 )
 def test_ids_are_kept_where_legal_and_free(wanted: list[int | None], given: list[int]) -> None:
     assert give_ids(wanted, 2**31 - 1) == given
+
+
+def test_devices_and_streams_come_by_their_numbers_unless_the_catalog_has_an_order() -> None:
+    tracks = [Track("run", device=1, stream=40), Track("run", device=1, stream=7), Track("run", tid=9)]
+    tracks += [Track("run", device=0, stream=stream) for stream in (20, 3, 5)]
+    first = {"entity": "stream", "device": 0, "stream": 20, "order": 1}
+    assert outline(arrange(tracks, catalog(first))) == [
+        "run",
+        ["GPU 0", ["stream 20", "stream 3", "stream 5"], "thread 9", "GPU 1", ["stream 7", "stream 40"]],
+    ]
