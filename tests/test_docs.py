@@ -92,10 +92,13 @@ def test_the_csv_shown_begins_as_a_written_one(tmp_path: Path) -> None:
     assert heads.startswith(shown.group(1) + ",")
 
 
-def test_the_log_shown_in_the_readme_is_that_of_the_sample() -> None:
-    shown = re.search(r"```\n(\[browser.*?)```", README, re.S)
-    assert shown
-    assert shown.group(1) in (SAMPLES / "doppler/prefill-and-three-decodes.log").read_text("utf-8")
+def test_the_trace_shown_in_the_readme_is_that_of_the_sample() -> None:
+    block = re.search(r"```\n(\{\"ph\".*?)```", README, re.S)
+    assert block
+    lines = (SAMPLES / "kineto/one-step-of-training.pt.trace.json").read_text("utf-8").splitlines()
+    shown = [".*".join(map(re.escape, line.split("…"))) for line in block.group(1).splitlines()]
+    assert len(shown) > 2
+    assert [line for line in shown if not any(re.search(line, event) for event in lines)] == []
 
 
 def test_the_reader_shown_in_contributing_is_that_of_the_room() -> None:
