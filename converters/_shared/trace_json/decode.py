@@ -9,7 +9,7 @@ import gc
 import json
 from collections import Counter
 from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import itemgetter
 from struct import pack
@@ -79,7 +79,10 @@ class Decoder:
         Raises msgspec.DecodeError where it is no JSON list; then nothing was taken.
         """
         with no_gc():
-            groups, count, strange = self._groups(text)
+            try:
+                groups, count, strange = self._groups(text)
+            except RecursionError:
+                raise msgspec.DecodeError("nested too deeply") from None
             self._report.record(count)
             if self._look_closely:
                 self._find_repeats(text, byte)
@@ -187,8 +190,9 @@ class Decoder:
             return False
         if struct.args or struct.loose:
             return False
-        keys = [key for key, _ in struct.members]
-        return "ph" in keys and _OF_FLOWS.issuperset(keys) and set(map(struct.get("ph"), group.events)) <= _FLOWS
+        if ("ph", "str") not in struct.members or not _OF_FLOWS.issuperset(key for key, _ in struct.members):
+            return False
+        return set(map(struct.get("ph"), group.events)) <= _FLOWS
 
     def _note(self, gather: Gather, text: bytes, byte: int) -> None:
         """Reports the times that aren't as they should be."""
@@ -207,7 +211,8 @@ class Decoder:
         for element in map(bytes, _raws.decode(text)):
             place = text.find(element, place)
             found: list[str] = []
-            json.loads(element, object_pairs_hook=partial(_add_twice, found))
+            with suppress(RecursionError):
+                json.loads(element, object_pairs_hook=partial(_add_twice, found))
             for key in found:
                 self._repeats = True
                 self._report.issue("duplicate-key", f"byte {byte + place - 1}", key)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.jsontext import json_cells
 from ktrace.model import Batch
 
 from .dialect import Into
@@ -181,7 +182,15 @@ def numbered(column: pa.Array, spelling: re.Pattern[str] = _INTEGER) -> Taken:
     """The whole numbers of a member, those in texts among them, and what is none."""
     if pa.types.is_integer(column.type):
         return column, None
-    return mapped(column, pa.int64(), lambda value: _spelled(as_text(value) or "", spelling))
+    if not _is_text(column.type) and not _is_json(column.type):
+        column = json_cells(column).cast(pa.binary())
+    return mapped(column, pa.int64(), lambda value: _spelled(_whole(value), spelling))
+
+
+def _whole(value: str | bytes) -> str:
+    """The text of a member, of a number such as 12.0 without what adds nothing: tables write whole numbers so."""
+    text = as_text(value) or ""
+    return text.removesuffix(".0") if isinstance(value, bytes) and value[:1] != b'"' else text
 
 
 def _spelled(text: str, spelling: re.Pattern[str]) -> int | None:

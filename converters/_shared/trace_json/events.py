@@ -13,6 +13,9 @@ Int64 = npt.NDArray[np.int64]
 #: Members of an event that have a column of their own, if any of the events has the member.
 MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
 
+#: Those that should be texts.
+TEXTS = frozenset({"ph", "cat", "name", "bp", "s"})
+
 #: Rows that an event of a phase may give; ids are counted so that each has one. Of a counter: a row a series.
 #: A slice or instant may have two ends of arrows (a bind_id, a wait), an allocation two counters.
 ROOM = dict.fromkeys("XBEbneSTpFiIR", 5)

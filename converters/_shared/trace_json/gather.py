@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
-from .events import MEMBERS, ROOM, Events, Int64
+from .events import MEMBERS, ROOM, TEXTS, Events, Int64
 from .shapes import Raw, Struct, column_name
 
-_TEXTS = frozenset({"ph", "cat", "name", "bp", "s"})
 _CLOCKS = ("ts", "dur")
 _as_tuple = msgspec.structs.astuple
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -120,7 +119,7 @@ class Gather:
                 if key not in ("ts", "dur", "args"):
                     column = self._few_members.get(key)
                     if column is None:
-                        column = self._few_members[key] = Sparse(as_text=key in _TEXTS, null=key not in MEMBERS)
+                        column = self._few_members[key] = Sparse(as_text=key in TEXTS, null=key not in MEMBERS)
                     column.put(row, bytes(value))
         for key, cells in clocks.items():
             self._take_clock(key, cells)
@@ -154,7 +153,7 @@ class Gather:
 
 def _member(key: str, kind: str) -> Any:
     """The column of a member of the event."""
-    if key in _TEXTS:
+    if key in TEXTS:
         return Texts() if kind == "str" else Raws(as_text=True)
     return _column(kind, null=key not in MEMBERS)
 

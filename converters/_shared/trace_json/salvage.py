@@ -155,7 +155,7 @@ def _is_object(text: bytes) -> bool:
     """Whether it is a JSON object, its texts UTF-8."""
     try:
         _object.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return is_utf8(text)
 
@@ -164,7 +164,7 @@ def is_json(text: bytes) -> bool:
     """Whether it is a JSON value, its texts UTF-8."""
     try:
         msgspec.json.decode(text, type=list[msgspec.Raw]) if text[:1] == b"[" else msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return is_utf8(text)
 

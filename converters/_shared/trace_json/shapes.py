@@ -16,7 +16,7 @@ from typing import Any, Union
 
 import msgspec
 
-from .events import MEMBERS
+from .events import MEMBERS, TEXTS
 from .numbers import kind_of
 
 Raw = msgspec.Raw
@@ -63,7 +63,7 @@ class Shape:
             if key == "args":
                 self._learn_args(bytes(value))
             elif key != tag_field:
-                self._widen(self.members, key, "raw" if key in ("ts", "dur") else kind_of(bytes(value)))
+                self._widen(self.members, key, _kind_of_member(key, bytes(value)))
         return len(self.members) <= MOST_MEMBERS and not any(map(_ODD_KEY.search, self.members))
 
     def _learn_args(self, text: bytes) -> None:
@@ -87,6 +87,14 @@ class Shape:
                 return
         kinds[key] = kind
         self.struct = None
+
+
+def _kind_of_member(key: str, text: bytes) -> str:
+    """Times are read by us; what should be a text is a text or anything."""
+    if key in ("ts", "dur"):
+        return "raw"
+    kind = kind_of(text)
+    return kind if kind == "str" or key not in TEXTS else "raw"
 
 
 class Shapes:

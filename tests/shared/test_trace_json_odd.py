@@ -1,0 +1,66 @@
+"""Traces whose members are of types and forms that nobody expects: each gives its rows, or a skip, never a fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ktrace
+
+SLICE = '{"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 1, "dur": 2}'
+
+
+def convert(folder: Path, text: bytes, format: str) -> tuple[ktrace.Report, list[dict[str, object]]]:
+    """The report of a conversion, and the events that were written."""
+    source, target = folder / "odd.json", folder / "odd.jsonl"
+    source.write_bytes(text)
+    report = ktrace.convert(source, target, from_=format, overwrite=True)
+    rows = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
+    return report, [row for row in rows if row.get("record") == "event"]
+
+
+@pytest.mark.parametrize("format", ["chrome", "kineto"])
+@pytest.mark.parametrize("member", ["s", "bp", "cat", "name", "ph", "pid", "tid", "id"])
+@pytest.mark.parametrize("value", ["-1", "1.5", "-1e308", "18446744073709551616", "2147483648", "true", "null", "[]"])
+def test_a_member_of_any_type(tmp_path: Path, format: str, member: str, value: str) -> None:
+    odd = json.dumps(json.loads(SLICE) | {member: "\0"}).replace('"\\u0000"', value)
+    report, events = convert(tmp_path, f"[{SLICE},{odd},{SLICE}]".encode(), format)
+    assert report.balanced()
+    assert len(events) == 3
+
+
+@pytest.mark.parametrize("number", ["7.0", "7", '"7"'])
+def test_a_whole_number_in_any_spelling_is_a_thread(tmp_path: Path, number: str) -> None:
+    _, events = convert(tmp_path, SLICE.replace('"tid": 2', f'"tid": {number}').join("[]").encode(), "chrome")
+    assert events[0]["tid"] == 7
+    assert "track" not in events[0]
+
+
+def test_a_number_that_is_not_whole_is_a_track(tmp_path: Path) -> None:
+    _, events = convert(tmp_path, SLICE.replace('"tid": 2', '"tid": 7.5').join("[]").encode(), "chrome")
+    assert events[0]["track"] == "7.5"
+
+
+def test_what_is_nested_too_deeply_is_skipped_alone(tmp_path: Path) -> None:
+    deep = SLICE.replace('"dur": 2', '"args": {"x": ' + "[" * 100_000 + "]" * 100_000 + "}")
+    report, events = convert(tmp_path, f"[{SLICE},{deep},{SLICE}]".encode(), "chrome")
+    assert len(events) == 2
+    assert report.issues["bad-record"].rows == 1
+    assert report.balanced()
+
+
+def test_a_key_that_is_no_utf8(tmp_path: Path) -> None:
+    report, events = convert(
+        tmp_path, f"[{SLICE},".encode() + b'{"\xf4x": 1, "ph": "X", "ts": 3, "name": "b"}]', "chrome"
+    )
+    assert [event["name"] for event in events] == ["a", "b"]
+    assert report.issues["encoding"].rows == 1
+
+
+def test_folded_flows_with_a_strange_phase_are_not_folded(tmp_path: Path) -> None:
+    flow = '{"ph": 1, "cat": "ac2g", "name": "ac2g", "id": 1, "pid": 0, "tid": 7, "ts": 1}'
+    report, events = convert(tmp_path, f'{{"schemaVersion": 1, "traceEvents": [{flow}]}}'.encode(), "kineto")
+    assert report.balanced()
+    assert len(events) == 1
