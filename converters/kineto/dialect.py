@@ -15,9 +15,10 @@ _COMMON: dict[str, Into] = {
     "Seq": Into("comm_seq"),
 }
 
-#: Arguments of a launch, which HIP's calls carry as well.
+#: Arguments of a launch, which HIP's calls carry as well. Paddle says "correlation id".
 _LAUNCH: dict[str, Into] = _COMMON | {
     "correlation": Into("correlation"),
+    "correlation id": Into("correlation"),
     "grid": Into("grid", "dims"),
     "block": Into("block", "dims"),
     "shared memory": Into("shared_memory"),
@@ -27,6 +28,7 @@ _LAUNCH: dict[str, Into] = _COMMON | {
 _DEVICE: dict[str, Into] = _LAUNCH | {
     "registers per thread": Into("registers", "int32"),
     "est. achieved occupancy %": Into("occupancy", "float"),
+    "theoretical achieved occupancy %": Into("occupancy", "float"),
 }
 
 #: AMD says in `kind` of a copy what NVIDIA says in its name. MTIA has `size`.
@@ -57,7 +59,7 @@ _MEMORY = Rule(
     series={"Total Allocated": Series("allocated", "B"), "Total Reserved": Series("reserved", "B")},
 )
 
-#: Category -> what its slices are. The second group are the names of 2021.
+#: Category -> what its slices are. The second group are the names of 2021, and of Paddle, which writes alike.
 CATS: Mapping[str, Rule] = {
     "kernel": _KERNEL,
     "gpu_memcpy": _MEMCPY,
@@ -69,7 +71,7 @@ CATS: Mapping[str, Rule] = {
     "hip_runtime": _API,
     "xpu_runtime": _API,
     "xpu_driver": _API,
-    "xpu_sync": _SYNC,
+    "xpu_sync": Rule("sync", columns=_LAUNCH),
     "mtia_runtime": _API,
     "mtia_ccp_events": _CCP,
     "privateuse1_runtime": _API,
@@ -89,6 +91,8 @@ CATS: Mapping[str, Rule] = {
     "Memset": _MEMSET,
     "Runtime": _API,
     "Operator": _OP,
+    "OperatorInner": _OP,
+    "CudaRuntime": _API,
 }
 
 DIALECT = Dialect(

@@ -11,6 +11,7 @@ Row = dict[str, Any]
 _DEVICE_FACTS = {
     "totalGlobalMem": "memory",
     "numSms": "sm_count",
+    "smCount": "sm_count",
     "uuid": "uuid",
     "pciBusId": "bus_id",
 }

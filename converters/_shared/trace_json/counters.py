@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pyarrow.compute as pc
 from ktrace.model import Batch
 
 from .dialect import Rule
-from .draft import Bools, Draft, encoded, numbers, repeated
+from .draft import Bools, Draft, encoded, mapped, numbers, repeated
 from .events import Events, Int64
 from .places import joined, place, plain
 from .task import Task
@@ -22,8 +24,13 @@ _SHARED = ("ts", "dur", "clock", "pid", "device", "context", "stream")
 #: Between the ids of the metrics of one event, which may be more than ids are counted for: beyond any byte of a file.
 _ASIDE = 1 << 44
 
+#: The first counter of an event, behind the event itself, its `bind_id` and its wait.
+_SERIES = 3
+
 #: Keys under which a counter of one value has it; the counter's name is then the whole name.
 _VALUE = ("value", "")
+
+_NUMBER = re.compile(r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,2})?")
 
 
 def counters(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
@@ -63,11 +70,22 @@ def _values(draft: Draft, name: str) -> pa.Array | None:
         draft.leave(name, rest)
         return column.cast(pa.float64(), safe=False) if rest is not None else value
     if pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type):
-        return None
+        value, rest = mapped(column, pa.float64(), _number_of)
+        if value is not None:
+            draft.leave(name, rest)
+        return value
     value, rest = numbers(column)
     if value is not None:
         draft.leave(name, rest)
     return value
+
+
+def _number_of(text: str) -> float | None:
+    """The number that a text says (Bazel writes its counters so), if a float holds it."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    value = float(text)
+    return value if Decimal(repr(value)) == Decimal(text) else None
 
 
 def _around(draft: Draft) -> pa.Array:
@@ -120,7 +138,7 @@ def of_events(draft: Draft, rule: Rule) -> Iterator[Batch]:
         value, rest = numbers(column)
         if value is not None:
             draft.leave(f"args.{key}", rest)
-            offsets = np.full(len(draft), number + 1, np.int64)
+            offsets = np.full(len(draft), number + _SERIES, np.int64)
             yield _child(draft, series.name, series.unit, value, offsets)
 
 

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-#: How an argument becomes a column: a whole number, a number, a text, [x, y, z] in three columns, the word of a copy.
-How = Literal["int", "int32", "float", "text", "dims", "copy", "ordinal"]
+#: How an argument becomes a column: a whole number, a number, a text, [x, y, z] in three columns, the word of a copy,
+#: the ordinal of a device (-1: none), a whole number that may be a text.
+How = Literal["int", "int32", "float", "text", "dims", "copy", "ordinal", "digits"]
 
 #: Where a row is: on the thread pid/tid, or on the device pid (or args.device) and the stream tid (or args.stream).
 Place = Literal["host", "device"]

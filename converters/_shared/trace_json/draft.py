@@ -23,7 +23,10 @@ from .events import Events, Int64
 Bools = npt.NDArray[np.bool_]
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
-_DIRECTION = re.compile(r"(?:Memcpy |Copy)?(?:(HtoD|DtoH|DtoD|HtoH|PtoP)|(Host|Device|Peer)To(Host|Device|Peer))\b")
+_DIRECTION = re.compile(
+    r"(?:(?i:Memcpy[ _]?)|Copy)?"
+    r"(?:(HtoD|DtoH|DtoD|HtoH|PtoP)|(Host|Device|Peer|[HDP])(?:To|2)(Host|Device|Peer|[HDP]))(?![A-Za-z0-9])"
+)
 _INT32 = 1 << 31
 
 
@@ -215,8 +218,8 @@ def _integers32(column: pa.Array) -> Taken:
 
 
 def _ordinals(column: pa.Array) -> Taken:
-    """The ordinals of devices: -1 is none."""
-    taken, rest = integers(column)
+    """The ordinals of devices and streams, which may be texts: -1 is none."""
+    taken, rest = numbered(column)
     if taken is None or rest is not None or (pc.min(taken).as_py() or 0) >= 0:
         return taken, rest
     none = pc.less(taken, 0)
@@ -232,7 +235,7 @@ def numbers(column: pa.Array) -> Taken:
         try:
             return column.cast(pa.float64()), None
         except pa.ArrowInvalid:
-            fits = pc.less_equal(pc.abs_checked(column), 1 << 53)
+            fits = pc.and_kleene(pc.less_equal(column, 1 << 53), pc.greater_equal(column, -(1 << 53)))
             return pc.if_else(fits, column, None).cast(pa.float64()), pc.if_else(fits, None, column)
     if _is_json(kind):
         return mapped(column, pa.float64(), _json_number)
@@ -318,4 +321,5 @@ _MOVES: dict[str, Callable[[pa.Array], Any]] = {
     "dims": _dims,
     "copy": _copies,
     "ordinal": _ordinals,
+    "digits": numbered,
 }

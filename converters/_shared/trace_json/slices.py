@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.model import TRACK_COLUMNS, Batch
 
 from .arrows import bound, waits
 from .counters import of_events
@@ -104,14 +104,19 @@ def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 
 def _rows(draft: Draft, rule: Rule, task: Task, kind: str | None = None) -> Iterator[Batch]:
-    """The events, then what hangs on them: links and counters."""
+    """The events, then what hangs on them: links and counters.
+
+    Halves of a slice are on the thread that both have: an E has rarely the device and the category of its B.
+    """
     if not len(draft):
         return
     task.report.used(len(draft))
     links = list(bound(draft))
-    place(draft, rule, task.dialect)
+    half = "half" in draft.columns
+    place(draft, task.dialect.other if half else rule, task.dialect)
     for key, into in rule.columns.items():
-        draft.move(key, into)
+        if not (half and into.column in TRACK_COLUMNS):
+            draft.move(key, into)
     _what(draft, rule, kind)
     draft.keep("id")
     draft.keep("bp")
