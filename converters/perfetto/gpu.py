@@ -282,7 +282,7 @@ def derived(rows: StageRows, queues: dict[int, Queue]) -> dict[str, pa.Array]:
     if "bytes" in arguments and not any("bandwidth" in name.lower() for name in arguments):
         positive = pa.array(np.where(rows.dur > 0, rows.dur, 0), mask=rows.dur <= 0)
         found["bandwidth"] = pc.divide(
-            pc.multiply(arguments["bytes"].cast(pa.float64()), 1e9), positive.cast(pa.float64())
+            pc.multiply(arguments["bytes"].cast(pa.float64(), safe=False), 1e9), positive.cast(pa.float64(), safe=False)
         )
     return {name: column for name, column in found.items() if column.null_count < len(column)}
 
