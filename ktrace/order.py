@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ktrace.catalog import Catalog
 from ktrace.model import Batch
@@ -113,10 +114,15 @@ class Timeline:
     start: int
     end: int
     _batches: Callable[[], Iterator[TimelineBatch]] = field(default=lambda: iter(()), repr=False)
+    _links: Callable[[], Iterator[pa.RecordBatch]] = field(default=lambda: iter(()), repr=False)
 
     def batches(self) -> Iterator[TimelineBatch]:
         """The events, in ranges of time that rise. To be taken once."""
         return self._batches()
+
+    def links(self) -> Iterator[Batch]:
+        """All links as they came, also those that no arrow stands for. To be taken before the last of `batches`."""
+        return (Batch("links", columns) for columns in self._links())
 
 
 def order(
@@ -177,7 +183,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
     shown, numbers = _shown(tracks, ordered)
     placed = np.array([track.device is not None or track.stream is not None for track in tracks], np.bool_)
     given = _Given(store, pairs, ordered, ends, numbers, placed, spill)
-    return Timeline(catalog, shown, start, end, given.batches)
+    return Timeline(catalog, shown, start, end, given.batches, links.rows)
 
 
 def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:

@@ -21,9 +21,6 @@ from .read_tracks import Tracks
 from .read_wire import Int64
 from .sidecar import Sidecar
 
-#: Links of a trace of ktrace have ids from here on, since the ids of its events are those of another source.
-LINK_IDS = 1 << 61
-
 
 @dataclass
 class Events:
@@ -93,15 +90,13 @@ class Context:
         """How a packet is named in the report."""
         return f"byte {id_}"
 
-    def links(
-        self, kind: str, id_: Int64, key: Int64, role: Int64, event: Int64, source: pa.Array | None = None
-    ) -> Iterator[Batch]:
+    def links(self, kind: str, id_: Int64, key: Int64, role: Int64, event: Int64) -> Iterator[Batch]:
         """A batch of links. `role` are indexes into out, step, in; `key` are numbers, told without a sign."""
         if not len(id_):
             return
         columns = {
-            "source": constant(self.source(), len(id_)) if source is None else source,
-            "id": pa.array(id_ + (LINK_IDS if self.own else 0)),
+            "source": constant(self.source(), len(id_)),
+            "id": pa.array(id_),
             "link": constant(kind, len(id_)),
             "key": pa.array(key.view(np.uint64)).cast(pa.string()),
             "role": words(["out", "step", "in"], role),

@@ -25,7 +25,7 @@ from ktrace.ordering.pairing import match
 from . import field_names as f
 from .read_args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
 from .read_context import Context, Events
-from .read_extra import extra_counters, row_ids, submissions
+from .read_extra import extra_counters, submissions
 from .read_legacy import read_legacy
 from .read_restore import restore_event
 from .read_rows import batches, constant, own_codes, plain, words
@@ -252,9 +252,9 @@ def _rows(
     values = _arguments(chunk, parsed, index)
     shape = np.minimum(what, COMPLETE).astype(np.int64)
     yield from batches(chunk, columns, shape, values, restore_event if context.own else plain)
-    ids = row_ids(context, chunk, events.id[rows], values)
-    yield from _flows(context, parsed, ids, index, columns["source"])
-    submissions(context, chunk, parsed.fields, values, ids, index)
+    if not context.own:  # whose sidecar has the links
+        yield from _flows(context, parsed, events.id[rows], index)
+        submissions(context, chunk, parsed.fields, events.id[rows], index)
 
 
 def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Array:
@@ -343,7 +343,7 @@ def _base64(chunk: Chunk, start: int, size: int) -> int:
     return chunk.own.code(dump_json({"$base64": base64.b64encode(data).decode()}).encode())
 
 
-def _flows(context: Context, parsed: Parsed, ids: Int64, index: Int64, source: pa.Array) -> Iterator[Batch]:
+def _flows(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> Iterator[Batch]:
     """The ends of arrows: a flow leaves where it is met first, and goes in where it is said to end."""
     found = parsed.fields
     parts = [
@@ -375,4 +375,4 @@ def _flows(context: Context, parsed: Parsed, ids: Int64, index: Int64, source: p
     row = index[owner]
     # Where the field stands: unique, and the same at every reading.
     at = start - parsed.events.start[owner] + parsed.events.id[owner]
-    yield from context.links("flow", at, signed(flow), role, ids[row], source.take(pa.array(row)))
+    yield from context.links("flow", at, signed(flow), role, ids[row])

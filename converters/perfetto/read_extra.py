@@ -14,7 +14,7 @@ import pyarrow as pa
 from ktrace.model import Batch
 
 from . import field_names as f
-from .read_args import INT, Chunk, Values, double, int64
+from .read_args import Chunk, double, int64
 from .read_context import Context, Events
 from .read_rows import constant
 from .read_state import repeated
@@ -25,15 +25,6 @@ _SUBMISSIONS, _WAITS = 1, 2  # of GpuCorrelation
 
 #: Counters that an event carries have ids from here on: further rows of its packet have those below.
 _IDS = 1 << 59
-
-
-def row_ids(context: Context, chunk: Chunk, ids: Int64, values: Values) -> Int64:
-    """The ids of rows: in a trace of ktrace those that their argument `id` says."""
-    if context.own:
-        said = (values.key == chunk.keys.code(b"id")) & (values.what == INT)
-        ids = ids.copy()
-        ids[values.row[said]] = values.number[said]
-    return ids
 
 
 def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields) -> Iterator[Batch]:
@@ -96,14 +87,10 @@ def _doubles(message: bytes, number: int) -> list[int]:
     return found
 
 
-def submissions(context: Context, chunk: Chunk, found: Fields, values: Values, ids: Int64, index: Int64) -> None:
-    """Remembers which rows start or await which work on a GPU, unless a correlation says so already."""
+def submissions(context: Context, chunk: Chunk, found: Fields, ids: Int64, index: Int64) -> None:
+    """Remembers which rows start or await which work on a GPU."""
     column = found.get(_T["gpu_correlation"], LENGTH)
     mine = index[column.owner] >= 0
-    if context.own and mine.any():
-        correlated = np.zeros(len(ids), np.bool_)
-        correlated[values.row[values.key == chunk.keys.code(b"correlation")]] = True
-        mine &= ~correlated[index[column.owner]]
     if not mine.any():
         return
     gathered: dict[str, tuple[list[int], list[int]]] = {"out": ([], []), "in": ([], [])}

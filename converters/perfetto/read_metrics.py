@@ -21,6 +21,7 @@ from .read_context import Context
 from .read_packets import Data
 from .read_trace import TraceReader
 from .read_tracks import Tracks
+from .sidecar import Sidecar
 
 #: The columns of a kernel that its metrics share.
 _SHARED = (*TRACK_COLUMNS, "dur")
@@ -62,7 +63,8 @@ def with_parents(context: Context, data: Data) -> Iterator[Batch]:
 def _kernels(context: Context, data: Data, times: pa.Array) -> pa.Table | None:
     """The device work that begins at those times; None where there is none."""
     conversion = Conversion(Report(), context.conversion.label)
-    again = Context(conversion, context.sidecar, Tracks(conversion.label, context.sidecar))
+    sidecar = context.sidecar and Sidecar(context.sidecar.version, context.sidecar.origin_ns)
+    again = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
     parts = []
     for batch in TraceReader(again).read(data):
         if batch.record != "events":

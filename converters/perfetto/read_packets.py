@@ -18,8 +18,7 @@ from ktrace.source import Source
 
 from . import field_names as f
 from .read_wire import LENGTH, Bytes, Int64, Value, fields_of, varint
-from .sidecar import Sidecar
-from .sidecar import read as read_sidecar
+from .sidecar import Sidecar, begun
 
 #: Packets that are taken at once.
 PACKETS = 1 << 16
@@ -29,10 +28,9 @@ _BLOCK = 1 << 23
 
 _PACKET = 1 << 3 | LENGTH
 _TEST = f.TRACE_PACKET["for_testing"]
-_MARK = b'{"ktrace":'
 
-#: Candidates for the begin of the sidecar that are tried, and how far before its mark a packet may begin.
-_TRIES, _BEFORE = 64, 64
+#: The first packet of a trace of ktrace is shorter.
+_LONGEST_MARK = 1 << 12
 
 Data = mmap.mmap | bytes
 
@@ -120,42 +118,13 @@ def inflated(kind: str, data: bytes) -> bytes:
 
 
 def find_sidecar(data: Data) -> Sidecar | None:
-    """What ktrace's writer put behind the trace, None where it isn't of ktrace, or was cut off."""
-    end = len(data)
-    for _ in range(_TRIES):
-        end = data.rfind(_MARK, 0, end)
-        if end < 0:
-            return None
-        for start in range(max(end - 4, 0), max(end - _BEFORE, -1), -1):
-            if data[start] == _PACKET:
-                texts = _texts(data, start)
-                if texts is not None and texts[0].startswith(_MARK.decode()):
-                    try:
-                        return read_sidecar(texts)
-                    except (ValueError, TypeError, AttributeError):  # damaged: a trace like any other
-                        return None
-    return None
-
-
-def _texts(data: Data, start: int) -> list[str] | None:
-    """The texts of the packets from there to the end; None unless all are packets of the sidecar's kind."""
-    found = []
-    at = start
+    """What ktrace's writer says in the first packet, None where the trace isn't of ktrace."""
     try:
-        while at < len(data):
-            if data[at] != _PACKET:
-                return None
-            size, at = varint(data[at + 1 : at + 12], 0)[0], at + 1 + varint(data[at + 1 : at + 12], 0)[1]
-            if at + size > len(data):
-                return None
-            text = test_text(data[at : at + size])
-            if text is None:
-                return None
-            found.append(text)
-            at += size
+        size, used = varint(data[1:12], 0)
+        text = test_text(data[1 + used : 1 + used + size]) if size < _LONGEST_MARK and data[0] == _PACKET else None
     except (IndexError, ValueError):
         return None
-    return found or None
+    return None if text is None else begun(text)
 
 
 def test_text(packet: bytes) -> str | None:
@@ -164,8 +133,11 @@ def test_text(packet: bytes) -> str | None:
     for number, _, part in fields_of(packet):
         if number == _TEST:
             value = part
-    if not isinstance(value, bytes):
-        return None
+    return said(value) if isinstance(value, bytes) else None
+
+
+def said(value: bytes) -> str | None:
+    """The text of a TestEvent."""
     texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
     return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
 

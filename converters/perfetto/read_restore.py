@@ -31,7 +31,7 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
 
     Some categories say the kind, too (CATEGORY_KINDS).
     """
-    category = columns["cat"]
+    category, by_type = columns["cat"], columns["kind"]
     said = _said_kind(category, arguments.pop("kind", None))
     if said is None:
         columns["kind"] = category
@@ -40,6 +40,8 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
         columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(category))
         if said.null_count:
             columns["cat"] = pc.if_else(said.is_valid(), decoded(category), None)
+    if columns["kind"].null_count:  # its category is lost
+        columns["kind"] = pc.coalesce(decoded(columns["kind"]), decoded(by_type))
     return _restore(columns, arguments, RESERVED)
 
 

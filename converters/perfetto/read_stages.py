@@ -24,7 +24,6 @@ from . import field_names as f
 from .read_args import DOUBLE, INT, JSON, OWN, SHARED, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
 from .read_context import Context, Events
 from .read_events import joined
-from .read_extra import row_ids
 from .read_restore import restore_stage
 from .read_rows import batches, constant, plain, words
 from .read_state import State, repeated
@@ -136,7 +135,8 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
         context.tabs.take_stages(chunk, values, events.ts[rows], is_kernel)
     shape = np.zeros(len(rows), np.int64)
     yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
-    _remember(context, chunk, events, found, values, index, rows)
+    if not context.own:  # whose sidecar has the links
+        _remember(context, chunk, events, found, index, rows)
 
 
 def _places(found: Fields, name: str) -> list[tuple[int, int]]:
@@ -367,17 +367,11 @@ def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
         )
 
 
-def _remember(
-    context: Context, chunk: Chunk, events: Events, found: Fields, values: Values, index: Int64, rows: Int64
-) -> None:
+def _remember(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:
     """Keeps which work has which event id and awaits which: at the end of the trace these become links."""
-    ids = row_ids(context, chunk, events.id[rows], values)
+    ids = events.id[rows]
     event = found.get(_G["event_id"], VARINT)
     mine = index[event.owner] >= 0
-    if context.own:
-        correlated = np.zeros(len(rows), np.bool_)
-        correlated[values.row[values.key == chunk.keys.code(b"correlation")]] = True
-        mine &= ~correlated[index[event.owner]]
     if mine.any():
         context.stages.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
     waits = found.get(_G["event_wait_ids"], VARINT)

@@ -15,7 +15,7 @@ from .read_args import Chunk
 from .read_context import Context, Events
 from .read_events import read_events, read_own
 from .read_other import Gpus
-from .read_packets import Data, inflated, packets, together
+from .read_packets import Data, inflated, packets, said, together
 from .read_stages import Specifications, read_stages
 from .read_state import State
 from .read_times import Bools, Times
@@ -58,6 +58,7 @@ class TraceReader:
         self._old = Specifications()
         self._rows = Rows(context.conversion)
         self._gpus = Gpus(context, self._rows)
+        self._links: list[Batch] = []  # that the sidecar has just said
         self._own_clock: set[int] = set()  # sequences that may have a default clock
         self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
         self._open: tuple[Bytes, Events, list[State]] | None = None
@@ -134,6 +135,8 @@ class TraceReader:
         lost = (flags & _NEEDED > 0) & ~valid & ~bad
         taken = self._accounts(found, sequence, bad, lost, base, start)
         yield from self._rows.rest()
+        yield from self._links
+        self._links.clear()
         columns = found.get(_COUNTER, LENGTH)
         mine = taken[columns.owner]
         if mine.any():
@@ -230,6 +233,9 @@ class TraceReader:
                     self._take(here, mine, base, int(ts[row]), name)
                 elif "gpu_info" in here:
                     self._gpus.info(here["gpu_info"][0])
+                elif "for_testing" in here and self.context.sidecar is not None:
+                    links = self.context.sidecar.take(said(here["for_testing"][0]) or "")
+                    self._links += [] if links is None else [links]
             except ValueError as error:
                 bad[row] = True
                 self._report.issue("bad-record", self.context.where(int(start[row]) + base), str(error), 0)

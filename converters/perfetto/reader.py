@@ -54,6 +54,8 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
     if taken.taken - whole <= taken.removed["cut"]:
         raise not_a_trace(source.path)
     yield from reader.rest()
+    if context.sidecar is not None and not context.sidecar.ended and not taken.removed["cut"]:
+        context.conversion.report.issue("cut", f"byte {len(data)}", "the end of the trace is missing", 0)
     yield from with_parents(context, data)
     yield from _late_links(context)
     damaged = context.pool.damaged + context.keys.damaged

@@ -1,32 +1,39 @@
 """What Perfetto has no place for, so that a trace of ktrace is read back equal.
 
-It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every viewer passes over. They stand at the
-end of the file; each is an object with some of these members, and the reader puts those of all packets together:
+It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every viewer passes over. Each is an object:
 
-    {"ktrace": "1.0", "origin_ns": -1500}
+    {"ktrace": "1.0", "part": "begin", "origin_ns": -1500}                                     the first packet of all
+    {"catalog": [{"entity": "device", "source": "run", "device": 0, "id": 3, "name": "H100", "facts": {...}}]}
+    {"links": "/////3gBAAAQ.."}
     {"tracks": {"12": {"source": "run", "pid": 4242, "tid": 4242},
                 "19": {"source": "run", "device": 0, "counter": "power", "unit": "W"}}}
     {"queues": {"101": {"source": "run", "device": 0, "context": 1, "stream": 7}}}
-    {"catalog": [{"entity": "device", "source": "run", "device": 0, "id": 3, "name": "H100", "facts": {...}}]}
+    {"ktrace": "1.0", "part": "end"}                                                           the last packet
 
-ktrace      version of the model; the mark by which a trace of ktrace is known
+ktrace      version of the model; the mark by which a trace of ktrace is known, and whether it was cut
 origin_ns   what was taken off all times: the time of the source is the one of the trace plus this
+catalog     the rows of the record `catalog`, without the columns that are null; `facts` is an object
+links       rows of the record `links`, as they are: an Arrow IPC stream, compressed by zstd, in base64
 tracks      uuid of a track with TrackEvents -> the track columns that aren't null, and the internal `run` where there
             is one. A counter track has its name and unit, too, as they stand in the rows
 queues      hw_queue_iid of a GpuRenderStageEvent -> the same
-catalog     the rows of the record `catalog`, without the columns that are null; `facts` is an object
+
+Catalog and links stand at the begin, tracks and queues before they are used: what is left of a cut trace has them.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
+
 from ktrace.jsontext import dump_json
-from ktrace.model import VERSION
+from ktrace.model import VERSION, Batch, arrow_schema
 
 from .._shared import arguments as columns
 
@@ -67,6 +74,8 @@ STAGE_RESERVED = RESERVED | STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat", "args
 #: Entries in one packet.
 _ENTRIES = 4096
 
+_ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
+
 
 def argument_name(key: str, reserved: Set[str]) -> str:
     """The name under which a key of the source's `args` is written: `args.<key>` where it could be a column's."""
@@ -75,43 +84,92 @@ def argument_name(key: str, reserved: Set[str]) -> str:
 
 @dataclass
 class Sidecar:
-    """The content of all packets. The keys of `tracks` and `queues` are numbers here, texts in JSON."""
+    """What the packets of a trace have said so far. The keys of `tracks` and `queues` are texts in JSON."""
 
     version: str = VERSION
     origin_ns: int = 0
     tracks: dict[int, dict[str, Any]] = field(default_factory=dict)
     queues: dict[int, dict[str, Any]] = field(default_factory=dict)
     catalog: list[dict[str, Any]] = field(default_factory=list)
+    ended: bool = False
 
-    def texts(self) -> Iterator[str]:
-        """The texts of the packets."""
-        yield dump_json({"ktrace": self.version, "origin_ns": self.origin_ns})
-        for name, entries in (("tracks", self.tracks), ("queues", self.queues)):
-            yield from (dump_json({name: dict(part)}) for part in _parts(entries.items()))
-        yield from (dump_json({"catalog": part}) for part in _parts(self.catalog))
+    def take(self, text: str) -> Batch | None:
+        """Takes the text of a packet, and returns the links that it holds.
 
-
-def read(texts: Iterable[str]) -> Sidecar | None:
-    """What the packets of a trace say; None for a trace that isn't of ktrace.
-
-    Texts that are no JSON object of ours are passed over: others write `for_testing`, too.
-    """
-    found = Sidecar()
-    marked = False
-    for text in texts:
+        What isn't ours is passed over, since others write `for_testing`, too. Raises ValueError where it is damaged.
+        """
+        said = _object(text)
+        self.ended |= said.get("part") == "end" and "ktrace" in said
         try:
-            part = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(part, Mapping):
-            continue
-        if isinstance(part.get("ktrace"), str):
-            marked, found.version = True, part["ktrace"]
-        found.origin_ns = part.get("origin_ns", found.origin_ns)
-        found.tracks |= {int(uuid): place for uuid, place in part.get("tracks", {}).items()}
-        found.queues |= {int(iid): place for iid, place in part.get("queues", {}).items()}
-        found.catalog += part.get("catalog", [])
-    return found if marked else None
+            self.tracks |= {int(uuid): dict(place) for uuid, place in said.get("tracks", {}).items()}
+            self.queues |= {int(iid): dict(place) for iid, place in said.get("queues", {}).items()}
+            self.catalog += [dict(fact) for fact in said.get("catalog", [])]
+        except (AttributeError, TypeError) as error:
+            raise ValueError(f"the sidecar is damaged: {error}") from None
+        return unpacked_links(said["links"]) if isinstance(said.get("links"), str) else None
+
+
+def begun(text: str) -> Sidecar | None:
+    """What the first packet of a trace says; None for a trace that isn't of ktrace."""
+    said = _object(text)
+    version, origin = said.get("ktrace"), said.get("origin_ns", 0)
+    if not isinstance(version, str) or said.get("part") != "begin" or type(origin) is not int:
+        return None
+    return Sidecar(version, origin) if abs(origin) < 1 << 63 else None
+
+
+def begin_text(origin_ns: int) -> str:
+    """The text of the first packet."""
+    return dump_json({"ktrace": VERSION, "part": "begin", "origin_ns": origin_ns})
+
+
+def end_text() -> str:
+    """The text of the last packet."""
+    return dump_json({"ktrace": VERSION, "part": "end"})
+
+
+def place_texts(name: str, places: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
+    """The texts that say what columns `tracks` or `queues` stand for."""
+    return (dump_json({name: {str(key): place for key, place in part}}) for part in _parts(places.items()))
+
+
+def catalog_texts(catalog: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The texts of the catalog."""
+    return (dump_json({"catalog": part}) for part in _parts(catalog))
+
+
+def link_texts(batches: Iterable[Batch]) -> Iterator[str]:
+    """The texts of links."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.columns.schema, options=_ZSTD) as writer:
+            writer.write_batch(batch.columns)
+        yield dump_json({"links": base64.b64encode(sink.getvalue()).decode()})
+
+
+def unpacked_links(text: str) -> Batch:
+    """The links of a text. Raises ValueError where they aren't the model's."""
+    schema = arrow_schema("links")
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text, validate=True))) as reader:
+            columns = reader.read_all().combine_chunks()
+        columns.validate(full=True)
+        found = {name: columns[name].cast(schema.field(name).type) for name in columns.schema.names}
+        batch = Batch("links", pa.RecordBatch.from_pydict({name: one.combine_chunks() for name, one in found.items()}))
+    except (KeyError, OSError, TypeError, pa.ArrowException) as error:
+        raise ValueError(f"damaged links: {error}") from None
+    if any(batch.column(one.name).null_count for one in schema if not one.nullable):
+        raise ValueError("damaged links: a column that every link has is missing")
+    return batch
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    """The JSON object that a text is; an empty one where it is none."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, Mapping) else {}
 
 
 def _parts(entries: Iterable[Any]) -> Iterator[list[Any]]:

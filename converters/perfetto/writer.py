@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ktrace.rows import to_rows
 from ktrace.sink import Sink
 from ktrace.tracks import Track
 
-from .._shared.arguments import plain
+from .._shared.arguments import PLAIN, plain
 from . import numbers as n
 from .arrows import ArrowBook, HostArrows
 from .descriptors import Descriptors
@@ -36,7 +37,7 @@ from .gpu_counters import OCCUPANCY, KernelCounters
 from .gpu_tracks import Gpus, adopted
 from .metrics import metrics_of
 from .sequences import GPU, HOST, Packets, clock, first_packet, later, packet
-from .sidecar import STAGE_RESERVED, Sidecar
+from .sidecar import STAGE_RESERVED, begin_text, catalog_texts, end_text, link_texts, place_texts
 from .stage_ends import StageEnds
 from .wire import bytes_field, bytes_tag, int_tag, text_field, varint
 
@@ -56,6 +57,7 @@ class Writer:
         self._events = TrackEvents()
         self._arrows = ArrowBook()
         self._counters = KernelCounters()
+        self._said = np.zeros(3, np.int64)  # tracks, counters and queues of which the sidecar has said what they are
 
     def start(self, timeline: Timeline) -> None:
         """Writes the packets that open the sequences, and the clock where the source knows the time of day."""
@@ -77,6 +79,11 @@ class Writer:
         clocks = [clock(n.BUILTIN_CLOCK_BOOTTIME, begin)]
         if anchor := _unix_ns(timeline.catalog, timeline.start):
             clocks.append(clock(n.BUILTIN_CLOCK_REALTIME, anchor))
+        self._say(begin_text(self._origin))
+        rows: Iterable[dict[str, Any]] = to_rows(timeline.catalog.to_batch())
+        self._say(*catalog_texts(map(_fact, rows)))
+        for text in link_texts(timeline.links()):
+            self._say(text)
         self._write(first_packet(HOST, clocks, begin, TYPE_NAMES))
         self._write(first_packet(GPU, [], 0, b""))
 
@@ -98,7 +105,7 @@ class Writer:
         return len(batch) - int(np.count_nonzero(lost)) + max(batch.link_ends - homeless, 0)
 
     def close(self) -> None:
-        """Writes the counters of kernels, the GPUs and the sidecar."""
+        """Writes the counters of kernels, the GPUs and the mark that the trace is whole."""
         entries, ts, events = self._counters.finish()
         if events is not None:
             self._write(packet(later(GPU) + bytes_field(n.TRACE_PACKET_INTERNED_DATA, entries)))
@@ -106,8 +113,7 @@ class Writer:
         self._say_capped()
         if info := self._gpus.info():
             self._write(packet(info))
-        for text in self._sidecar().texts():
-            self._write(packet(bytes_field(n.TRACE_PACKET_FOR_TESTING, text_field(n.TEST_EVENT_STR, text))))
+        self._say(end_text())
 
     def _is_stage(self, batch: TimelineBatch) -> Bools:
         """Device work that was measured, on a track of a device or stream."""
@@ -174,7 +180,8 @@ class Writer:
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
-        columns.pop("kind", None)
+        for name in ("kind", *TRACK_COLUMNS):  # the stage says the kind, its queue the place
+            columns.pop(name, None)
         if part.has("cat"):
             columns["cat"] = part.column("cat")
         columns |= source_columns(part, STAGE_RESERVED)
@@ -244,23 +251,28 @@ class Writer:
             ledger.removed["counters-capped"] += counters.dropped_rows
 
     def _introduce(self) -> None:
-        """Writes the descriptors and texts that the next events refer to."""
+        """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
+        tracks = self._timeline.tracks
+        places = {uuid: _columns(tracks[number]) for uuid, number in islice(self._tracks.lanes(), self._said[0], None)}
+        series = islice(self._tracks.counters(), self._said[1], None)
+        counters = {
+            uuid: _columns(tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
+            for uuid, number, name, unit in series
+        }
+        queues = islice(self._gpus.queues.values(), self._said[2], None)
+        stages = {queue.iid: _columns(queue.track) for queue in queues}
+        self._said += (len(places), len(counters), len(stages))
+        self._say(*place_texts("tracks", places | counters), *place_texts("queues", stages))
         for descriptor in self._tracks.fresh:
             self._write(packet(later(HOST) + descriptor))
         self._tracks.fresh.clear()
         if interned := self._events.fresh():
             self._write(packet(later(HOST) + interned))
 
-    def _sidecar(self) -> Sidecar:
-        tracks = self._timeline.tracks
-        found = Sidecar(origin_ns=self._origin)
-        found.tracks = {uuid: _columns(tracks[number]) for uuid, number in self._tracks.lanes()}
-        for uuid, number, name, unit in self._tracks.counters():
-            found.tracks[uuid] = _columns(tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
-        found.queues = {queue.iid: _columns(queue.track) for queue in self._gpus.queues.values()}
-        rows: Iterable[dict[str, Any]] = to_rows(self._timeline.catalog.to_batch())
-        found.catalog = [_fact(row) for row in rows]
-        return found
+    def _say(self, *texts: str) -> None:
+        """Writes packets of the sidecar."""
+        for text in texts:
+            self._write(packet(bytes_field(n.TRACE_PACKET_FOR_TESTING, text_field(n.TEST_EVENT_STR, text))))
 
     def _write(self, data: Any) -> None:
         self._stream.write(data)
@@ -285,7 +297,7 @@ def _parts(key: int, tracks: int) -> tuple[int, int, int]:
 
 
 #: Columns that say where a row is, which `TimelineBatch.track` says, too.
-_WHERE = {*TRACK_COLUMNS, *INTERNAL}
+_WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
 
 
 def _taken(batch: Batch, rows: Int64) -> Batch:

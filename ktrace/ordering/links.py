@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from hashlib import blake2b
 
 import numpy as np
@@ -14,7 +15,7 @@ from ktrace.ordering.arrows import ARROW_KINDS
 from ktrace.ordering.eventstore import BATCH_ROWS, GONE, EventStore, values
 from ktrace.ordering.matching import find, fresh
 from ktrace.ordering.slices import Slices
-from ktrace.ordering.spill import Rows, Runs, Spill, ranges
+from ktrace.ordering.spill import Batches, Rows, Runs, Spill, ranges
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
@@ -31,7 +32,7 @@ _USED = ("id", "ts", "event", "key")
 
 
 class LinkStore:
-    """Links while they wait, without what a timeline doesn't show.
+    """Links while they wait: as they came, and as numbers without what a timeline doesn't show.
 
     After `number_arrows` they stand in `by_event`, `enclosed` and `next`, by what they are bound by.
     """
@@ -40,6 +41,8 @@ class LinkStore:
         self._words = words
         self._tracks = TrackIndex(words)
         self._pending: list[pa.RecordBatch] = []
+        self._whole: list[pa.RecordBatch] = []
+        self._rows = Batches(spill, "link_rows")
         self._keyed = Runs(
             spill,
             "links",
@@ -56,6 +59,7 @@ class LinkStore:
     def add(self, batch: Batch) -> None:
         """Keeps the links of a batch."""
         self._pending.append(self._used(batch))
+        self._whole.append(_said(batch.full()))
         if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
             self.flush()
 
@@ -74,6 +78,10 @@ class LinkStore:
             return
         columns = pa.Table.from_batches(self._pending).combine_chunks().to_batches()[0]
         self._pending.clear()
+        tables = [pa.Table.from_batches([part]) for part in self._whole]
+        whole = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+        self._rows.append(whole.combine_chunks().to_batches()[0])
+        self._whole.clear()
         ts, has_ts = values(columns, "ts")
         event, has_event = values(columns, "event")
         is_next = self._is(columns, "bind", "next")
@@ -90,6 +98,10 @@ class LinkStore:
             kind=self._kinds(columns),
             out=self._is(columns, "role", "out"),
         )
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All links as they came, with the columns that say something, some thousand rows at a time."""
+        return map(self._rows.get, range(len(self._rows)))
 
     def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
         return self._words[name].those(columns.column(name), word.__eq__)
@@ -197,3 +209,9 @@ class PlaceBinder:
         columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
         self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, **columns)
         self._links.unbound.add(rows["id"][~bound].tolist())
+
+
+def _said(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that aren't null throughout."""
+    names = columns.schema.names
+    return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])

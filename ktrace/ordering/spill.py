@@ -65,6 +65,9 @@ class Batches:
         self._starts = [0]
         self._file: pa.OSFile | None = None
 
+    def __len__(self) -> int:
+        return len(self._names)
+
     def append(self, columns: pa.RecordBatch) -> None:
         """Keeps a batch. Not to be called after the first `get`."""
         names = columns.schema.names

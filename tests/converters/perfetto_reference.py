@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import message_factory
 from scene import write
 
-from ktrace.converters.perfetto.sidecar import Sidecar, read
+from ktrace.converters.perfetto.sidecar import Sidecar, begun
 from ktrace.model import Batch
 from ktrace.proto.extensions import load
 
@@ -54,8 +54,12 @@ class Decoded:
 def decode(data: bytes) -> Decoded:
     """Takes a whole file apart. Raises KeyError where a number isn't interned."""
     trace = Trace.FromString(data)
-    sidecar = read(packet.for_testing.str for packet in trace.packet if packet.HasField("for_testing"))
+    texts = [packet.for_testing.str for packet in trace.packet if packet.HasField("for_testing")]
+    sidecar = begun(texts[0])
     assert sidecar is not None
+    for text in texts:
+        sidecar.take(text)
+    assert sidecar.ended
     tables: dict[int, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
     clock: dict[int, int] = {}
     found = Decoded(sidecar, [], [], [])

@@ -426,7 +426,54 @@ def test_every_sample_comes_back_equal(path: Path, tmp_path: Path) -> None:
     if not after:
         first, second = (ktrace.read(item).to_arrow()["catalog"].drop_columns(["facts"]) for item in (path, made))
         assert first.to_pylist() == second.to_pylist()
+    assert links(made) == links(path, format=name)
     assert ktrace.read(made).report.balanced()
+
+
+def links(path: Path, *, format: str | None = None) -> list[Row]:
+    """All columns of the links, by source and id."""
+    rows: list[Row] = ktrace.read(path, format=format).to_arrow()["links"].to_pylist()
+    return sorted(rows, key=lambda row: (row["source"], row["id"]))
+
+
+CORPUS = [
+    path
+    for folder in ("pytorch_kineto", "chrome_trace")
+    for path in sorted((SHARED / "corpus" / folder).glob("*.json*"))
+    if path.stat().st_size < 1 << 20
+]
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.name)
+def test_links_of_the_corpus_come_back_equal(path: Path, tmp_path: Path) -> None:
+    """Kind, key, role, row and place of each end; also where no arrow could be drawn, and no others."""
+    try:
+        before = links(path)
+    except KtraceError:
+        pytest.skip("isn't read")
+    if not before:
+        pytest.skip("no links")
+    convert(path, tmp_path / "again.perfetto")
+    assert links(tmp_path / "again.perfetto") == before
+
+
+def test_what_is_left_of_a_cut_trace_comes_back_equal(tmp_path: Path) -> None:
+    (source,) = SAMPLES.glob("kineto/base-after-the-events*.json")
+    whole, cut = tmp_path / "whole.perfetto", tmp_path / "cut.perfetto"
+    convert(source, whole)
+    before, data = comparable(whole), whole.read_bytes()
+    most = 0
+    for size in range(len(data) // 2, len(data), 7):
+        cut.write_bytes(data[:size])
+        report = ktrace.read(cut).report
+        assert report.issues["cut"]
+        after = comparable(cut)
+        most = max(most, len(after))
+        for key, row in after.items():
+            assert row in (before[key], {name: before[key][name] for name in before[key] if name != "dur"})
+        if after:
+            assert links(cut) == links(whole)
+    assert most == len(before)
 
 
 TEXTPROTOS = sorted((SHARED / "corpus" / "perfetto_textproto").glob("*.textproto"))
