@@ -1,15 +1,18 @@
-"""What a timeline shows as the arguments of a slice: the columns of the model, and the source's own `args`."""
+"""What a timeline shows as the arguments of an event: the columns of the model, and the source's own `args`."""
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Any
+from collections.abc import Collection, Container, Mapping
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.jsontext import decoded
-from ktrace.model import POINT_KINDS, Batch
+from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch
+
+Bools = npt.NDArray[np.bool_]
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 PLAIN = (
@@ -22,42 +25,36 @@ PLAIN = (
 #: is shown as `args.<key>`.
 RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PLAIN})
 
-_POINTS = pa.array(POINT_KINDS)
+#: Kinds of slices whatever is known of their end; an allocation without a duration is at a time.
+_ALWAYS = tuple(word for word in SLICE_KINDS if word != "alloc")
 
 
-def argument_columns(batch: Batch) -> dict[str, list[Any]]:
-    """The arguments of the events that are columns: name -> a value a row, None where the row has none.
+def argument_columns(batch: Batch, unsaid: Bools | None, without: Collection[str] = ()) -> dict[str, pa.Array]:
+    """The arguments of events that are columns of the model or of other packages: name -> column, none full of nulls.
 
-    `id` is never None: by it a slice is found in the canonical tables. `kind` is left out where it is the
-    category, `timing` where it is `measured`; `unfinished` is True for a slice without an end; `grid` and
-    `block` are {x, y, z}, or one number where only the product is known.
+    `id` is never null: by it a row is found in the canonical tables. `kind` is there where it is `unsaid` by the
+    category (None: nowhere), `timing` where it isn't `measured`; `unfinished` is true for a slice without an end.
+    Counters have no `value` and `unit` here. `grid` and `block`, which are several columns, are left out, and so are
+    those in `without`.
     """
-    rows = len(batch)
-    kind = plain(batch, "kind")
-    columns = {"id": values(batch, "id")}
-    if batch.has("cat"):
-        columns["kind"] = _where(plain(batch, "cat").is_valid(), kind)
-    timing = plain(batch, "timing")
-    columns["timing"] = _where(pc.not_equal(timing, "measured"), timing)
-    point = pc.is_in(kind, _POINTS)
-    unfinished = pc.and_(batch.column("dur").is_null(), pc.invert(point))
-    columns["unfinished"] = _where(unfinished, pa.repeat(True, rows))
-    for name in ("grid", "block"):
-        if batch.has(f"{name}_x"):
-            columns[name] = _dimensions(*(values(batch, f"{name}_{axis}") for axis in "xyz"))
+    columns = {"id": batch.column("id")}
+    kind = batch.column("kind")
+    if unsaid is not None:
+        columns["kind"] = masked(kind, unsaid)
+    columns["timing"] = masked(batch.column("timing"), ~is_in(batch.column("timing"), ("measured",)))
+    if batch.column("dur").null_count:
+        unfinished = slice_rows(batch) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
+        columns["unfinished"] = pc.if_else(pa.array(unfinished), pa.scalar(True), pa.scalar(None, pa.bool_()))
     for name in PLAIN:
-        if batch.has(name):
-            columns[name] = values(batch, name)
-    not_counter = pc.not_equal(kind, "counter")
+        if batch.has(name) and name not in without:
+            columns[name] = batch.column(name)
     for name in ("value", "unit"):
         if batch.has(name):
-            columns[name] = _where(not_counter, plain(batch, name))
+            columns[name] = masked(batch.column(name), ~is_in(kind, ("counter",)))
     for name in batch.columns.schema.names:
         if name.startswith("x_"):
-            columns[name] = values(batch, name)
-    for name in batch.typed_args():
-        columns[argument_name(name.removeprefix("args."), columns)] = values(batch, name)
-    return {name: column for name, column in columns.items() if any(value is not None for value in column)}
+            columns[name] = batch.columns.column(name)
+    return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
 
 def argument_name(key: str, columns: Container[str]) -> str:
@@ -68,29 +65,38 @@ def argument_name(key: str, columns: Container[str]) -> str:
     return f"args.{key}" if key in RESERVED or key in columns or key.startswith("args.") else key
 
 
-def categories(batch: Batch) -> list[str]:
-    """The category of each row: the source's own, else the kind."""
-    kind = plain(batch, "kind")
-    chosen: list[str] = (pc.coalesce(plain(batch, "cat"), kind) if batch.has("cat") else kind).to_pylist()
-    return chosen
+def slice_rows(batch: Batch) -> Bools:
+    """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
+    kind, timed = batch.column("kind"), batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
+    slices: Bools = is_in(kind, _ALWAYS) | (timed & ~is_in(kind, POINT_KINDS))
+    return slices
+
+
+def is_in(column: pa.Array, words: Collection[str]) -> Bools:
+    """Whether the texts are among the words; false for null."""
+    found: Bools = word_numbers(column, dict.fromkeys(words, 1), 0) == 1
+    return found
+
+
+def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> npt.NDArray[np.int64]:
+    """The number of each word, `other` for one that has none, -1 for null."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    table = np.array([*(numbers.get(word, other) for word in column.dictionary.to_pylist()), -1], np.int64)
+    codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
+    found: npt.NDArray[np.int64] = table[codes.to_numpy()]
+    return found
+
+
+def masked(column: pa.Array, keep: Bools) -> pa.Array:
+    """The values where `keep`, else null."""
+    if keep.all():
+        return column
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(masked(column.indices, keep), column.dictionary)
+    return pc.if_else(pa.array(keep), column, pa.scalar(None, column.type))
 
 
 def plain(batch: Batch, name: str) -> pa.Array:
     """A column, decoded where it is a dictionary."""
     return decoded(batch.column(name))
-
-
-def values(batch: Batch, name: str) -> list[Any]:
-    """The values of a column."""
-    column: list[Any] = plain(batch, name).to_pylist()
-    return column
-
-
-def _where(mask: pa.Array, column: pa.Array) -> list[Any]:
-    """The values where the mask is true, else None."""
-    chosen: list[Any] = pc.if_else(mask, column, pa.scalar(None, column.type)).to_pylist()
-    return chosen
-
-
-def _dimensions(xs: list[Any], ys: list[Any], zs: list[Any]) -> list[Any]:
-    return [x if y is None and z is None else {"x": x, "y": y, "z": z} for x, y, z in zip(xs, ys, zs, strict=True)]

@@ -6,15 +6,14 @@ import re
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.jsonrows import Cells, Part, as_text
 from ktrace.jsontext import decoded, dump_json, json_cells
-from ktrace.model import POINT_KINDS, SLICE_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model import TRACK_COLUMNS, Batch
 
-from .._shared.arguments import PLAIN, RESERVED, argument_name
+from .._shared.arguments import RESERVED, argument_columns, argument_name
 
 #: Members of an event that are the writer's, or that viewers draw something of: what a source had there stays in args.
 _MEMBERS = frozenset(
@@ -25,44 +24,20 @@ _MEMBERS = frozenset(
 )
 
 
-def slice_rows(events: Batch) -> npt.NDArray[np.bool_]:
-    """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
-    kind = decoded(events.column("kind"))
-    always = pc.is_in(kind, pa.array([word for word in SLICE_KINDS if word != "alloc"]))
-    timed = pc.and_not(events.column("dur").is_valid(), pc.is_in(kind, pa.array(POINT_KINDS)))
-    found: npt.NDArray[np.bool_] = pc.or_(always, timed).to_numpy(zero_copy_only=False)
-    return found
-
-
 def arguments(events: Batch) -> dict[str, pa.Array]:
     """The arguments of the events that are columns: name -> a value a row, null where the row has none.
 
-    `id` is never null: by it a row is found in the canonical tables. `kind` is left out where it is the category,
-    `timing` where it is `measured`; `unfinished` is true for a slice without an end. Counters have no `value` and
-    `unit` here. Typed arguments that are members of the event aren't here but in `source_arguments`.
+    `kind` is left out where it is the category, the track where the row says it. Typed arguments that are members of
+    the event aren't here but in `source_arguments`.
     """
-    rows = len(events)
-    columns: dict[str, pa.Array | None] = {"id": events.column("id")}
-    kind = events.column("kind")
-    if events.has("cat"):
-        columns["kind"] = _masked(kind, events.column("cat").is_valid())
-    timing = events.column("timing")
-    columns["timing"] = _masked(timing, _differs(timing, "measured"))
-    if events.column("dur").null_count:
-        unfinished = pc.and_(events.column("dur").is_null(), pa.array(slice_rows(events)))
-        columns["unfinished"] = pc.if_else(unfinished, True, pa.scalar(None, pa.bool_()))
-    for name in PLAIN:  # the row says the track
-        columns[name] = events.columns.column(name) if events.has(name) and name not in TRACK_COLUMNS else None
-    for name in ("value", "unit"):
-        columns[name] = _masked(events.column(name), _differs(kind, "counter")) if events.has(name) else None
-    for name in events.columns.schema.names:
-        if name.startswith("x_"):
-            columns[name] = events.columns.column(name)
+    cat = events.column("cat").is_valid().to_numpy(zero_copy_only=False) if events.has("cat") else None
+    columns = argument_columns(events, cat, TRACK_COLUMNS)
+    taken = {"value", "unit", *_extra(events)}
     for name in events.typed_args():
-        key = name.removeprefix("args.")
-        if not _is_member(key):
-            columns[argument_name(key, columns)] = events.columns.column(name)
-    return {name: column for name, column in columns.items() if column is not None and column.null_count < rows}
+        key, column = name.removeprefix("args."), events.columns.column(name)
+        if column.null_count < len(column) and not _is_member(key):
+            columns[argument_name(key, taken)] = column
+    return columns
 
 
 def dimensions(events: Batch, name: str) -> list[Part]:
@@ -110,7 +85,7 @@ def source_arguments(events: Batch) -> tuple[pa.StringArray | None, list[Part]]:
 
 
 def _extra(events: Batch) -> set[str]:
-    """The columns of other packages and the typed arguments: both have taken their names."""
+    """The columns of other packages."""
     return {name for name in events.columns.schema.names if name.startswith("x_")}
 
 
@@ -128,17 +103,3 @@ def _apart(text: str, extra: set[str]) -> tuple[str | None, str | None]:
 
 def _is_member(key: str) -> bool:
     return key.startswith("$") and len(key) > 1 and key[1:] not in _MEMBERS and not key.startswith("$ktrace.")
-
-
-def _masked(column: pa.Array, mask: pa.BooleanArray) -> pa.Array:
-    """The values where the mask is true, else null."""
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(_masked(column.indices, mask), column.dictionary)
-    return pc.if_else(mask, column, pa.scalar(None, column.type))
-
-
-def _differs(column: pa.Array, word: str) -> pa.BooleanArray:
-    """The rows that don't have the word."""
-    if pa.types.is_dictionary(column.type):
-        return _differs(column.dictionary, word).take(column.indices)
-    return pc.not_equal(column, word)

@@ -19,7 +19,8 @@ from ktrace.model import Batch
 from ktrace.order import Arrows
 from ktrace.ordering.arrows import ARROW_KINDS
 
-from .arguments import arguments, dimensions, slice_rows, source_arguments
+from .._shared.arguments import slice_rows
+from .arguments import arguments, dimensions, source_arguments
 from .chains import LAUNCH
 from .rows import Rows
 

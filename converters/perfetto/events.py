@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch
 
-from .._shared.arguments import PLAIN, plain
+from .._shared import arguments as shared
+from .._shared.arguments import is_in, masked, plain, word_numbers
 from . import numbers as n
 from .arrows import HostArrows
 from .encode import Bools, Columns, Int64, Table
@@ -44,28 +45,10 @@ _EXACT = 2.0**53
 
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
-    """The arguments of events that are columns, as Arrow arrays: `_shared.arguments.argument_columns` in columns.
-
-    `grid` and `block`, which are several columns, are left out.
-    """
-    columns = {"id": batch.column("id")}
-    kind = batch.column("kind")
-    if batch.has("cat"):
-        _put(columns, "kind", kind, _unsaid(batch.column("cat"), kind))
-    _put(columns, "timing", batch.column("timing"), ~is_in(batch.column("timing"), ("measured",)))
-    if batch.column("dur").null_count:
-        unfinished = ~is_in(kind, POINT_KINDS) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
-        columns["unfinished"] = pc.if_else(pa.array(unfinished), pa.scalar(True), pa.scalar(None, pa.bool_()))
-    for name in PLAIN:
-        if batch.has(name):
-            columns[name] = batch.column(name)
-    for name in ("value", "unit"):
-        if batch.has(name):
-            _put(columns, name, batch.column(name), ~is_in(kind, ("counter",)))
-    for name in batch.columns.schema.names:
-        if name.startswith("x_"):
-            columns[name] = batch.column(name)
-    return {name: column for name, column in columns.items() if column.null_count < len(column)}
+    """The arguments of events that are columns (`_shared.arguments`); `kind` where the category doesn't say it."""
+    return shared.argument_columns(
+        batch, _unsaid(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
+    )
 
 
 def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array]:
@@ -78,7 +61,7 @@ def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array
 
 def _unsaid(category: pa.Array, kind: pa.Array) -> Bools:
     """Where there is a category, and it doesn't say the kind."""
-    codes, said = (_numbered(column, mapping) for column, mapping in ((kind, _KINDS), (category, _SAID)))
+    codes, said = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _SAID, _OTHER)
     unsaid: Bools = (said >= 0) & ((codes != said) | (said == _OTHER))
     return unsaid
 
@@ -87,49 +70,6 @@ def _unsaid(category: pa.Array, kind: pa.Array) -> Bools:
 _KINDS = {kind: number for number, kind in enumerate((*SLICE_KINDS, *POINT_KINDS))}
 _SAID = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.items()}
 _OTHER = 100
-
-
-def _numbered(column: pa.Array, numbers: dict[str, int]) -> Int64:
-    """The number of each word, _OTHER for one that has none, -1 for null."""
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    table = np.array([*(numbers.get(word, _OTHER) for word in column.dictionary.to_pylist()), -1])
-    codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
-    found: Int64 = table[codes.to_numpy()]
-    return found
-
-
-def _put(columns: dict[str, pa.Array], name: str, column: pa.Array, keep: Bools) -> None:
-    """Adds a column with the values where `keep`, if there are any."""
-    if keep.all():
-        columns[name] = column
-    elif keep.any():
-        columns[name] = _masked(column, keep)
-
-
-def _masked(column: pa.Array, keep: Bools) -> pa.Array:
-    """The values where `keep`, else null."""
-    if pa.types.is_dictionary(column.type):
-        indices = pc.if_else(pa.array(keep), column.indices, pa.scalar(None, column.indices.type))
-        return pa.DictionaryArray.from_arrays(indices, column.dictionary)
-    return pc.if_else(pa.array(keep), column, pa.scalar(None, column.type))
-
-
-def is_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
-    """Whether the texts are among the words; false for null."""
-    found: Bools = _numbered(column, dict.fromkeys(words, 1)) == 1
-    return found
-
-
-def slice_rows(batch: Batch) -> Bools:
-    """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
-    kind, timed = batch.column("kind"), batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
-    slices: Bools = is_in(kind, _ALWAYS) | (timed & ~is_in(kind, POINT_KINDS))
-    return slices
-
-
-#: Kinds of slices whatever is known of their end.
-_ALWAYS = tuple(word for word in SLICE_KINDS if word != "alloc")
 
 
 @dataclass(frozen=True)
@@ -172,7 +112,7 @@ class TrackEvents:
     def _fields(self, rows: HostRows) -> list[Field]:
         batch = rows.batch
         counter = is_in(batch.column("kind"), ("counter",))
-        names = _masked(batch.column("name"), ~counter) if counter.any() else batch.column("name")
+        names = masked(batch.column("name"), ~counter) if counter.any() else batch.column("name")
         fields: list[Field] = [
             rows.place,
             self._category(batch),

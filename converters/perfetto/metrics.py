@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
-from .._shared.arguments import plain
+from .._shared.arguments import is_in, plain
 from .encode import Bools, Int64
-from .events import is_in
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 
 from ktrace.order import TimelineBatch
 
+from .._shared.arguments import slice_rows
 from .encode import Bools, Int64
-from .events import slice_rows
 
 _KEY = np.dtype([("ts", "i8"), ("track", "i4"), ("lane", "i4")])
 Keys = npt.NDArray[np.void]

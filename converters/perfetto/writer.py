@@ -24,14 +24,14 @@ from ktrace.rows import to_rows
 from ktrace.sink import Sink
 from ktrace.tracks import Track
 
-from .._shared.arguments import PLAIN, plain
+from .._shared.arguments import PLAIN, is_in, plain, slice_rows
 from . import numbers as n
 from .arrows import ArrowBook, HostArrows
 from .descriptors import Descriptors
 from .encode import Bools, Columns, Int64, Table
 from .encode_fields import Coded, Int32
 from .encode_json import TYPE_NAMES
-from .events import HostRows, TrackEvents, argument_columns, is_in, slice_rows, source_columns
+from .events import HostRows, TrackEvents, argument_columns, source_columns
 from .gpu import StageRows, Stages
 from .gpu_counters import OCCUPANCY, KernelCounters
 from .gpu_tracks import Gpus, adopted

@@ -153,7 +153,7 @@ def host_arguments(row: dict[str, Any]) -> list[str]:
         columns["kind"] = row["kind"]
     if row["timing"] != "measured":
         columns["timing"] = row["timing"]
-    if row["dur"] is None and row["kind"] not in ("instant", "counter"):
+    if row["dur"] is None and row["kind"] not in ("instant", "counter", "alloc"):  # an alloc is at a time
         columns["unfinished"] = True
     for name in ("external_id", "registers", "bytes"):
         if row[name] is not None:
