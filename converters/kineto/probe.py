@@ -17,6 +17,8 @@ _CATEGORY = re.compile(
     rb'"cat"\s*:\s*"(cpu_op|Operator|cuda_runtime|cuda_driver|gpu_memcpy|gpu_memset|python_function|user_annotation'
     rb'|gpu_user_annotation|kernel|Kernel|ac2g|fwdbwd|cpu_instant_event|mtia_runtime|xpu_runtime|Runtime)"'
 )
+#: Categories of another tool for PyTorch, which has "cpu_op" as well: unitrace.
+_OTHERS = re.compile(rb'"cat"\s*:\s*"(gpu_op"|(CL_)?Flow_[HD]2[HD]_)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 
@@ -47,7 +49,7 @@ def probe(sample: Sample) -> Match | None:
     if found:
         return Match(Score.DIALECT, f"has traceEvents and Kineto's '{found[1].decode()}'")
     category = _CATEGORY.search(sample.head) or _CATEGORY.search(sample.tail)
-    if category:
+    if category and not _OTHERS.search(sample.head):
         return Match(Score.DIALECT, f"has traceEvents of Kineto's category '{category[1].decode()}'")
     return None
 

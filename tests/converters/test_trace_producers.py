@@ -73,3 +73,58 @@ def test_a_host_that_waits_is_on_its_thread(tmp_path: Path) -> None:
     sync = whole("zeHostSynchronize", cat="xpu_sync", pid=-1, tid=6, args={"correlation": 79})
     (event,) = rows(read(tmp_path, [sync], schemaVersion=1))
     assert (event["kind"], event["tid"], event.get("stream")) == ("sync", 6, None)
+
+
+def test_xla_work_is_recognised_by_its_details(tmp_path: Path) -> None:
+    """JAX and TensorFlow: no categories; work on a stream has details, calls of the driver have them as well."""
+    details = {"kernel_details": "regs:16 grid:4,1,1 block:128,1,1"}
+    copied = {"memcpy_details": "kind_src:pageable kind_dst:device size:4096"}
+    trace = read(
+        tmp_path,
+        [
+            whole("fusion_1", args=details),
+            whole("MemcpyH2D", ts=20, args=copied),
+            whole("cuMemcpyHtoDAsync_v2", ts=30, args=copied),
+            whole("fusion.1", ts=40, args={"hlo_module": "jit_f"}),
+        ],
+    )
+    assert [row["kind"] for row in rows(trace)] == ["kernel", "memcpy", "range", "range"]
+    assert rows(trace)[0]["args"] == details
+    assert rows(trace)[1]["copy_kind"] == "HtoD"
+
+
+def test_work_of_rocm_profile_data_is_recognised_by_its_kind(tmp_path: Path) -> None:
+    kinds = {"KernelExecution": "kernel", "CopyDeviceToHost": "memcpy", "FillBuffer": "memset", "stream=0x1": "range"}
+    found = rows(read(tmp_path, [whole("x", pid="0", tid="1", args={"desc": kind}) for kind in kinds]))
+    assert [row["kind"] for row in found] == list(kinds.values())
+    assert {(row["pid"], row["tid"]) for row in found} == {(0, 1)}
+
+
+def test_launches_tell_kernels_but_calls_are_none(tmp_path: Path) -> None:
+    args = {"grid": [1, 2, 3], "block": [32, 1, 1], "stream": 3}
+    found = rows(read(tmp_path, [whole("k", args=args), whole("hipLaunchKernel", args=args)]))
+    kernel, call = sorted(found, key=lambda row: row["name"] != "k")
+    assert (kernel["kind"], kernel["grid_y"], kernel["stream"]) == ("kernel", 2, 3)
+    assert (call["kind"], call["args"]) == ("range", args)
+
+
+def test_launches_in_texts(tmp_path: Path) -> None:
+    """ONNX Runtime writes all arguments as texts."""
+    args = {"stream": "7", "grid_x": "4", "grid_y": "2", "block_x": "128", "op_name": "Conv"}
+    (kernel,) = rows(read(tmp_path, [whole("conv", cat="Kernel", args=args)]))
+    assert (kernel["kind"], kernel["stream"], kernel["grid_x"], kernel["block_x"]) == ("kernel", 7, 4, 128)
+    assert kernel["args"] == {"op_name": "Conv"}
+
+
+def test_unitrace_is_no_kineto_trace(tmp_path: Path) -> None:
+    """Intel's unitrace: cpu_op and gpu_op; a copy has the name of its call."""
+    trace = read(
+        tmp_path,
+        [
+            whole("zeCommandListAppendLaunchKernel", cat="cpu_op", args={"id": "7"}),
+            whole("gemm[SIMD32 {128; 1; 1} {16; 2; 8}]", cat="gpu_op", ts=20, args={"id": "7"}),
+            whole("zeCommandListAppendMemoryCopy(M2D)[4096 bytes]", cat="gpu_op", ts=30, args={"id": "8"}),
+            whole("zeCommandListAppendBarrier", cat="gpu_op", ts=40, args={"id": "9"}),
+        ],
+    )
+    assert [row["kind"] for row in rows(trace)] == ["op", "kernel", "memcpy", "sync"]

@@ -41,7 +41,8 @@ class Series:
 class Rule:
     """What the events of a category are.
 
-    `columns` has, for keys of `args`, the column of the model. `kinds` has the kinds of names that differ from `kind`.
+    `columns` has, for keys of `args`, the column of the model. `kinds` has the kinds of names that differ from `kind`,
+    `named` those of names that are spelled in several ways.
     `series` are arguments that become counters with the event as parent; with `metrics` every number is one.
     `waits` is the key of `args` with the correlation of the call that the event waits for, `records` the names of such
     calls.
@@ -51,10 +52,27 @@ class Rule:
     place: Place = "host"
     columns: Mapping[str, Into] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
+    named: tuple[tuple[re.Pattern[str], str], ...] = ()
     series: Mapping[str, Series] = field(default_factory=dict)
     metrics: bool = False
     waits: str | None = None
     records: frozenset[str] = frozenset()
+
+    def kind_of(self, name: str) -> str:
+        """The kind of a slice of a name."""
+        for pattern, kind in self.named:
+            if pattern.match(name):
+                return kind
+        return self.kinds.get(name, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Arguments that only slices of one kind have: all `keys`, the first with a text that `value` matches."""
+
+    keys: tuple[str, ...]
+    rule: Rule
+    value: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,8 @@ class Dialect:
     """How a program uses the Trace Event Format.
 
     `cats` are rules by the category of a slice, `patterns` those of categories that are spelled in several ways,
-    `names` those of instants by their name, `other` is for all else.
+    `signs` those by the arguments of slices whose category has no rule, unless their name is one of `calls`.
+    `names` are rules of instants by their name, `other` is for all else.
     `flows` has the kind of link by the category of a flow; None where the flow says again what `correlation` says.
     `device_pid` finds the device in a pid that is a text, `stream_name` the stream in a tid or in the name of a thread.
     `origin` ns were taken off all times.
@@ -71,6 +90,8 @@ class Dialect:
     cats: Mapping[str, Rule]
     names: Mapping[str, Rule] = field(default_factory=dict)
     patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
+    signs: tuple[Sign, ...] = ()
+    calls: re.Pattern[str] | None = None
     other: Rule = field(default_factory=lambda: Rule("range"))
     flows: Mapping[str, str | None] = field(default_factory=dict)
     device_pid: re.Pattern[str] | None = None

@@ -18,13 +18,14 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
 from .arrows import flows
 from .counters import counters
-from .dialect import Dialect, Rule
+from .dialect import Dialect, Rule, Sign
 from .draft import Bools, by_word
 from .events import Events
 from .metadata import metadata
@@ -50,6 +51,7 @@ _MOST_RULES = 1 << 10
 
 #: Handlers whose rows depend on the rule of the category.
 _BY_CAT: set[Handler] = {slices, begins, ends}
+_SIGNED: set[Handler] = {slices, begins}
 
 
 def mapper(dialect: Dialect) -> Callable[[Iterable[Events], Conversion], Iterator[Batch]]:
@@ -109,6 +111,9 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     handlers = {_ORDER[number] for number in np.flatnonzero(np.bincount(phase))}
     if handlers & _BY_CAT:
         rule = by_word(columns.get("cat"), rows, lambda word: numbers.of(dialect.of_cat(word)))
+    if handlers & _SIGNED:
+        for sign in dialect.signs:
+            rule = np.where((rule == 0) & _has(sign, events, dialect), numbers.of(sign.rule), rule)
     if instants in handlers and dialect.names:
         named = by_word(
             columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
@@ -119,6 +124,22 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     for number in np.flatnonzero(np.bincount(group)).tolist():
         handler, rule_number = divmod(number, _MOST_RULES)
         yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
+
+
+def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
+    """Whether each event has the arguments of a sign, and is no call of the host."""
+    columns = [events.columns.get(f"args.{key}") for key in sign.keys]
+    found = np.full(len(events), all(column is not None for column in columns))
+    if not found.any():
+        return found
+    for column in columns:
+        found &= pc.is_valid(column).to_numpy(zero_copy_only=False)
+    pattern, calls = sign.value, dialect.calls
+    if pattern:
+        found &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(word or ""))) == 1
+    if calls:
+        found &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
+    return found
 
 
 def events_at(events: Events, mask: Bools) -> Events:

@@ -135,9 +135,9 @@ def _what(draft: Draft, rule: Rule, kind: str | None) -> None:
     cat = draft.left.pop("cat", None)
     if cat is not None:
         draft.columns["cat"] = cat
-    if rule.kinds and name is not None and not kind:
-        kinds = list(dict.fromkeys([rule.kind, *rule.kinds.values()]))
-        codes = by_word(name, rows, lambda word: kinds.index(rule.kinds.get(word or "", rule.kind)))
+    if (rule.kinds or rule.named) and name is not None and not kind:
+        kinds = list(dict.fromkeys([rule.kind, *rule.kinds.values(), *(other for _, other in rule.named)]))
+        codes = by_word(name, rows, lambda word: kinds.index(rule.kind_of(word or "")))
         draft.columns["kind"] = words(kinds, codes)
     else:
         draft.fixed(kind=kind or rule.kind)
