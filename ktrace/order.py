@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ktrace.catalog import Catalog
 from ktrace.model import Batch
-from ktrace.ordering.arrows import find_peers, new_ends, on_rows
+from ktrace.ordering.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
 from ktrace.ordering.eventstore import WORK, EventStore
 from ktrace.ordering.finish import finished
@@ -64,7 +64,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Arrows:
-    """Ends of arrows on the rows of a batch, sorted by row. Six arrays of one length.
+    """Ends of arrows on the rows of a batch, sorted by row. Seven arrays of one length.
 
     row     int32 row of the batch
     arrow   int64 number of the arrow, unique in the timeline, from 1; its ends share it
@@ -72,6 +72,8 @@ class Arrows:
     kind    uint8 index into `ktrace.ordering.arrows.ARROW_KINDS`
     peer    int64 serial of the row at the other end: for an arrival where the arrow leaves, for a departure where it
             first arrives; 0 where there is no other end
+    last    bool: whether it arrives here and no further time before it leaves again; of a step that other ends of the
+            same arrow follow it is false
     work    bool: whether that row is device work (kernel, memcpy, memset, graph) on a track with a device or stream
     """
 
@@ -80,6 +82,7 @@ class Arrows:
     out: npt.NDArray[np.bool_]
     kind: npt.NDArray[np.uint8]
     peer: Int64
+    last: npt.NDArray[np.bool_]
     work: npt.NDArray[np.bool_]
 
 
@@ -231,7 +234,7 @@ class _Given:
             track,
             place + 1,
             Edges(*opened.edges(rows, track, serial, until)),
-            Arrows(row, arrow, out, kind, ends["peer"] + 1, self._is_work(ends["peer"])),
+            Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), self._is_work(ends["peer"])),
             int(np.count_nonzero(ends["link"])),
         )
 

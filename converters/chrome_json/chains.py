@@ -5,7 +5,7 @@
     phase                   s   f    s   s   f  f    s   t  f
 
 Many programs take the id of a flow again when it has arrived. The nth arrival is of the nth departure, of the last one
-where there are no more. A flow has ended (f) as soon as nothing more can arrive of it; until then it passes (t).
+where there are no more. A flow ends (f) where nothing more arrives of it; until then it passes (t).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Chains:
     def __init__(self) -> None:
         self._counts = np.zeros((2, 0), np.int32)  # departures and arrivals of each arrow so far
 
-    def flows(self, arrows: Arrows, *, is_last: bool) -> tuple[Int64, Bools]:
-        """The flow of each end, and whether nothing arrives of it any more. `is_last`: no batch follows."""
+    def flows(self, arrows: Arrows) -> tuple[Int64, Bools]:
+        """The flow of each end, and whether nothing arrives of it any more."""
         flow, ended = arrows.arrow.astype(np.int64), arrows.kind == LAUNCH
         rest = np.flatnonzero(~ended)
         if not len(rest):
@@ -45,11 +45,8 @@ class Chains:
         arrivals = self._running(1, ~out, arrow, first)
         number = np.maximum(np.where(out, departures, np.minimum(arrivals, departures)), 1)
         flow[order] = arrow + (number - 1) * _NEXT
-        last = np.zeros(len(order), np.bool_)
-        coming = np.flatnonzero(~out)[::-1]
-        last[coming[np.unique(flow[order[coming]], return_index=True)[1]]] = True
-        can_end = number < np.minimum(self._counts[1, arrow] + 1, self._counts[0, arrow])
-        ended[order] = last & (is_last | can_end)
+        next_is_new = ~out & (arrivals < departures)  # the arrival behind it is of a later departure
+        ended[order] = arrows.last[order] | next_is_new
         return flow, ended
 
     def _grow(self, arrows: int) -> None:

@@ -40,7 +40,6 @@ class Writer:
 
     def start(self, timeline: Timeline) -> None:
         """Writes the head. Times count from the begin of the trace."""
-        self._end = timeline.end
         self._rows = Rows(timeline.tracks, timeline.catalog)
         self._lines = Lines(self._rows, timeline.start, timeline.end)
         if timeline.start:
@@ -55,8 +54,7 @@ class Writer:
 
         A counter that is no number has no place.
         """
-        is_last = len(batch.edges.ts) > 0 and batch.edges.ts[-1] >= self._end
-        flows = self._chains.flows(batch.arrows, is_last=bool(is_last))
+        flows = self._chains.flows(batch.arrows)
         kept = sum(self._write(batch, first, flows) for first in range(0, len(batch), CHUNK))
         return kept + batch.link_ends
 

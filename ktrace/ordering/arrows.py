@@ -17,13 +17,16 @@ Int32 = npt.NDArray[np.int32]
 
 def new_ends(spill: Spill) -> Runs:
     """Room for ends: ts and place of the event, number of the arrow, place at its other end (-1: none, or not known
-    yet), kind, whether it leaves there, whether it is a link."""
+    yet), kind, whether it leaves there, whether it is a link, whether it is the last of its arrow (`find_last`)."""
     numbers = [("ts", "i8"), ("place", "i8"), ("arrow", "i8"), ("peer", "i8")]
-    return Runs(spill, "ends", [*numbers, ("kind", "u1"), ("out", "?"), ("link", "?")])
+    return Runs(spill, "ends", [*numbers, ("kind", "u1"), ("out", "?"), ("link", "?"), ("last", "?")])
 
 
 def find_peers(ends: Runs, spill: Spill, size: int) -> None:
-    """Tells the ends of links what is at the other end: for an arrival the departure, for that the first arrival."""
+    """Tells the ends of links what is at the other end: for an arrival the departure, for that the first arrival.
+
+    An arrival is also told whether the arrow has none at the next time at which it has an end.
+    """
     rows = ends.rows
     known = Runs(spill, "peers", [("arrow", "i8"), ("ts", "i8"), ("place", "i8"), ("index", "i8"), ("out", "?")])
     for start in range(0, len(ends), size):
@@ -38,6 +41,29 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
             first = theirs[fresh((theirs["arrow"],))] if len(theirs) else theirs
             found = find((ours["arrow"],), (first["arrow"],))
             rows["peer"][ours["index"][found >= 0]] = first["place"][found[found >= 0]]
+        rows["last"][ordered["index"]] = _none_comes(ordered) & ~ordered["out"]
+
+
+def _none_comes(ends: Rows) -> npt.NDArray[np.bool_]:
+    """For ends sorted by arrow and ts, whether none of those of the arrow's next ts is an arrival."""
+    start = np.flatnonzero(fresh((ends["arrow"], ends["ts"])))
+    arrives = np.logical_or.reduceat(~ends["out"], start)
+    same = ends["arrow"][start[1:]] == ends["arrow"][start[:-1]]
+    none = np.append(~(same & arrives[1:]), True)
+    return np.repeat(none, np.diff(np.append(start, len(ends))))
+
+
+def find_last(ends: Rows) -> npt.NDArray[np.bool_]:
+    """Which of the ends on the rows of a range, as `on_rows` gives them, are arrivals after which none comes before the
+    arrow leaves again. Of ends at one time the rows' order decides."""
+    last: npt.NDArray[np.bool_] = ends["last"].copy()
+    links = np.flatnonzero(ends["link"])
+    links = links[np.argsort(ends["arrow"][links], kind="stable")]
+    here, then = links[:-1], links[1:]
+    tied = (ends["arrow"][here] == ends["arrow"][then]) & (ends["ts"][here] == ends["ts"][then])
+    here, then = here[tied], then[tied]
+    last[here] = ends["out"][then] & ~ends["out"][here]
+    return last
 
 
 def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Rows]:

@@ -36,7 +36,8 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
         arrows += len(joined)
         calls, started = launches["place"][launch[joined]], works["place"][joined]
         for place, peer, out in ((calls, started, True), (started, calls, False)):
-            ends.append(ts=keys["ts"][place], place=place, arrow=arrow, peer=peer, kind=0, out=out, link=False)
+            known = {"place": place, "arrow": arrow, "peer": peer, "kind": 0, "out": out}
+            ends.append(ts=keys["ts"][place], **known, link=False, last=not out)
     return arrows
 
 

@@ -160,7 +160,7 @@ def bind_by_event(
         bound = found >= 0
         place = known["place"][found[bound]]
         columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
-        ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, **columns)
+        ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, last=False, **columns)
         links.unbound.add(rows["id"][~bound].tolist())
 
 
@@ -207,7 +207,7 @@ class PlaceBinder:
         bound = found >= 0
         at = found[bound]
         columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
-        self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, **columns)
+        self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, last=False, **columns)
         self._links.unbound.add(rows["id"][~bound].tolist())
 
 

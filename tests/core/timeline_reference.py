@@ -161,12 +161,13 @@ class Flat:
     arrows: dict[int, list[End]]
     kinds: dict[int, str]
     peers: list[tuple[int, bool, int, int]]  # arrow, whether it leaves, serial at its other end, serial of its row
+    ends: dict[int, list[tuple[int, bool, bool]]]  # arrow -> ts, whether it leaves, whether it is the last
     link_ends: int
     given: int
 
 
 def flatten(batches: Iterable[TimelineBatch]) -> Flat:
-    flat = Flat([], [], defaultdict(list), {}, [], 0, 0)
+    flat = Flat([], [], defaultdict(list), {}, [], defaultdict(list), 0, 0)
     for batch in batches:
         rows = plain(batch.batch)
         for row, number, serial in zip(rows, batch.track.tolist(), batch.serial.tolist(), strict=True):
@@ -178,8 +179,9 @@ def flatten(batches: Iterable[TimelineBatch]) -> Flat:
             flat.edges.append((ts, 0 if at < 0 else int(batch.serial[at]), number, lane))
         arrows = batch.arrows
         assert arrows.row.tolist() == sorted(arrows.row.tolist())
-        columns = (arrows.row, arrows.arrow, arrows.out, arrows.kind, arrows.peer)
-        for at, number, out, kind, peer in zip(*(column.tolist() for column in columns), strict=True):
+        columns = (arrows.row, arrows.arrow, arrows.out, arrows.kind, arrows.peer, arrows.last)
+        for at, number, out, kind, peer, last in zip(*(column.tolist() for column in columns), strict=True):
+            flat.ends[number].append((rows[at]["ts"], out, last))
             flat.arrows[number].append((key(rows[at]), out))
             assert flat.kinds.setdefault(number, ARROW_KINDS[kind]) == ARROW_KINDS[kind]
             flat.peers.append((number, out, peer, int(batch.serial[at])))
@@ -201,6 +203,18 @@ def check_peers(flat: Flat) -> None:
             assert order[peer][0] == min(order[serial][0] for serial in others)
         else:
             assert peer == 0
+
+
+def check_last(flat: Flat) -> None:
+    """An arrival is the last one where its arrow has no end after it, or leaves next.
+
+    Of ends at the next time none may arrive, in whatever order; those of one time are in the order of their rows.
+    """
+    for ends in flat.ends.values():
+        for number, (ts, out, last) in enumerate(ends):
+            later = ends[number + 1 :]
+            then = [later[0]] if later and later[0][0] == ts else [end for end in later if end[0] == later[0][0]]
+            assert last == (not out and all(leaves for _, leaves, _ in then))
 
 
 def plain(batch: Batch) -> list[Row]:
