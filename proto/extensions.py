@@ -41,10 +41,7 @@ def _parsed(text: str) -> descriptor_pb2.FileDescriptorProto:
     file = descriptor_pb2.FileDescriptorProto(name=SOURCE.name, package=package, syntax="proto2")
     file.dependency.extend(re.findall(r'import\s+"([^"]+)";', text))
     for word, name, body in _BLOCK.findall(text):
-        if word == "message":
-            fields = file.message_type.add(name=name).field
-        else:
-            fields = file.extension
+        fields = file.message_type.add(name=name).field if word == "message" else file.extension
         for label, kind, field, number in _FIELD.findall(body):
             made = fields.add(name=field, number=int(number), label=getattr(_Field, f"LABEL_{label.upper()}"))
             if word == "extend":

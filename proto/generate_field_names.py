@@ -1,10 +1,10 @@
 """Writes converters/perfetto/field_names.py: the fields of the Perfetto messages that ktrace reads, name to number.
 
-    python proto/generate_field_names.py          (needs the package `perfetto`)
+    python -m ktrace.proto.generate_field_names          (needs the package `perfetto`)
 
-A reader names every field of a message that it meets, also those that it passes on as they are; so these
-are whole messages, where numbers.py has the fields that are written. A test compares the module with the
-descriptors of the installed package.
+Those of extensions come from gpu_extensions.proto. A reader names every field of a message that it meets, also those
+that it passes on as they are; so these are whole messages, where numbers.py has the fields that are written. A test
+compares the module with the descriptors of the installed package.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import textwrap
 from pathlib import Path
 
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
+
+from ktrace.proto import extensions
 
 MESSAGES = (
     *("TracePacket", "TrackEvent", "TrackEvent.LegacyEvent", "DebugAnnotation", "DebugAnnotation.NestedValue"),
@@ -26,12 +28,6 @@ MESSAGES = (
     *("GpuCounterEvent", "GpuCounterEvent.GpuCounter", "GpuCounterDescriptor", "GpuCounterDescriptor.GpuCounterSpec"),
     *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog"),
 )
-
-#: Extensions that the package hasn't got (Perfetto v55 and later): message -> field -> number.
-EXTENSIONS = {
-    "TrackEvent": {"gpu_correlation": 3000, "gpu_api": 3001},
-    "InternedData": {"compute_kernels": 1000, "compute_arg_names": 1001},
-}
 
 ENUMS = (
     *("CounterDescriptor.Unit", "GpuCounterDescriptor.MeasureUnit", "GpuLog.Severity", "BuiltinClock"),
@@ -50,7 +46,7 @@ def text() -> str:
     """The module as text."""
     lines = [HEAD]
     for name in MESSAGES:
-        numbers = {field.name: field.number for field in _message(name).fields} | EXTENSIONS.get(name, {})
+        numbers = {field.name: field.number for field in _message(name).fields} | _extensions(name)
         lines += _table(_constant(name), numbers)
     for name in ENUMS:
         owner, _, enum = name.rpartition(".")
@@ -62,6 +58,12 @@ def text() -> str:
 def _table(constant: str, numbers: dict[str, int]) -> list[str]:
     pairs = ", ".join(f'"{name}":~{number}' for name, number in numbers.items())
     return [f"{constant} = {{", textwrap.indent(textwrap.fill(pairs, 110), "    ").replace("~", " "), "}", ""]
+
+
+def _extensions(name: str) -> dict[str, int]:
+    """The extensions of a message that the package hasn't got (Perfetto v55 and later)."""
+    _, file = extensions.load()
+    return {key: field.number for key, field in file.extensions_by_name.items() if field.containing_type.name == name}
 
 
 def _message(name: str):  # type: ignore[no-untyped-def]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import dump_json, json_cells
+from ktrace.jsontext import json_cells
 from ktrace.model import INTERNAL, Batch, arrow_schema
 
 from .read_args import BOOL, DOUBLE, INT, JSON, NOTHING, OWN, SHARED, Chunk, Values, bits
@@ -178,8 +178,3 @@ def constant(word: str, count: int) -> pa.DictionaryArray:
 def words(choices: list[str], index: Int64) -> pa.DictionaryArray:
     """One of those words in each row."""
     return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(choices, pa.string()))
-
-
-def base64_json(text: str) -> str:
-    """Bytes, told in base64, as JSON."""
-    return dump_json({"$base64": text})

@@ -7,7 +7,6 @@ import struct
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _SMALL = [bytes((n,)) for n in range(128)] + [bytes((n & 127 | 128, n >> 7)) for n in range(128, 4096)]
 _DOUBLE = struct.Struct("<d").pack
-_UINT64 = struct.Struct("<Q").pack
 
 
 def varint(value: int) -> bytes:
@@ -51,16 +50,6 @@ def bytes_field(number: int, value: bytes) -> bytes:
 def text_field(number: int, value: str) -> bytes:
     """A text field. A lone surrogate, which UTF-8 can't hold, becomes '?'."""
     return bytes_field(number, value.encode("utf-8", "replace"))
-
-
-def double_field(number: int, value: float) -> bytes:
-    """A double field."""
-    return double_tag(number) + _DOUBLE(value)
-
-
-def fixed64_field(number: int, value: int) -> bytes:
-    """A fixed64 field."""
-    return double_tag(number) + _UINT64(value)
 
 
 def double(value: float) -> bytes:
