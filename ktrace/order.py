@@ -20,7 +20,7 @@ from ktrace.catalog import Catalog
 from ktrace.model import Batch
 from ktrace.ordering.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
-from ktrace.ordering.eventstore import WORK, EventStore
+from ktrace.ordering.eventstore import LAUNCHED, WORK, EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
@@ -64,7 +64,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Arrows:
-    """Ends of arrows on the rows of a batch, sorted by row. Seven arrays of one length.
+    """Ends of arrows on the rows of a batch, sorted by row. Eight arrays of one length.
 
     row     int32 row of the batch
     arrow   int64 number of the arrow, unique in the timeline, from 1; its ends share it
@@ -75,6 +75,7 @@ class Arrows:
     last    bool: whether it arrives here and no further time before it leaves again; of a step that other ends of the
             same arrow follow it is false
     work    bool: whether that row is device work (kernel, memcpy, memset, graph) on a track with a device or stream
+    launched bool: whether a call launched that row by `correlation`
     """
 
     row: Int32
@@ -84,6 +85,7 @@ class Arrows:
     peer: Int64
     last: npt.NDArray[np.bool_]
     work: npt.NDArray[np.bool_]
+    launched: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -229,19 +231,23 @@ class _Given:
         track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
         row, ends = on_rows(self.ends, low, high, place)
         arrow, out, kind = (ends[name].copy() for name in ("arrow", "out", "kind"))
+        peer = self._peers(ends["peer"])
         return TimelineBatch(
             Batch("events", finished(self.store, self.pairs, rows, low, high)),
             track,
             place + 1,
             Edges(*opened.edges(rows, track, serial, until)),
-            Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), self._is_work(ends["peer"])),
+            Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), *peer),
             int(np.count_nonzero(ends["link"])),
         )
 
-    def _is_work(self, places: Int64) -> npt.NDArray[np.bool_]:
-        """Whether the events at those places (-1: none) are device work on a track with a device or stream."""
+    def _peers(self, places: Int64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Whether the events at those places (-1: none) are device work on a track with a device or stream, and whether
+        calls launched them.
+        """
         keys = self.store.keys.rows
         if not len(keys):
-            return np.zeros(len(places), np.bool_)
-        found: npt.NDArray[np.bool_] = (keys["flags"][places] & WORK != 0) & self.placed[keys["track"][places]]
-        return found & (places >= 0)
+            return np.zeros(len(places), np.bool_), np.zeros(len(places), np.bool_)
+        flags, there = keys["flags"][places], places >= 0
+        work: npt.NDArray[np.bool_] = (flags & WORK != 0) & self.placed[keys["track"][places]]
+        return work & there, (flags & LAUNCHED != 0) & there

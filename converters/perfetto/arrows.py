@@ -121,7 +121,7 @@ class ArrowBook:
         arrows = batch.arrows
         row, out, peer, work = arrows.row.astype(np.int64), arrows.out, arrows.peer, arrows.work
         on_stage, launch = stage[row], arrows.kind == _LAUNCH
-        starting = self._starting(arrows.arrow, peer, ~on_stage & out & work, launch)
+        starting = self._starting(arrows.arrow, peer, ~on_stage & out & work & (launch | ~arrows.launched), launch)
         self._drawn.add(arrows.arrow[starting])
         flow = ~on_stage & ~work
         waiting = on_stage & ~out & work
@@ -139,7 +139,10 @@ class ArrowBook:
         return host, waits, int(np.count_nonzero(~kept))
 
     def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
-        """Which departures start their stage: launches first, and no stage is started twice."""
+        """Which departures start their stage: launches first, and no stage is started twice.
+
+        `possible` leaves out other arrows to work that a call launched, wherever that call stands.
+        """
         index = np.flatnonzero(possible)
         index = index[np.lexsort((arrow[index], ~launch[index]))]
         first = np.zeros(len(index), np.bool_)

@@ -19,8 +19,8 @@ from ktrace.ordering.words import Words
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
 
-#: What a row is, as bits of `flags`.
-SLICE, BEGIN, END, GONE, UNFINISHED, WORK = 1, 2, 4, 8, 16, 32
+#: What a row is, as bits of `flags`. LAUNCHED: a call with its correlation is known (`join_launches`).
+SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED = 1, 2, 4, 8, 16, 32, 64
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62

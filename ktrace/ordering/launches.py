@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, EventStore
+from ktrace.ordering.eventstore import GONE, LAUNCHED, EventStore
 from ktrace.ordering.matching import find, fresh
 from ktrace.ordering.spill import Rows, Runs
 from ktrace.tracks import Track
@@ -17,7 +17,7 @@ Int32 = npt.NDArray[np.int32]
 
 
 def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int) -> int:
-    """Joins launches with their work by correlation, and returns how many arrows that gave."""
+    """Joins launches with their work by correlation, and returns how many arrows that gave. Marks the work."""
     process = _numbers((track.source, track.host, track.pid) for track in tracks)
     machine = _numbers((track.source, track.host) for track in tracks)
     nowhere = np.array([track.pid is None for track in tracks], np.bool_)
@@ -35,6 +35,7 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
         arrow = arrows + 1 + np.arange(len(joined))
         arrows += len(joined)
         calls, started = launches["place"][launch[joined]], works["place"][joined]
+        keys["flags"][started] |= LAUNCHED
         for place, peer, out in ((calls, started, True), (started, calls, False)):
             known = {"place": place, "arrow": arrow, "peer": peer, "kind": 0, "out": out}
             ends.append(ts=keys["ts"][place], **known, link=False, last=not out)

@@ -47,10 +47,14 @@ def test_four_ways_of_an_arrow() -> None:
     assert list(event["call"].flow_ids) == list(event["other call"].flow_ids) != []
 
 
-def test_a_stage_has_one_submitter_and_the_second_is_counted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", [1, -1000])  # the other slice after the call, and in a range before it
+def test_a_stage_has_one_submitter_and_the_second_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    monkeypatch.setattr("ktrace.pipeline.order", partial(order, range_rows=1))
     made = rows()
     call = made.event("api", "call", ts=0, dur=5, correlation=1, **HOST)
-    other = made.event("api", "other", ts=1, dur=2, **HOST)
+    other = made.event("api", "other", ts=first, dur=2, **HOST)
     kernel = made.event("kernel", "kernel", ts=10, dur=5, correlation=1, **GPU)
     made.link("flow", "a", "out", event=other)
     made.link("flow", "a", "in", event=kernel)
@@ -62,6 +66,22 @@ def test_a_stage_has_one_submitter_and_the_second_is_counted(tmp_path: Path) -> 
     assert {name: len(ids) for name, ids in submitted.items()} == {"call": 1, "other": 0}
     assert report.issues["not-representable"].rows == 2
     assert call < kernel
+
+
+def test_an_allocation_without_duration_is_a_point(tmp_path: Path) -> None:
+    made = rows()
+    made.event("alloc", "malloc", ts=0, bytes=8, **HOST)
+    made.event("range", "step", ts=1, **HOST)
+    made.event("instant", "end", ts=9, **HOST)
+    path = tmp_path / "out.perfetto"
+    write(list(made.rest()), "perfetto", path)
+    found = {
+        event.name: {annotation.name for annotation in event.debug_annotations}
+        for _, _, event in decode(path.read_bytes()).events
+        if event.name
+    }
+    assert "unfinished" not in found["malloc"]
+    assert "unfinished" in found["step"]
 
 
 def test_one_launch_of_many_kernels_names_the_api() -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timeline_reference import Flat, Row, check_last, check_peers, expected, flatten, key, walk
+from timeline_reference import Flat, Row, check_last, check_launched, check_peers, expected, flatten, key, walk
 
 from ktrace.errors import StrictFailure
 from ktrace.model import Batch
@@ -116,6 +116,7 @@ def test_same_as_the_reference(events: list[Row], links: list[Row], size: int, r
     assert all(row["serial"] >= 1 for row in flat.rows)
     check_peers(flat)
     check_last(flat)
+    check_launched(flat)
     assert walk(timeline, flat) == want.end
     assert sorted(sorted(ends) for ends in flat.arrows.values()) == want.arrows
     assert set(timeline.tracks) == {timeline.tracks[row["track_number"]] for row in flat.rows}
@@ -135,6 +136,7 @@ def renumbered(flat: Flat) -> Flat:
         rows=[row | {"serial": number[row["serial"]]} for row in flat.rows],
         edges=[(ts, number[serial], track, lane) for ts, serial, track, lane in flat.edges],
         peers=[(arrow, out, number[peer], number[serial]) for arrow, out, peer, serial in flat.peers],
+        launched=[(number[peer], launched) for peer, launched in flat.launched],
     )
 
 

@@ -162,12 +162,13 @@ class Flat:
     kinds: dict[int, str]
     peers: list[tuple[int, bool, int, int]]  # arrow, whether it leaves, serial at its other end, serial of its row
     ends: dict[int, list[tuple[int, bool, bool]]]  # arrow -> ts, whether it leaves, whether it is the last
+    launched: list[tuple[int, bool]]  # serial at the other end, whether a call launched that row
     link_ends: int
     given: int
 
 
 def flatten(batches: Iterable[TimelineBatch]) -> Flat:
-    flat = Flat([], [], defaultdict(list), {}, [], defaultdict(list), 0, 0)
+    flat = Flat([], [], defaultdict(list), {}, [], defaultdict(list), [], 0, 0)
     for batch in batches:
         rows = plain(batch.batch)
         for row, number, serial in zip(rows, batch.track.tolist(), batch.serial.tolist(), strict=True):
@@ -185,6 +186,7 @@ def flatten(batches: Iterable[TimelineBatch]) -> Flat:
             flat.arrows[number].append((key(rows[at]), out))
             assert flat.kinds.setdefault(number, ARROW_KINDS[kind]) == ARROW_KINDS[kind]
             flat.peers.append((number, out, peer, int(batch.serial[at])))
+        flat.launched += zip(arrows.peer.tolist(), arrows.launched.tolist(), strict=True)
         flat.link_ends += batch.link_ends
         flat.given += len(batch) + batch.link_ends
     return flat
@@ -203,6 +205,12 @@ def check_peers(flat: Flat) -> None:
             assert order[peer][0] == min(order[serial][0] for serial in others)
         else:
             assert peer == 0
+
+
+def check_launched(flat: Flat) -> None:
+    """Launched is where an arrow of a launch arrives."""
+    work = {serial for arrow, out, _, serial in flat.peers if not out and flat.kinds[arrow] == "launch"}
+    assert all(launched == (peer in work) for peer, launched in flat.launched)
 
 
 def check_last(flat: Flat) -> None:
