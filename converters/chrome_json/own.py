@@ -23,8 +23,9 @@ from ktrace.rows import to_batch
 from ktrace.source import Source
 
 from .._shared.arguments import PLAIN
+from .._shared.dictionaries import constant, encoded, words
 from .._shared.trace_json.dialect import Dialect, Into
-from .._shared.trace_json.draft import Bools, Draft, by_word, encoded, integers, mapped, numbers, repeated, words
+from .._shared.trace_json.draft import Bools, Draft, by_word, integers, mapped, numbers
 from .._shared.trace_json.events import Events, Int64
 from .._shared.trace_json.phases import events_at
 from .._shared.trace_json.places import plain
@@ -240,7 +241,7 @@ def _put_columns(draft: Draft) -> None:
     """Kind, category, name, timing, and the columns that are arguments."""
     cat, name = draft.left.pop("cat", None), draft.left.pop("name", None)
     kind = draft.left.pop("args.kind", None)
-    cat = repeated("range", len(draft)) if cat is None else cat
+    cat = constant("range", len(draft)) if cat is None else cat
     if kind is None:
         draft.columns["kind"] = cat
     else:
@@ -249,7 +250,7 @@ def _put_columns(draft: Draft) -> None:
         draft.columns["cat"] = encoded(pc.if_else(pc.is_valid(kind), plain(cat), None))
     timing = draft.left.pop("args.timing", None)
     draft.columns["timing"] = (
-        repeated("measured", len(draft)) if timing is None else encoded(plain(timing).fill_null("measured"))
+        constant("measured", len(draft)) if timing is None else encoded(plain(timing).fill_null("measured"))
     )
     draft.columns["name"] = pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")
     schema = arrow_schema("events")

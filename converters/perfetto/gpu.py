@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ktrace.jsontext import decoded
 
+from .._shared.dictionaries import encoded
 from . import numbers as n
 from .encode import Columns, Int64, Table
 from .encode_fields import (
@@ -161,7 +162,7 @@ class Stages:
 
     def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> list[Field]:
         """What is the same in many launches: the fields of place, stage and interned kernel."""
-        names, kinds = _encoded(rows.columns.column("name")), _encoded(rows.columns.column("kind"))
+        names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
         codes, first = chosen([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
         kernel = Columns(len(first))
         fields = [
@@ -319,10 +320,6 @@ def _limit(block: pa.Array, most: Int64, queues: dict[int, Queue]) -> pa.Array:
 def _where(valid: pa.Array, word: str) -> pa.Array:
     codes = pa.array(np.zeros(len(valid), np.int32), mask=~valid.to_numpy(zero_copy_only=False))
     return pa.DictionaryArray.from_arrays(codes, pa.array([word]))
-
-
-def _encoded(column: pa.Array) -> pa.DictionaryArray:
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _codes(column: pa.DictionaryArray) -> Int64:

@@ -13,9 +13,9 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
+from .._shared.dictionaries import constant, words
 from .read_args import Chunk, Values
 from .read_clocks import Clocks
-from .read_rows import constant, words
 from .read_state import Pool, State
 from .read_tracks import Tracks
 from .read_wire import Int64

@@ -22,13 +22,14 @@ from ktrace.jsontext import dump_json
 from ktrace.model import Batch
 from ktrace.ordering.pairing import match
 
+from .._shared.dictionaries import constant, words
 from . import field_names as f
 from .read_args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
 from .read_context import Context, Events
 from .read_extra import extra_counters, submissions
 from .read_legacy import read_legacy
 from .read_restore import restore_event
-from .read_rows import batches, constant, own_codes, plain, words
+from .read_rows import batches, own_codes, plain
 from .read_state import Int32, look_up
 from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, parse, signed
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from ktrace.model import Batch
 
+from .._shared.dictionaries import constant
 from . import field_names as f
 from .read_args import Chunk, double, int64
 from .read_context import Context, Events
-from .read_rows import constant
 from .read_state import repeated
 from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 

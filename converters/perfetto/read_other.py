@@ -15,11 +15,11 @@ import pyarrow as pa
 from ktrace.model import Batch
 from ktrace.rows import Rows
 
+from .._shared.dictionaries import constant, words
 from . import field_names as f
 from .gpu_counters import ESTIMATE
 from .read_args import Chunk, bits
 from .read_context import Context, Events
-from .read_rows import constant, words
 from .read_state import State, repeated
 from .read_tracks import as_bytes, first, gather, int32, lenient, message, text
 from .read_wire import FIXED64, LENGTH, VARINT, distinct_of, parse, signed

@@ -168,13 +168,3 @@ def own_codes(chunk: Chunk, codes: Int32) -> Int32:
 
 def _as_json(texts: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(texts.indices, texts.dictionary.cast(pa.binary()))
-
-
-def constant(word: str, count: int) -> pa.DictionaryArray:
-    """The same word in all rows."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([word], pa.string()))
-
-
-def words(choices: list[str], index: Int64) -> pa.DictionaryArray:
-    """One of those words in each row."""
-    return pa.DictionaryArray.from_arrays(pa.array(index.astype(np.int32)), pa.array(choices, pa.string()))

@@ -20,12 +20,13 @@ import pyarrow as pa
 
 from ktrace.model import DEVICE_KINDS, Batch
 
+from .._shared.dictionaries import constant, words
 from . import field_names as f
 from .read_args import DOUBLE, INT, JSON, OWN, SHARED, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
 from .read_context import Context, Events
 from .read_events import joined
 from .read_restore import restore_stage
-from .read_rows import batches, constant, plain, words
+from .read_rows import batches, plain
 from .read_state import State, repeated
 from .read_tracks import first, int32, message, text
 from .read_tracks import lenient as gather

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
+from ..dictionaries import constant, encoded, words
 from .dialect import Rule
-from .draft import Bools, Draft, as_text, by_word, encoded, integers, repeated, words
+from .draft import Bools, Draft, as_text, by_word, integers
 from .events import Events
 from .places import joined, place, plain
 from .task import Task
@@ -85,7 +86,7 @@ def bound(draft: Draft) -> Iterator[Batch]:
     index = pa.array(mask)
     role = np.where(arrives & leaves, 1, np.where(leaves, 0, 2))[mask]
     columns = {
-        "link": repeated("flow", int(mask.sum())),
+        "link": constant("flow", int(mask.sum())),
         "key": plain(key).filter(index),
         "role": words(["out", "step", "in"], role),
         "event": pa.array(draft.at[mask]),
@@ -120,9 +121,9 @@ def waits(draft: Draft, rule: Rule) -> list[Batch]:
         return []
     chosen: Bools = pc.and_(mask, pc.is_valid(key)).fill_null(False).to_numpy(zero_copy_only=False)
     columns = {
-        "link": repeated("wait", int(chosen.sum())),
+        "link": constant("wait", int(chosen.sum())),
         "key": key.filter(pa.array(chosen)).cast(pa.string()),
-        "role": repeated(role, int(chosen.sum())),
+        "role": constant(role, int(chosen.sum())),
         "event": pa.array(draft.at[chosen]),
     }
     return [Draft(draft.at[chosen], {}, columns).batch("links", 2)]

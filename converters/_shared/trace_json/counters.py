@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
+from ..dictionaries import constant, encoded
 from .dialect import Rule
-from .draft import Bools, Draft, encoded, mapped, numbers, repeated
+from .draft import Bools, Draft, mapped, numbers
 from .events import Events, Int64
 from .places import joined, place, plain
 from .task import Task
@@ -163,5 +164,5 @@ def _child(draft: Draft, name: str, unit: str | None, value: pa.Array, offsets: 
     part = Draft(part.at + offsets[mask], {}, dict(part.columns))
     part.fixed(kind="counter", timing="measured", name=name, track=name)
     if unit:
-        part.columns["unit"] = repeated(unit, len(part))
+        part.columns["unit"] = constant(unit, len(part))
     return part.batch("events")

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ktrace.jsontext import json_cells
 from ktrace.model import Batch
 
+from ..dictionaries import constant, encoded, indices
 from .dialect import Into
 from .events import Events, Int64
 
@@ -81,7 +82,7 @@ class Draft:
     def fixed(self, **words: str) -> None:
         """Fills columns with one word each."""
         for column, word in words.items():
-            self.columns[column] = repeated(word, len(self))
+            self.columns[column] = constant(word, len(self))
 
     def where(self, mask: Bools) -> Draft:
         """The rows of the draft at which the mask is true."""
@@ -101,21 +102,6 @@ class Draft:
         return Batch(record, pa.RecordBatch.from_pydict(columns))
 
 
-def repeated(word: str, rows: int) -> pa.DictionaryArray:
-    """A column that says the same in every row."""
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word]))
-
-
-def words(values: list[str], codes: npt.NDArray[Any]) -> pa.DictionaryArray:
-    """A column of words by their numbers."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(values, pa.string()))
-
-
-def encoded(column: pa.Array) -> pa.DictionaryArray:
-    """The column as a dictionary."""
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-
-
 def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> npt.NDArray[np.int64]:
     """A number for each row of a column of words, found once for each word."""
     if column is None:
@@ -124,15 +110,6 @@ def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None],
     numbers = np.array([*map(function, map(as_text, column.dictionary.to_pylist())), function(None)], np.int64)
     found: npt.NDArray[np.int64] = numbers[indices(column)]
     return found
-
-
-def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
-    """The index of each row into the dictionary, -1 for null."""
-    found = column.indices
-    if found.null_count:
-        found = found.fill_null(-1)
-    numbers: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
-    return numbers
 
 
 def as_text(value: str | bytes | None) -> str | None:

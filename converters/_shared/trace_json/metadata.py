@@ -13,8 +13,9 @@ from ktrace.jsontext import dump_json, json_cells
 from ktrace.model import Batch
 from ktrace.rows import to_batch
 
+from ..dictionaries import encoded, indices
 from .dialect import Dialect, Rule
-from .draft import Draft, encoded, indices, numbered
+from .draft import Draft, numbered
 from .events import Events, Int64
 from .places import plain
 from .task import Task

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..dictionaries import encoded
 from .dialect import Dialect, Rule
-from .draft import Draft, as_text, encoded, integers, numbered
+from .draft import Draft, as_text, integers, numbered
 
 
 def place(draft: Draft, rule: Rule, dialect: Dialect) -> None:

@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from ktrace.model import TRACK_COLUMNS, Batch
 
+from ..dictionaries import encoded, words
 from .arrows import bound, waits
 from .counters import of_events
 from .dialect import Rule
-from .draft import Draft, as_text, by_word, direction, encoded, words
+from .draft import Draft, as_text, by_word, direction
 from .events import Events
 from .places import place, track_of_id
 from .task import Task
