@@ -64,3 +64,20 @@ def test_folded_flows_with_a_strange_phase_are_not_folded(tmp_path: Path) -> Non
     report, events = convert(tmp_path, f'{{"schemaVersion": 1, "traceEvents": [{flow}]}}'.encode(), "kineto")
     assert report.balanced()
     assert len(events) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{{"traceEvents": [{0}, [[{0}]], {0}, {0}], "traceName": "x"}}',
+        '{{"traceEvents": [{0}], {0}, {0}, {0}], "traceName": "x"}}',
+        '{{"traceEvents": [{0}]}}, {0}, {0}, {0}], "traceName": "x"}}',
+        "[{0}], {0}, {0}, {0}]",
+        "[[{0}, {0}], {0}, {0}]",
+    ],
+)
+def test_a_list_that_ends_and_goes_on_is_read_to_its_end(tmp_path: Path, text: str) -> None:
+    report, events = convert(tmp_path, text.format(SLICE).encode(), "chrome")
+    assert len(events) == 4
+    assert report.issues["json-repair"].rows >= 1
+    assert report.balanced()

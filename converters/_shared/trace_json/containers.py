@@ -31,6 +31,7 @@ _MARK = re.compile(rb'["{}\[\]]')
 _TRACE_EVENTS = re.compile(rb'"traceEvents"\s*:\s*(?=\[)')
 _STRAY = re.compile(rb"(?:[\]},]|[^{\[\]},]+)\s*")
 _SCALAR = re.compile(rb"[^\s,\]}]*")
+_FURTHER = re.compile(rb"[\s\]}]*,[\s,\]}]*(?=\{)")
 
 
 class Document:
@@ -207,17 +208,42 @@ class Document:
         """The events of a list, of which the bracket is read; or of lines."""
         self._found = True
         text = self._text
-        reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
-        if not lines and self._is_large():
-            yield from reading.read(text.pos + 1)  # a chunk, from which the children have its shapes
-            yield from self._decoder.flush()
-            if not reading.ended:
-                parts = ranges.Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
-                yield from parts.read(text.pos)
-                text.jump(parts.end)
-        else:
-            yield from reading.read()
-        if text.peek() == b"]":
+        again = False
+        while True:
+            reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
+            if not lines and not again and self._is_large():
+                yield from self._in_ranges(reading)
+            else:
+                yield from reading.read()
+            if text.peek() != b"]":
+                if not lines:
+                    self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)
+                return
+            place = text.pos
             text.pos += 1
-        elif not lines:
-            self._report.issue("cut", f"byte {text.pos}", "the list of events has no end", 0)
+            again = not lines and self._goes_on()
+            if not again:
+                return
+            self._report.issue("json-repair", f"byte {place}", "the list of events ends, and goes on")
+
+    def _in_ranges(self, reading: List) -> Iterator[Events | Batch]:
+        """The events of a list, by several processes."""
+        text = self._text
+        yield from reading.read(text.pos + 1)  # a chunk, from which the children have its shapes
+        yield from self._decoder.flush()
+        if not reading.ended:
+            parts = ranges.Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
+            yield from parts.read(text.pos)
+            text.jump(parts.end)
+
+    def _goes_on(self) -> bool:
+        """Whether a further event stands behind the end of a list, after a comma: then the text is there."""
+        text = self._text
+        start = text.pos
+        found = _FURTHER.match(text.peek(1 << 12))
+        if found:
+            text.pos += found.end()
+            if is_event(text):
+                return True
+        text.pos = start
+        return False

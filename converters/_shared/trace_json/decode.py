@@ -280,5 +280,10 @@ def _inner(element: bytes) -> list[bytes]:
     """The events of a list that stands within the list: a file to which a further one was written."""
     if element[:1] != b"[":
         return []
-    inner = list(map(bytes, _raws.decode(element)))
-    return inner if all(event[:1] == b"{" for event in inner) else []
+    found: list[bytes] = []
+    for part in map(bytes, _raws.decode(element)):
+        inner = [part] if part[:1] == b"{" else _inner(part)
+        if not inner:
+            return []
+        found += inner
+    return found
