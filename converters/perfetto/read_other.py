@@ -22,7 +22,7 @@ from .read_args import Chunk, bits
 from .read_context import Context, Events
 from .read_state import State, repeated
 from .read_tracks import as_bytes, first, gather, int32, lenient, message, text
-from .read_wire import FIXED64, LENGTH, VARINT, distinct_of, parse, signed
+from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
 
 _C = f.GPU_COUNTER_EVENT
 
@@ -72,23 +72,7 @@ class Gpus:
         value = np.full(parts.count, np.nan)
         value[whole.owner] = signed(whole.value)
         value[real.owner] = bits(signed(real.value))
-        number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
-        gpu = signed(found.get(_C["gpu_id"], VARINT).last(len(events)))[given.owner]
-        none = (1 << 64) - 1
-        iid = found.get(_C["counter_descriptor_iid"], VARINT).last(len(events), none)[given.owner]
-        mark = events.state[given.owner].astype(np.uint64)
-        for column in (number, gpu.view(np.uint64), iid):
-            mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
-            mark ^= mark >> np.uint64(31)
-        distinct, which = distinct_of(mark)
-        at = np.empty(len(distinct), np.int64)
-        at[which] = np.arange(len(which))
-        known = [
-            self._counter(
-                chunk.states[int(events.state[given.owner[row]])], int(iid[row]), int(gpu[row]), int(number[row])
-            )
-            for row in at.tolist()
-        ]
+        known, which = self._counters(chunk, events, found, parts)
         kept = np.array([not self._is_estimate(counter) for counter, _ in known], np.bool_)[which]
         rows = np.flatnonzero(kept)
         has = np.zeros(len(events), np.bool_)
@@ -125,6 +109,23 @@ class Gpus:
             self._context.held.append(batch)
         else:
             yield batch
+
+    def _counters(
+        self, chunk: Chunk, events: Events, found: Fields, parts: Fields
+    ) -> tuple[list[tuple[Counter, int]], Int64]:
+        """Counters and their devices, and for each value among the events which it is of."""
+        owner = found.get(_C["counters"], LENGTH).owner
+        number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
+        gpu = signed(found.get(_C["gpu_id"], VARINT).last(len(events)))[owner]
+        none = (1 << 64) - 1
+        iid = found.get(_C["counter_descriptor_iid"], VARINT).last(len(events), none)[owner]
+        state = events.state[owner]
+        rows, which = combinations(state, [number, gpu.view(np.uint64), iid])
+        known = [
+            self._counter(chunk.states[int(state[row])], int(iid[row]), int(gpu[row]), int(number[row]))
+            for row in rows.tolist()
+        ]
+        return known, which
 
     def _counter(self, state: State, iid: int, gpu: int, number: int) -> tuple[Counter, int]:
         """A counter and its device."""

@@ -30,7 +30,7 @@ from .read_rows import batches, plain
 from .read_state import State, repeated
 from .read_tracks import first, int32, message, text
 from .read_tracks import lenient as gather
-from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, distinct_of, parse, signed
+from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, combinations, distinct_of, parse, signed
 from .sidecar import STAGE_DERIVED
 
 _G = f.GPU_RENDER_STAGE_EVENT
@@ -168,13 +168,7 @@ def _shared(
     count = len(events)
     none = (1 << 64) - 1
     columns: list[UInt64] = [found.get(_G[name], VARINT).last(count, none) for name in _SHARED]
-    mark = events.state.astype(np.uint64)
-    for column in columns:
-        mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
-        mark ^= mark >> np.uint64(31)
-    distinct, of = distinct_of(mark)
-    rows = np.empty(len(distinct), np.int64)
-    rows[of[::-1]] = np.arange(count)[::-1]  # the first of each
+    rows, of = combinations(events.state, columns)
     shared = []
     for row in rows.tolist():
         given = {
