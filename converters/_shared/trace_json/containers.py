@@ -19,7 +19,7 @@ from ktrace.model import Batch
 
 from . import ranges
 from .chunks import CHUNK, Text
-from .decode import Decoder
+from .decode import MOST_EVENTS, Decoder
 from .document import LARGEST_MEMBER, Member, RowsOf
 from .events import Events
 from .lists import List, is_event
@@ -46,7 +46,7 @@ class Document:
         self._path = path
         self._file = file
         self._rows = rows
-        self._decoder = Decoder(conversion.report, 2 * conversion.batch_rows, folded)
+        self._decoder = Decoder(conversion.report, MOST_EVENTS, folded)
         self._found = False
 
     def __iter__(self) -> Generator[Events | Member | Batch, None, None]:

@@ -24,6 +24,9 @@ from .events import Events
 from .gather import Gather, Group
 from .shapes import Raw, Shapes
 
+#: Events that are gathered at most before they are handed on: the order of rows is the same for every size of batches.
+MOST_EVENTS = 1 << 17
+
 #: Bytes of text whose events are gathered at most before they are handed on.
 MOST_GATHERED = 24 << 20
 

@@ -20,7 +20,7 @@ from ktrace.report import Report
 from ktrace.workers import Workers
 
 from .chunks import Text
-from .decode import Decoder
+from .decode import MOST_EVENTS, Decoder
 from .document import RowsOf
 from .lists import List
 
@@ -91,7 +91,7 @@ class Ranges:
             text = Text(stream, start)
             if guessed:
                 text.pos = start = text.cut(start)
-            decoder = Decoder(report, 2 * conversion.batch_rows, self._decoder.folded, self._decoder.shapes)
+            decoder = Decoder(report, MOST_EVENTS, self._decoder.folded, self._decoder.shapes)
             events = List(text, decoder, report, self._chunk)
             yield from self._rows(chain(events.read(stop), decoder.flush()), conversion)
             return Part(start, text.pos, events.ended, report)
