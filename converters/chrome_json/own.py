@@ -94,8 +94,30 @@ def own_head(source: Source) -> dict[str, Any] | None:
                     return None
                 head += more
             else:
-                return about if isinstance(about, dict) and "origin_ns" in about else None
+                return about if _is_sound(about) else None
     return None
+
+
+def _is_sound(about: Any) -> bool:
+    """Whether the head says all that is needed; a file whose head is damaged is read as anybody's."""
+    if not isinstance(about, dict) or type(about.get("origin_ns")) is not int:
+        return False
+    rows, catalog, lanes = about.get("rows", []), about.get("catalog", []), about.get("lanes") or None
+    if not isinstance(rows, list) or not isinstance(catalog, list):
+        return False
+    if lanes and not (isinstance(lanes, dict) and all(type(lanes.get(key)) is int for key in ("first", "each"))):
+        return False
+    tracks = all(
+        isinstance(row, dict)
+        and type(row.get("pid")) is int
+        and type(row.get("tid")) is int
+        and isinstance(row.get("track"), dict)
+        for row in rows
+    )
+    known = set(arrow_schema("catalog").names)
+    return tracks and all(
+        isinstance(row, dict) and isinstance(row.get("entity"), str) and known.issuperset(row) for row in catalog
+    )
 
 
 def own_rows(own: Own, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
@@ -192,13 +214,21 @@ def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
         task.report.used(int(launch.sum()), went="folded")
     if launch.all():
         return
-    draft = Draft.of(events_at(events, ~launch))
+    events = events_at(events, ~launch)
+    whole = np.full(len(events), "cat" in events.columns and "id" in events.columns)
+    for member in ("cat", "id") if whole.any() else ():
+        whole &= pc.is_valid(events.columns[member]).to_numpy(zero_copy_only=False)
+    task.skip("bad-record", "a flow without category or id", events.at[~whole])
+    if not whole.any():
+        return
+    events = events_at(events, whole)
+    draft = Draft.of(events)
     rows = len(draft)
     task.report.used(rows)
     track = _row_numbers(draft, own)
     _put_tracks(draft, track, own)
     source = {"source": draft.columns["source"]}
-    role = by_word(events_at(events, ~launch).columns["ph"], rows, lambda word: _ROLES.get(word or "", 0))
+    role = by_word(events.columns["ph"], rows, lambda word: _ROLES.get(word or "", 0))
     event = draft.left.get("args.event", pa.nulls(rows, pa.int64()))
     columns = source | {
         "link": draft.left["cat"],
@@ -241,7 +271,7 @@ def _put_columns(draft: Draft) -> None:
     """Kind, category, name, timing, and the columns that are arguments."""
     cat, name = draft.left.pop("cat", None), draft.left.pop("name", None)
     kind = draft.left.pop("args.kind", None)
-    cat = constant("range", len(draft)) if cat is None else cat
+    cat = constant("range", len(draft)) if cat is None else cat if not cat.null_count else plain(cat).fill_null("range")
     if kind is None:
         draft.columns["kind"] = cat
     else:
@@ -279,10 +309,13 @@ def _put_dimensions(draft: Draft, what: str) -> None:
     del draft.left[f"args.{what}"]
 
 
-def _axis(axis: str, text: bytes) -> int | None:
-    value = json.loads(text)
+def _axis(axis: str, text: Any) -> int | None:
+    try:
+        value = json.loads(text) if isinstance(text, bytes) else text
+    except ValueError:
+        return None
     if isinstance(value, dict):
-        return value.get(axis)
+        value, axis = value.get(axis), "x"
     return value if axis == "x" and type(value) is int else None
 
 

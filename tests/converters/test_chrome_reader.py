@@ -216,3 +216,26 @@ def test_texts_for_numbers() -> None:
 def test_what_is_a_chrome_trace(head: bytes, score: Score | None) -> None:
     match = probe(Sample("x.json", head))
     assert (match and match.score) == score
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"cat":"launch"', '"x":1'),
+        ('"ph":"s"', '"ph":"f","id":null'),
+        ('"kind":', '"cat":null,"kind":'),
+        ('"pid":', '"pwd":'),
+        ('"grid":', '"grid":"1,2","was":'),
+        ('"grid":', '"grid":true,"was":'),
+        ('"entity":', '"entry":'),
+    ],
+)
+def test_a_file_of_ours_that_is_damaged_is_read(tmp_path: Path, before: str, after: str) -> None:
+    ktrace.convert(SAMPLES / "kineto" / "one-step-of-training.pt.trace.json", tmp_path / "ours.json", to="chrome")
+    text = (tmp_path / "ours.json").read_text("utf-8")
+    assert before in text
+    (tmp_path / "odd.json").write_text(text.replace(before, after), "utf-8")
+    for name in ("odd.jsonl", "odd.perfetto"):
+        report = ktrace.convert(tmp_path / "odd.json", tmp_path / name)
+        assert report.balanced()
+        assert report.rows["events"]
