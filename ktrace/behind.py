@@ -18,13 +18,16 @@ WAITING = 2
 
 
 class Behind(io.RawIOBase):
-    """Writes to another stream, which is closed with it. An error is raised at the next write, or at the close."""
+    """Writes to another stream, which is closed with it. An error is raised at the next write, or at the close.
 
-    def __init__(self, stream: BinaryIO) -> None:
+    At most `waiting` writes wait for the thread; the next one waits for them.
+    """
+
+    def __init__(self, stream: BinaryIO, waiting: int = WAITING) -> None:
         self._stream = stream
         self._written = 0
         self._thread: Thread | None = None
-        self._queue: Queue[Any] = Queue(WAITING)
+        self._queue: Queue[Any] = Queue(waiting)
         self._error: BaseException | None = None
 
     def writable(self) -> bool:

@@ -1,9 +1,10 @@
 """Reads in a forked child, so that the parent only writes: batches come through a pipe as Arrow messages.
 
-    child   packets -> batches ──► pipe ──► parent   batches -> output
+    child   packets -> batches ──► queue ──► pipe ──► parent   batches -> output
 
-The pipe holds the child back where the parent is slower. What the child reports is added to the parent's report at the
-end, an error of the child is raised in the parent.
+A pipe holds less than a batch, so the child has a thread that writes to it, and goes on meanwhile; the queue holds the
+child back where the parent is slower. What the child reports is added to the parent's report at the end, an error of
+the child is raised in the parent.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import IO, Any, NoReturn
 
 import pyarrow as pa
 
+from ktrace.behind import Behind
 from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.model import Batch
@@ -26,6 +28,9 @@ from ktrace.workers import may_fork
 
 #: Bytes of a trace from which on it pays.
 _LARGE = 32 << 20
+
+#: Batches that wait for the parent at most, 1.5 MB each.
+_WAITING = 16
 
 _HEAD = struct.Struct("<cq")
 _BATCH, _REPORT, _ERROR = b"b", b"r", b"e"
@@ -87,7 +92,7 @@ def _be_child(read: Read, conversion: Conversion, send: int) -> NoReturn:
         report = Report(strict=conversion.report.strict)
         report.path = conversion.report.path
         mine = Conversion(report, conversion.label, conversion.batch_rows, conversion.options)
-        with os.fdopen(send, "wb", 1 << 20) as stream:
+        with Behind(os.fdopen(send, "wb"), _WAITING) as stream:
             try:
                 for batch in read(mine):
                     _send_batch(stream, batch)
@@ -100,7 +105,7 @@ def _be_child(read: Read, conversion: Conversion, send: int) -> NoReturn:
         os._exit(0)
 
 
-def _send_batch(stream: IO[bytes], batch: Batch) -> None:
+def _send_batch(stream: Behind, batch: Batch) -> None:
     sink = pa.BufferOutputStream()
     columns = batch.columns.replace_schema_metadata({b"ktrace.record": batch.record.encode()})
     with pa.ipc.new_stream(sink, columns.schema) as writer:
@@ -108,9 +113,8 @@ def _send_batch(stream: IO[bytes], batch: Batch) -> None:
     _send(stream, _BATCH, sink.getvalue())
 
 
-def _send(stream: IO[bytes], kind: bytes, data: Any) -> None:
-    stream.write(_HEAD.pack(kind, len(data)))
-    stream.write(data)
+def _send(stream: Behind, kind: bytes, data: Any) -> None:
+    stream.write(b"".join((_HEAD.pack(kind, len(data)), data)))
 
 
 def _pickled(error: BaseException) -> bytes:
