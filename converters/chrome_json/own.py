@@ -108,16 +108,29 @@ def _is_sound(about: Any) -> bool:
     if lanes and not (isinstance(lanes, dict) and all(type(lanes.get(key)) is int for key in ("first", "each"))):
         return False
     tracks = all(
-        isinstance(row, dict)
-        and type(row.get("pid")) is int
-        and type(row.get("tid")) is int
-        and isinstance(row.get("track"), dict)
+        isinstance(row, dict) and _fits(row.get("pid")) and _fits(row.get("tid")) and _is_row(row.get("track"))
         for row in rows
     )
-    known = set(arrow_schema("catalog").names)
-    return tracks and all(
-        isinstance(row, dict) and isinstance(row.get("entity"), str) and known.issuperset(row) for row in catalog
-    )
+    return tracks and all(_is_row(row) and isinstance(row.get("entity"), str) for row in catalog)
+
+
+def _is_row(row: Any) -> bool:
+    """Whether the columns of the catalog can take it."""
+    if not isinstance(row, dict):
+        return False
+    schema = arrow_schema("catalog")
+    for name, value in row.items():
+        if name not in schema.names:
+            return False
+        whole = pa.types.is_integer(schema.field(name).type)
+        if value is not None and name != "facts" and not (_fits(value) if whole else isinstance(value, str)):
+            return False
+    return True
+
+
+def _fits(value: Any) -> bool:
+    """Whether it is an int64."""
+    return type(value) is int and abs(value) < 1 << 63
 
 
 def own_rows(own: Own, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
@@ -145,7 +158,7 @@ def _events(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     if "dur" in draft.left:
         draft.columns["dur"] = draft.left.pop("dur")
     unfinished = draft.left.pop("args.unfinished", None)
-    if unfinished is not None and "dur" in draft.columns:
+    if unfinished is not None and pa.types.is_boolean(unfinished.type) and "dur" in draft.columns:
         draft.columns["dur"] = pc.if_else(pc.fill_null(unfinished, False), None, draft.columns["dur"])
     _put_columns(draft)
     for key in ("value", "unit"):
@@ -316,7 +329,7 @@ def _axis(axis: str, text: Any) -> int | None:
         return None
     if isinstance(value, dict):
         value, axis = value.get(axis), "x"
-    return value if axis == "x" and type(value) is int else None
+    return value if axis == "x" and _fits(value) else None
 
 
 def _with_ids(draft: Draft) -> Batch:
