@@ -29,13 +29,12 @@ RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PL
 _ALWAYS = tuple(word for word in SLICE_KINDS if word != "alloc")
 
 
-def argument_columns(batch: Batch, unsaid: Bools | None, without: Collection[str] = ()) -> dict[str, pa.Array]:
+def argument_columns(batch: Batch, unsaid: Bools | None) -> dict[str, pa.Array]:
     """The arguments of events that are columns of the model or of other packages: name -> column, none full of nulls.
 
     `id` is never null: by it a row is found in the canonical tables. `kind` is there where it is `unsaid` by the
     category (None: nowhere), `timing` where it isn't `measured`; `unfinished` is true for a slice without an end.
-    Counters have no `value` and `unit` here. `grid` and `block`, which are several columns, are left out, and so are
-    those in `without`.
+    Counters have no `value` and `unit` here. `grid` and `block`, which are several columns, are left out.
     """
     columns = {"id": batch.column("id")}
     kind = batch.column("kind")
@@ -46,7 +45,7 @@ def argument_columns(batch: Batch, unsaid: Bools | None, without: Collection[str
         unfinished = slice_rows(batch) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
         columns["unfinished"] = pc.if_else(pa.array(unfinished), pa.scalar(True), pa.scalar(None, pa.bool_()))
     for name in PLAIN:
-        if batch.has(name) and name not in without:
+        if batch.has(name):
             columns[name] = batch.column(name)
     for name in ("value", "unit"):
         if batch.has(name):

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ktrace.jsonrows import Cells, Part, as_text
 from ktrace.jsontext import decoded, dump_json, json_cells
-from ktrace.model import TRACK_COLUMNS, Batch
+from ktrace.model import Batch
 
 from .._shared.arguments import RESERVED, argument_columns, argument_name
 
@@ -31,7 +31,7 @@ def arguments(events: Batch) -> dict[str, pa.Array]:
     the event aren't here but in `source_arguments`.
     """
     cat = events.column("cat").is_valid().to_numpy(zero_copy_only=False) if events.has("cat") else None
-    columns = argument_columns(events, cat, TRACK_COLUMNS)
+    columns = argument_columns(events, cat)
     taken = {"value", "unit", *_extra(events)}
     for name in events.typed_args():
         key, column = name.removeprefix("args."), events.columns.column(name)

@@ -298,6 +298,9 @@ def _put_columns(draft: Draft) -> None:
     draft.columns["name"] = pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")
     schema = arrow_schema("events")
     for column in PLAIN:
+        if column in TRACK_COLUMNS:  # the row says it, too
+            draft.left.pop(f"args.{column}", None)
+            continue
         kind_ = schema.field(column).type
         word = _HOWS["string" if pa.types.is_dictionary(kind_) else str(kind_)]
         draft.move(column, Into(column, word))  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from ktrace.rows import to_rows
 from ktrace.sink import Sink
 from ktrace.tracks import Track
 
-from .._shared.arguments import is_in, plain, slice_rows
+from .._shared.arguments import PLAIN, is_in, plain, slice_rows
 from . import numbers as n
 from .arrows import ArrowBook, HostArrows
 from .descriptors import Descriptors
@@ -297,7 +297,7 @@ def _parts(key: int, tracks: int) -> tuple[int, int, int]:
 
 
 #: Columns that say where a row is, which `TimelineBatch.track` says, too.
-_WHERE = {*TRACK_COLUMNS, *INTERNAL}
+_WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
 
 
 def _taken(batch: Batch, rows: Int64) -> Batch:

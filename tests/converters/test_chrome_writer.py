@@ -132,7 +132,7 @@ def test_a_counter_keeps_its_unit_and_arguments(tmp_path: Path) -> None:
     busy, plain = chosen(trace, "C")
     assert (busy["name"], busy["cat"], busy["args"]) == ("GPU 0 › stream 7 busy", "metrics", {"%": Decimal("12.5")})
     assert (busy["ts"], busy["dur"], busy["tts"]) == (0, Decimal("0.030"), 3)
-    assert busy["ktrace.args"] == {"kind": "counter", "parent": kernel, "raw": "12.5 %"}
+    assert busy["ktrace.args"] == {**{"kind": "counter", "device": 0, "stream": 7, "parent": kernel, "raw": "12.5 %"}}
     assert (busy["ktrace.id"], busy["ktrace.name"]) == (2, "busy")
     assert plain["args"] == {"value": 2**53}
     tracks = [row["track"] for row in trace["otherData"]["ktrace"]["rows"]]
@@ -214,11 +214,13 @@ def test_dimensions_and_unfinished_slices(tmp_path: Path) -> None:
     write(list(made.rest()), "chrome", tmp_path / "d.trace.json")
     trace = read(tmp_path / "d.trace.json")
     found = {event["name"]: event for event in chosen(trace, "X")}
-    assert [event["args"] for event in chosen(trace, "i")] == [{"id": 4, "bytes": -64}], "an allocation is at a time"
+    assert [event["args"] for event in chosen(trace, "i")] == [{"id": 4, "stream": 1, "bytes": -64}], (
+        "an allocation is at a time"
+    )
     assert found["resize"]["dur"] == Decimal("0.002")
-    assert found["a"]["args"] == {"id": 1, "grid": {"x": 1, "y": 2, "z": 3}, "block": 64}
-    assert found["b"]["args"] == {"id": 2, "grid": 7, "block": {"x": 8, "y": 1, "z": 1}}
-    assert found["c"]["args"] == {"id": 3, "unfinished": True, "grid": {"x": 7, "y": 1, "z": None}}
+    assert found["a"]["args"] == {"id": 1, "stream": 1, "grid": {"x": 1, "y": 2, "z": 3}, "block": 64}
+    assert found["b"]["args"] == {"id": 2, "stream": 1, "grid": 7, "block": {"x": 8, "y": 1, "z": 1}}
+    assert found["c"]["args"] == {"id": 3, "stream": 1, "unfinished": True, "grid": {"x": 7, "y": 1, "z": None}}
 
 
 @pytest.mark.parametrize("range_rows", [3, 10_000])

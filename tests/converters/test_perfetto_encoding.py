@@ -144,7 +144,11 @@ def source_arguments(row: dict[str, Any], reserved: set[str]) -> dict[str, Any]:
 
 
 #: Names that belong to columns.
-COLUMNS = {"id", "external_id", "registers", "occupancy", "bytes", "value", "unit", "kind", "timing"}
+COLUMNS = {
+    *("id", "kind", "timing", "unfinished", "grid", "block", "device", "context", "stream", "parent", "clock"),
+    *("correlation", "external_id", "short_name", "operation", "library", "precision", "layer", "registers"),
+    *("shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq", "value", "unit"),
+}
 
 
 def host_arguments(row: dict[str, Any]) -> list[str]:
@@ -153,6 +157,8 @@ def host_arguments(row: dict[str, Any]) -> list[str]:
         columns["kind"] = row["kind"]
     if row["timing"] != "measured":
         columns["timing"] = row["timing"]
+    if row["on_gpu"]:
+        columns |= GPU
     if row["dur"] is None and row["kind"] not in ("instant", "counter", "alloc"):  # an alloc is at a time
         columns["unfinished"] = True
     for name in ("external_id", "registers", "bytes"):
@@ -210,7 +216,11 @@ def finite(value: float | None) -> bool:
 
 
 #: Names that belong to columns, or are derived of them, of a render stage.
-STAGE_COLUMNS = COLUMNS | {"args", "cat", "device", "stream", "context", "workgroup_size", "grid_size", "bandwidth"}
+STAGE_COLUMNS = COLUMNS | {
+    *("args", "cat", "process_id", "process_name", "api", "occupancy_source", "workgroup_size", "grid_size"),
+    *("thread_count", "waves_per_multiprocessor", "shared_mem_static", "shared_mem_dynamic", "bandwidth"),
+    *("occupancy_limit_warps", "registers_per_thread", "sm__maximum_warps_per_active_cycle_pct"),
+}
 
 
 def stage_arguments(row: dict[str, Any], dur: int) -> dict[str, tuple[str, Any]]:
