@@ -25,7 +25,7 @@ from .document import RowsOf
 from .lists import List
 
 #: Chunks of a range; a file of less than `LEAST` bytes is read by one process.
-CHUNKS = 16
+CHUNKS = 32
 LEAST = 32 << 20
 
 
