@@ -11,16 +11,16 @@ import ktrace
 Row = dict[str, Any]
 
 
-def read(folder: Path, events: list[Row], **members: Any) -> ktrace.Trace:
-    """The trace of a document of these events."""
+def read(folder: Path, events: list[Row], *, as_: str | None = None, **members: Any) -> ktrace.Trace:
+    """The trace of a document of these events, read as a format that needn't be told."""
     path = folder / "trace.json"
     path.write_text(json.dumps(members | {"traceEvents": events}), "utf-8")
-    return ktrace.read(path)
+    return ktrace.read(path, as_)
 
 
 def rows(trace: ktrace.Trace, record: str = "events") -> list[Row]:
-    """The rows of a record in their order, without what they haven't got."""
-    found = trace.to_arrow()[record].to_pylist()
+    """The rows of a record in the order of the document, without what they haven't got."""
+    found = sorted(trace.to_arrow()[record].to_pylist(), key=lambda row: row["id"])
     found = [{name: value for name, value in row.items() if value is not None} for row in found]
     return [row | {"args": json.loads(row["args"])} if "args" in row else row for row in found]
 
@@ -111,7 +111,7 @@ def test_launches_tell_kernels_but_calls_are_none(tmp_path: Path) -> None:
 def test_launches_in_texts(tmp_path: Path) -> None:
     """ONNX Runtime writes all arguments as texts."""
     args = {"stream": "7", "grid_x": "4", "grid_y": "2", "block_x": "128", "op_name": "Conv"}
-    (kernel,) = rows(read(tmp_path, [whole("conv", cat="Kernel", args=args)]))
+    (kernel,) = rows(read(tmp_path, [whole("conv", cat="Kernel", args=args)], as_="chrome"))
     assert (kernel["kind"], kernel["stream"], kernel["grid_x"], kernel["block_x"]) == ("kernel", 7, 4, 128)
     assert kernel["args"] == {"op_name": "Conv"}
 
