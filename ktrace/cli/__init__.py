@@ -63,6 +63,17 @@ def main() -> NoReturn:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
         signal.signal(signal.SIGHUP, _interrupt)
     try:
+        code = _run(arguments, debug)
+    except KeyboardInterrupt as error:  # at whatever moment, even while something else is being told
+        if debug:
+            raise
+        code = _explain(error)
+    sys.exit(code)
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    """Runs the command and returns the exit code."""
+    try:
         code = cli.main(arguments, prog_name="ktrace", standalone_mode=False)
         if sys.stdout:  # None where the caller closed it
             sys.stdout.flush()
@@ -76,7 +87,7 @@ def main() -> NoReturn:
         if debug:
             raise
         code = _explain(error)
-    sys.exit(code if isinstance(code, int) else 0)
+    return code if isinstance(code, int) else 0
 
 
 def _explain(error: BaseException) -> int:
