@@ -1,10 +1,10 @@
-"""Writes converters/perfetto/field_names.py: the fields of the Perfetto messages that ktrace reads, name to number.
+"""Writes converters/perfetto/field_names.py: the fields of the Perfetto messages that ktrace reads and writes.
 
     python -m ktrace.proto.generate_field_names          (needs the package `perfetto`)
 
-Those of extensions come from gpu_extensions.proto. A reader names every field of a message that it meets, also those
-that it passes on as they are; so these are whole messages, where numbers.py has the fields that are written. A test
-compares the module with the descriptors of the installed package.
+Those of extensions come from gpu_extensions.proto. These are whole messages, since a reader names every field that it
+meets, also those that it passes on as they are. The converter itself then needs neither that package nor a message
+object per packet. A test compares the module with the descriptors of the installed package.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as trace
 from ktrace.proto import extensions
 
 MESSAGES = (
-    *("TracePacket", "TrackEvent", "TrackEvent.LegacyEvent", "DebugAnnotation", "DebugAnnotation.NestedValue"),
+    *("Trace", "TracePacket", "TrackEvent", "TrackEvent.LegacyEvent", "DebugAnnotation", "DebugAnnotation.NestedValue"),
     *("TrackDescriptor", "ProcessDescriptor", "ThreadDescriptor", "CounterDescriptor", "InternedData"),
     *("ClockSnapshot", "ClockSnapshot.Clock", "TracePacketDefaults", "TrackEventDefaults", "TestEvent"),
     *("ProcessTree", "ProcessTree.Process", "ProcessTree.Thread"),
     *("GpuRenderStageEvent", "GpuRenderStageEvent.ComputeKernelLaunch", "GpuRenderStageEvent.ExtraComputeArg"),
     *("GpuRenderStageEvent.Dim3", "GpuRenderStageEvent.ExtraData", "GpuRenderStageEvent.Specifications"),
     *("GpuRenderStageEvent.Specifications.ContextSpec", "GpuRenderStageEvent.Specifications.Description"),
+    *("GpuCorrelation", "EventName", "InternedComputeKernel"),
     *("InternedGraphicsContext", "InternedGpuRenderStageSpecification", "InternedGpuCounterDescriptor"),
     *("GpuCounterEvent", "GpuCounterEvent.GpuCounter", "GpuCounterDescriptor", "GpuCounterDescriptor.GpuCounterSpec"),
     *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog"),
@@ -31,7 +32,11 @@ MESSAGES = (
 
 ENUMS = (
     *("CounterDescriptor.Unit", "GpuCounterDescriptor.MeasureUnit", "GpuLog.Severity", "BuiltinClock"),
-    *("InternedGraphicsContext.Api", "TrackEvent.Type"),
+    *("InternedGraphicsContext.Api", "TrackEvent.Type", "TracePacket.SequenceFlags"),
+    *("TrackDescriptor.ChildTracksOrdering", "TrackDescriptor.SiblingMergeBehavior"),
+    *("TrackDescriptor.ProcessOrdering", "TrackDescriptor.ThreadOrdering"),
+    *("InternedGpuRenderStageSpecification.RenderStageCategory", "GpuCounterDescriptor.GpuCounterGroup"),
+    "GpuCounterDescriptor.GpuCounterSpec.ValueDirection",
 )
 
 HEAD = '''"""Fields of Perfetto's messages, made by proto/generate_field_names.py. Not to be edited."""
@@ -68,7 +73,8 @@ def _extensions(name: str) -> dict[str, int]:
 
 def _message(name: str):  # type: ignore[no-untyped-def]
     outer, *inner = name.split(".")
-    message = trace.DESCRIPTOR.message_types_by_name[outer]
+    files = (trace.DESCRIPTOR, extensions.load()[1])
+    message = next(file.message_types_by_name[outer] for file in files if outer in file.message_types_by_name)
     for part in inner:
         message = message.nested_types_by_name[part]
     return message

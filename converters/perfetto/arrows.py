@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 from ktrace.order import TimelineBatch
 from ktrace.ordering.arrows import ARROW_KINDS
 
-from . import numbers as n
+from . import field_names as f
 from .encode import Bools, Columns, Int64, binary, delimited, lengths
 from .encode_fields import Field, Fixed, Number, Text, Varint
 from .wire import bytes_tag, double_tag, int_tag
 
-_FLOW = double_tag(n.TRACK_EVENT_FLOW_IDS)
-_CORRELATION = bytes_tag(n.TRACK_EVENT_GPU_CORRELATION)
-_SUBMISSION = int_tag(n.GPU_CORRELATION_SUBMISSION_EVENT_IDS)
-_HOST_WAIT = int_tag(n.GPU_CORRELATION_WAIT_EVENT_IDS)
-_STAGE_WAIT = int_tag(n.GPU_RENDER_STAGE_EVENT_EVENT_WAIT_IDS)
-_API = int_tag(n.TRACK_EVENT_GPU_API)
+_FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
+_CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
+_SUBMISSION = int_tag(f.GPU_CORRELATION["submission_event_ids"])
+_HOST_WAIT = int_tag(f.GPU_CORRELATION["wait_event_ids"])
+_STAGE_WAIT = int_tag(f.GPU_RENDER_STAGE_EVENT["event_wait_ids"])
+_API = int_tag(f.TRACK_EVENT["gpu_api"])
 
 _LAUNCH = ARROW_KINDS.index("launch")
 

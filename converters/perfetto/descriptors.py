@@ -18,7 +18,7 @@ from itertools import count
 from ktrace.catalog import Catalog
 from ktrace.tracks import Node, Process, Track, arrange, give_ids
 
-from . import numbers as n
+from . import field_names as f
 from .wire import bytes_field, int_field, text_field
 
 #: The field of a process id holds 31 bits and a sign.
@@ -33,7 +33,11 @@ _LAST = 2**31 - 1
 #: As many counters stand among the other tracks; more get a group.
 _LOOSE_COUNTERS = 4
 
-_UNITS = {"ns": n.UNIT_TIME_NS, "B": n.UNIT_SIZE_BYTES, "count": n.UNIT_COUNT}
+_UNITS = {
+    "ns": f.COUNTER_UNIT["UNIT_TIME_NS"],
+    "B": f.COUNTER_UNIT["UNIT_SIZE_BYTES"],
+    "count": f.COUNTER_UNIT["UNIT_COUNT"],
+}
 
 
 class Descriptors:
@@ -127,41 +131,41 @@ class Descriptors:
         parent = first if id(node) in self._tids else self._node(self._parents[id(node)])
         uuid = next(self._uuids)
         self._fresh(
-            int_field(n.TRACK_DESCRIPTOR_UUID, uuid),
-            int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent),
-            text_field(n.TRACK_DESCRIPTOR_NAME, node.shown.name),
-            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, self._ranks[id(node)]),
+            int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
+            int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
+            text_field(f.TRACK_DESCRIPTOR["name"], node.shown.name),
+            int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)]),
             _merge_key(first),
         )
         return uuid
 
     def _emit(self, uuid: int, parent: int | None, node: Node) -> None:
-        fields = [int_field(n.TRACK_DESCRIPTOR_UUID, uuid)]
+        fields = [int_field(f.TRACK_DESCRIPTOR["uuid"], uuid)]
         rank = self._ranks[id(node)]
         description = node.shown.description
         if node.kind == "process":
             pid = self._pids[id(node)]
-            fields.append(bytes_field(n.TRACK_DESCRIPTOR_PROCESS, _process(pid, node.shown.name, rank)))
+            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node.shown.name, rank)))
             description = "\n".join(line for line in (description, self._note) if line)
         elif parent is not None:
-            fields.append(int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent))
+            fields.append(int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent))
         if id(node) in self._tids:
-            fields.append(bytes_field(n.TRACK_DESCRIPTOR_THREAD, self._thread(node)))
+            fields.append(bytes_field(f.TRACK_DESCRIPTOR["thread"], self._thread(node)))
         elif node.kind != "process":
-            fields += [text_field(n.TRACK_DESCRIPTOR_NAME, node.shown.name), _merge_key(uuid)]
+            fields += [text_field(f.TRACK_DESCRIPTOR["name"], node.shown.name), _merge_key(uuid)]
         if description:
-            fields.append(text_field(n.TRACK_DESCRIPTOR_DESCRIPTION, description))
+            fields.append(text_field(f.TRACK_DESCRIPTOR["description"], description))
         fields += [
-            int_field(n.TRACK_DESCRIPTOR_CHILD_ORDERING, n.EXPLICIT),
-            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, rank),
+            int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
+            int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
         ]
         self._fresh(*fields)
 
     def _thread(self, node: Node) -> bytes:
         return (
-            int_field(n.THREAD_DESCRIPTOR_PID, self._pids[id(self._parents[id(node)])])
-            + int_field(n.THREAD_DESCRIPTOR_TID, self._tids[id(node)])
-            + text_field(n.THREAD_DESCRIPTOR_THREAD_NAME, node.shown.name)
+            int_field(f.THREAD_DESCRIPTOR["pid"], self._pids[id(self._parents[id(node)])])
+            + int_field(f.THREAD_DESCRIPTOR["tid"], self._tids[id(node)])
+            + text_field(f.THREAD_DESCRIPTOR["thread_name"], node.shown.name)
         )
 
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
@@ -170,11 +174,13 @@ class Descriptors:
         named = node.kind == "track" and node.shown.name not in (name, "events")
         uuid = next(self._uuids)
         self._fresh(
-            int_field(n.TRACK_DESCRIPTOR_UUID, uuid),
-            int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, self._counter_parent(place)),
-            text_field(n.TRACK_DESCRIPTOR_NAME, f"{node.shown.name} {name}" if named else name),
-            bytes_field(n.TRACK_DESCRIPTOR_COUNTER, _unit(unit)),
-            int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, self._ranks[id(node)] + 1 + len(self._counters) % _RANKS),
+            int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
+            int_field(f.TRACK_DESCRIPTOR["parent_uuid"], self._counter_parent(place)),
+            text_field(f.TRACK_DESCRIPTOR["name"], f"{node.shown.name} {name}" if named else name),
+            bytes_field(f.TRACK_DESCRIPTOR["counter"], _unit(unit)),
+            int_field(
+                f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)] + 1 + len(self._counters) % _RANKS
+            ),
             _merge_key(uuid),
         )
         return uuid
@@ -193,17 +199,17 @@ class Descriptors:
         if group is None:
             group = self._counter_groups[id(place)] = next(self._uuids)
             self._fresh(
-                int_field(n.TRACK_DESCRIPTOR_UUID, group),
-                int_field(n.TRACK_DESCRIPTOR_PARENT_UUID, parent),
-                text_field(n.TRACK_DESCRIPTOR_NAME, "counters"),
-                int_field(n.TRACK_DESCRIPTOR_CHILD_ORDERING, n.EXPLICIT),
-                int_field(n.TRACK_DESCRIPTOR_SIBLING_ORDER_RANK, _LAST),
+                int_field(f.TRACK_DESCRIPTOR["uuid"], group),
+                int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
+                text_field(f.TRACK_DESCRIPTOR["name"], "counters"),
+                int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
+                int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], _LAST),
                 _merge_key(group),
             )
         return group
 
     def _fresh(self, *fields: bytes) -> None:
-        self.fresh.append(bytes_field(n.TRACE_PACKET_TRACK_DESCRIPTOR, b"".join(fields)))
+        self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
 
 
 def _pids(processes: Sequence[Node]) -> dict[int, int]:
@@ -232,29 +238,30 @@ def _tids(process: Node, pid: int) -> dict[int, int]:
 
 def _root() -> bytes:
     fields = (
-        int_field(n.TRACK_DESCRIPTOR_UUID, 0),
-        int_field(n.TRACK_DESCRIPTOR_PROCESS_ORDERING, n.PROCESS_ORDERING_EXPLICIT),
-        int_field(n.TRACK_DESCRIPTOR_THREAD_ORDERING, n.THREAD_ORDERING_EXPLICIT),
+        int_field(f.TRACK_DESCRIPTOR["uuid"], 0),
+        int_field(f.TRACK_DESCRIPTOR["process_ordering"], f.PROCESS_ORDERING["PROCESS_ORDERING_EXPLICIT"]),
+        int_field(f.TRACK_DESCRIPTOR["thread_ordering"], f.THREAD_ORDERING["THREAD_ORDERING_EXPLICIT"]),
     )
-    return bytes_field(n.TRACE_PACKET_TRACK_DESCRIPTOR, b"".join(fields))
+    return bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields))
 
 
 def _process(pid: int, name: str, rank: int) -> bytes:
     return (
-        int_field(n.PROCESS_DESCRIPTOR_PID, pid)
-        + text_field(n.PROCESS_DESCRIPTOR_PROCESS_NAME, name)
-        + int_field(n.PROCESS_DESCRIPTOR_LEGACY_SORT_INDEX, rank)
+        int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], name)
+        + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
     )
 
 
 def _unit(unit: str | None) -> bytes:
     if unit in _UNITS:
-        return int_field(n.COUNTER_DESCRIPTOR_UNIT, _UNITS[unit])
-    return text_field(n.COUNTER_DESCRIPTOR_UNIT_NAME, unit) if unit else b""
+        return int_field(f.COUNTER_DESCRIPTOR["unit"], _UNITS[unit])
+    return text_field(f.COUNTER_DESCRIPTOR["unit_name"], unit) if unit else b""
 
 
 def _merge_key(key: int) -> bytes:
     """Only tracks of one key are drawn as one: neighbours that merely have the same name stay apart."""
     return int_field(
-        n.TRACK_DESCRIPTOR_SIBLING_MERGE_BEHAVIOR, n.SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY
-    ) + int_field(n.TRACK_DESCRIPTOR_SIBLING_MERGE_KEY_INT, key)
+        f.TRACK_DESCRIPTOR["sibling_merge_behavior"],
+        f.SIBLING_MERGE_BEHAVIOR["SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY"],
+    ) + int_field(f.TRACK_DESCRIPTOR["sibling_merge_key_int"], key)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ktrace.jsontext import dump_json
 
-from . import numbers as n
+from . import field_names as f
 from .encode_texts import Interned
 from .wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
 
@@ -30,25 +30,25 @@ JSON_TYPE, ARGS_TYPE = 1, 2
 #: The entries of InternedData for them, given at the begin of the sequence.
 TYPE_NAMES = b"".join(
     bytes_field(
-        n.INTERNED_DATA_DEBUG_ANNOTATION_VALUE_TYPE_NAMES,
-        int_field(n.EVENT_NAME_IID, number) + bytes_field(n.EVENT_NAME_NAME, name),
+        f.INTERNED_DATA["debug_annotation_value_type_names"],
+        int_field(f.EVENT_NAME["iid"], number) + bytes_field(f.EVENT_NAME["name"], name),
     )
     for number, name in ((JSON_TYPE, b"json"), (ARGS_TYPE, b"args"))
 )
 
-_ANNOTATION = bytes_tag(n.TRACK_EVENT_DEBUG_ANNOTATIONS)
-_BOOL = int_tag(n.DEBUG_ANNOTATION_BOOL_VALUE)
-_INT = int_tag(n.DEBUG_ANNOTATION_INT_VALUE)
-_DOUBLE = double_tag(n.DEBUG_ANNOTATION_DOUBLE_VALUE)
-_ENTRY = bytes_tag(n.DEBUG_ANNOTATION_DICT_ENTRIES)
-_ELEMENT = bytes_tag(n.DEBUG_ANNOTATION_ARRAY_VALUES)
-_JSON = int_field(n.DEBUG_ANNOTATION_PROTO_TYPE_NAME_IID, JSON_TYPE)
-_ARGS = int_field(n.DEBUG_ANNOTATION_PROTO_TYPE_NAME_IID, ARGS_TYPE)
+_ANNOTATION = bytes_tag(f.TRACK_EVENT["debug_annotations"])
+_BOOL = int_tag(f.DEBUG_ANNOTATION["bool_value"])
+_INT = int_tag(f.DEBUG_ANNOTATION["int_value"])
+_DOUBLE = double_tag(f.DEBUG_ANNOTATION["double_value"])
+_ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
+_ELEMENT = bytes_tag(f.DEBUG_ANNOTATION["array_values"])
+_JSON = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], JSON_TYPE)
+_ARGS = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], ARGS_TYPE)
 
-_STAGE_INT = int_tag(n.GPU_RENDER_STAGE_EVENT_EXTRA_COMPUTE_ARG_INT_VALUE)
-_STAGE_DOUBLE = double_tag(n.GPU_RENDER_STAGE_EVENT_EXTRA_COMPUTE_ARG_DOUBLE_VALUE)
-_STAGE_TEXT = n.GPU_RENDER_STAGE_EVENT_EXTRA_COMPUTE_ARG_STRING_VALUE
-_STAGE_NAME = n.GPU_RENDER_STAGE_EVENT_EXTRA_COMPUTE_ARG_NAME
+_STAGE_INT = int_tag(f.EXTRA_COMPUTE_ARG["int_value"])
+_STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
+_STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
+_STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
 
 #: Where a key of the source's `args` is shown.
 Naming = Callable[[str], str]
@@ -79,16 +79,16 @@ class HostArguments:
 
     tag = _ANNOTATION
     int_tag, double_tag, bool_tag = _INT, _DOUBLE, _BOOL
-    text_tag = bytes_tag(n.DEBUG_ANNOTATION_STRING_VALUE)
+    text_tag = bytes_tag(f.DEBUG_ANNOTATION["string_value"])
 
     def __init__(self) -> None:
         self.names = Interned(
-            n.INTERNED_DATA_DEBUG_ANNOTATION_NAMES, n.DEBUG_ANNOTATION_NAME_IID, n.DEBUG_ANNOTATION_NAME
+            f.INTERNED_DATA["debug_annotation_names"], f.DEBUG_ANNOTATION["name_iid"], f.DEBUG_ANNOTATION["name"]
         )
         self.texts = Interned(
-            n.INTERNED_DATA_DEBUG_ANNOTATION_STRING_VALUES,
-            n.DEBUG_ANNOTATION_STRING_VALUE_IID,
-            n.DEBUG_ANNOTATION_STRING_VALUE,
+            f.INTERNED_DATA["debug_annotation_string_values"],
+            f.DEBUG_ANNOTATION["string_value_iid"],
+            f.DEBUG_ANNOTATION["string_value"],
         )
         self._remembered = _Remembered()
 
@@ -161,12 +161,10 @@ class StageArguments:
     text_tag = bytes_tag(_STAGE_TEXT)
 
     def __init__(self) -> None:
-        self.names = Interned(
-            n.INTERNED_DATA_COMPUTE_ARG_NAMES, n.GPU_RENDER_STAGE_EVENT_EXTRA_COMPUTE_ARG_NAME_IID, _STAGE_NAME
-        )
+        self.names = Interned(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
         self.texts = Interned(
-            n.INTERNED_DATA_DEBUG_ANNOTATION_STRING_VALUES,
-            n.GPU_RENDER_STAGE_EVENT_EXTRA_COMPUTE_ARG_STRING_VALUE_IID,
+            f.INTERNED_DATA["debug_annotation_string_values"],
+            f.EXTRA_COMPUTE_ARG["string_value_iid"],
             _STAGE_TEXT,
         )
 

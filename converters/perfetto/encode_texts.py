@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from . import numbers as n
+from . import field_names as f
 from .wire import bytes_field, bytes_tag, int_field, int_tag, varint
 
 #: Bytes of texts of one kind that are remembered in order to intern them; the others are written out.
 REMEMBERED = 16 << 20
 
 # The fields are numbered alike in EventName, EventCategory, DebugAnnotationName, InternedString and the like.
-_IID = n.EVENT_NAME_IID
-_TEXT = bytes_tag(n.EVENT_NAME_NAME)
+_IID = f.EVENT_NAME["iid"]
+_TEXT = bytes_tag(f.EVENT_NAME["name"])
 
 
 class Interned:
@@ -57,4 +57,4 @@ def fresh(*texts: Interned) -> bytes:
     entries = b"".join(entry for interned in texts for entry in interned.fresh)
     for interned in texts:
         interned.fresh.clear()
-    return bytes_field(n.TRACE_PACKET_INTERNED_DATA, entries) if entries else b""
+    return bytes_field(f.TRACE_PACKET["interned_data"], entries) if entries else b""

@@ -12,7 +12,7 @@ from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch
 
 from .._shared import arguments as shared
 from .._shared.arguments import is_in, masked, plain, word_numbers
-from . import numbers as n
+from . import field_names as f
 from .arrows import HostArrows
 from .encode import Bools, Columns, Int64, Table
 from .encode_fields import (
@@ -36,9 +36,9 @@ from .sidecar import CATEGORY_KINDS, RESERVED, argument_name
 from .wire import bytes_tag, double_tag, int_tag
 
 _TAG = HostArguments.tag
-_ENTRY = bytes_tag(n.DEBUG_ANNOTATION_DICT_ENTRIES)
-_COUNTER_INT = int_tag(n.TRACK_EVENT_COUNTER_VALUE)
-_COUNTER_DOUBLE = double_tag(n.TRACK_EVENT_DOUBLE_COUNTER_VALUE)
+_ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
+_COUNTER_INT = int_tag(f.TRACK_EVENT["counter_value"])
+_COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
 
 #: Beyond it a double doesn't hold every integer.
 _EXACT = 2.0**53
@@ -89,9 +89,9 @@ class TrackEvents:
 
     def __init__(self) -> None:
         self._arguments = HostArguments()
-        self._names = Interned(n.INTERNED_DATA_EVENT_NAMES, n.TRACK_EVENT_NAME_IID, n.TRACK_EVENT_NAME)
+        self._names = Interned(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
         self._categories = Interned(
-            n.INTERNED_DATA_EVENT_CATEGORIES, n.TRACK_EVENT_CATEGORY_IIDS, n.TRACK_EVENT_CATEGORIES
+            f.INTERNED_DATA["event_categories"], f.TRACK_EVENT["category_iids"], f.TRACK_EVENT["categories"]
         )
 
     def fresh(self) -> bytes:

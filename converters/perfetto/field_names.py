@@ -4,6 +4,10 @@ from __future__ import annotations
 
 # fmt: off
 
+TRACE = {
+    "packet": 1
+}
+
 TRACE_PACKET = {
     "timestamp": 8, "timestamp_clock_id": 58, "track_event": 11, "track_descriptor": 60,
     "generic_kernel_task_state_event": 117, "generic_kernel_cpu_freq_event": 118,
@@ -175,6 +179,18 @@ DESCRIPTION = {
     "name": 1, "description": 2
 }
 
+GPU_CORRELATION = {
+    "submission_event_ids": 1, "wait_event_ids": 2
+}
+
+EVENT_NAME = {
+    "iid": 1, "name": 2
+}
+
+INTERNED_COMPUTE_KERNEL = {
+    "iid": 1, "name": 2, "demangled_name": 3, "arch": 4, "args": 5
+}
+
 INTERNED_GRAPHICS_CONTEXT = {
     "iid": 1, "pid": 2, "api": 3
 }
@@ -253,5 +269,40 @@ API = {
 TRACK_EVENT_TYPE = {
     "TYPE_UNSPECIFIED": 0, "TYPE_SLICE_BEGIN": 1, "TYPE_SLICE_END": 2, "TYPE_INSTANT": 3, "TYPE_COUNTER": 4,
     "TYPE_STATE": 5
+}
+
+SEQUENCE_FLAGS = {
+    "SEQ_UNSPECIFIED": 0, "SEQ_INCREMENTAL_STATE_CLEARED": 1, "SEQ_NEEDS_INCREMENTAL_STATE": 2
+}
+
+CHILD_TRACKS_ORDERING = {
+    "UNKNOWN": 0, "LEXICOGRAPHIC": 1, "CHRONOLOGICAL": 2, "EXPLICIT": 3
+}
+
+SIBLING_MERGE_BEHAVIOR = {
+    "SIBLING_MERGE_BEHAVIOR_UNSPECIFIED": 0, "SIBLING_MERGE_BEHAVIOR_BY_TRACK_NAME": 1,
+    "SIBLING_MERGE_BEHAVIOR_NONE": 2, "SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY": 3
+}
+
+PROCESS_ORDERING = {
+    "PROCESS_ORDERING_UNSPECIFIED": 0, "PROCESS_ORDERING_EXPLICIT": 1
+}
+
+THREAD_ORDERING = {
+    "THREAD_ORDERING_UNSPECIFIED": 0, "THREAD_ORDERING_EXPLICIT": 1
+}
+
+RENDER_STAGE_CATEGORY = {
+    "OTHER": 0, "GRAPHICS": 1, "COMPUTE": 2
+}
+
+GPU_COUNTER_GROUP = {
+    "UNCLASSIFIED": 0, "SYSTEM": 1, "VERTICES": 2, "FRAGMENTS": 3, "PRIMITIVES": 4, "MEMORY": 5, "COMPUTE": 6,
+    "RAY_TRACING": 7
+}
+
+VALUE_DIRECTION = {
+    "VALUE_DIRECTION_UNSPECIFIED": 0, "VALUE_DIRECTION_BACKWARDS_LOOKING": 1,
+    "VALUE_DIRECTION_FORWARDS_LOOKING": 2
 }
 # fmt: on

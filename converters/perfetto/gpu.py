@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ktrace.jsontext import decoded
 
 from .._shared.dictionaries import encoded
-from . import numbers as n
+from . import field_names as f
 from .encode import Columns, Int64, Table
 from .encode_fields import (
     Coded,
@@ -39,10 +39,10 @@ from .wire import bytes_field, bytes_tag, int_field, int_tag, varint
 
 #: Kind -> category of its stage, and the stage's description.
 STAGES = {
-    "kernel": (n.STAGE_COMPUTE, "Kernel"),
-    "graph": (n.STAGE_COMPUTE, "Graph"),
-    "memcpy": (n.STAGE_OTHER, "Memcpy"),
-    "memset": (n.STAGE_OTHER, "Memset"),
+    "kernel": (f.RENDER_STAGE_CATEGORY["COMPUTE"], "Kernel"),
+    "graph": (f.RENDER_STAGE_CATEGORY["COMPUTE"], "Graph"),
+    "memcpy": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memcpy"),
+    "memset": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memset"),
 }
 
 #: Beyond it a double doesn't hold every integer.
@@ -51,16 +51,19 @@ _EXACT = 2.0**53
 #: Bytes of interned kernels after which the sequence starts anew.
 _MOST_KERNELS = 32 << 20
 
-_LAUNCH_ARGS = bytes_tag(n.GPU_RENDER_STAGE_EVENT_COMPUTE_KERNEL_LAUNCH_ARGS)
-_KERNEL_ARGS = bytes_tag(n.INTERNED_COMPUTE_KERNEL_ARGS)
+_EVENT_ID = int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"])
+_DURATION = int_tag(f.GPU_RENDER_STAGE_EVENT["duration"])
+_LAUNCH = bytes_tag(f.GPU_RENDER_STAGE_EVENT["launch"])
+_LAUNCH_ARGS = bytes_tag(f.COMPUTE_KERNEL_LAUNCH["args"])
+_KERNEL_ARGS = bytes_tag(f.INTERNED_COMPUTE_KERNEL["args"])
 _AXES = {
-    "x": int_tag(n.GPU_RENDER_STAGE_EVENT_DIM3_X),
-    "y": int_tag(n.GPU_RENDER_STAGE_EVENT_DIM3_Y),
-    "z": int_tag(n.GPU_RENDER_STAGE_EVENT_DIM3_Z),
+    "x": int_tag(f.DIM3["x"]),
+    "y": int_tag(f.DIM3["y"]),
+    "z": int_tag(f.DIM3["z"]),
 }
 _SIZES = {
-    "grid": bytes_tag(n.GPU_RENDER_STAGE_EVENT_COMPUTE_KERNEL_LAUNCH_GRID_SIZE),
-    "block": bytes_tag(n.GPU_RENDER_STAGE_EVENT_COMPUTE_KERNEL_LAUNCH_WORKGROUP_SIZE),
+    "grid": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["grid_size"]),
+    "block": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["workgroup_size"]),
 }
 _RENAMED = {column: name for name, column in STAGE_COLUMNS.items()}
 
@@ -110,7 +113,7 @@ class Stages:
         rest = [*self._gpus.fresh, *self._new]
         self._gpus.fresh.clear()
         self._new.clear()
-        return head + (bytes_field(n.TRACE_PACKET_INTERNED_DATA, b"".join(rest)) if rest else b"")
+        return head + (bytes_field(f.TRACE_PACKET["interned_data"], b"".join(rest)) if rest else b"")
 
     def events(self, rows: StageRows) -> tuple[list[Int64], list[Columns]]:
         """The rows in groups, and for each group its GpuRenderStageEvents."""
@@ -125,13 +128,13 @@ class Stages:
         for group in groups(launch, len(rows)):
             which = group.rows
             event = Columns(len(which))
-            event.varint(_tag("EVENT_ID"), rows.serial[which].view(np.uint64))
-            event.varint(_tag("DURATION"), rows.dur[which].view(np.uint64))
+            event.varint(_EVENT_ID, rows.serial[which].view(np.uint64))
+            event.varint(_DURATION, rows.dur[which].view(np.uint64))
             for field in common:
                 field.put(event, which, None)
             arguments = Columns(len(which))
             group.put(arguments)
-            event.message(bytes_tag(n.GPU_RENDER_STAGE_EVENT_LAUNCH), arguments)
+            event.message(_LAUNCH, arguments)
             if rows.waits is not None:
                 event.text(rows.waits.take(pa.array(which)))
             numbers.append(which)
@@ -190,21 +193,21 @@ class Stages:
             iid = self._stages[kind, name] = self._gpus.next_specification()
             self._bytes += len(name)
             self._new.append(specification(iid, name.decode("utf-8", "replace"), description, category))
-        return int_field(n.GPU_RENDER_STAGE_EVENT_STAGE_IID, iid)
+        return int_field(f.GPU_RENDER_STAGE_EVENT["stage_iid"], iid)
 
     def _kernel(self, name: bytes, arguments: bytes) -> bytes:
         body = (
-            bytes_field(n.INTERNED_COMPUTE_KERNEL_NAME, name)
-            + bytes_field(n.INTERNED_COMPUTE_KERNEL_DEMANGLED_NAME, name)
+            bytes_field(f.INTERNED_COMPUTE_KERNEL["name"], name)
+            + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
             + arguments
         )
         iid = self._kernels.get(body)
         if iid is None:
             iid = self._kernels[body] = len(self._kernels) + 1
             self._bytes += len(body)
-            entry = int_field(n.INTERNED_COMPUTE_KERNEL_IID, iid) + body
-            self._new.append(bytes_field(n.INTERNED_DATA_COMPUTE_KERNELS, entry))
-        return int_field(n.GPU_RENDER_STAGE_EVENT_KERNEL_IID, iid)
+            entry = int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid) + body
+            self._new.append(bytes_field(f.INTERNED_DATA["compute_kernels"], entry))
+        return int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
 
     def _queue_arguments(self, track: int) -> bytes:
         """The fields of an interned kernel that say where it runs."""
@@ -220,9 +223,9 @@ class Stages:
                 "api": queue.gpu.api or None,
             }
             bodies = [self._arguments.value(name, value) for name, value in values.items() if value is not None]
-            known = b"".join(bytes_field(n.INTERNED_COMPUTE_KERNEL_ARGS, body) for body in bodies)
+            known = b"".join(bytes_field(f.INTERNED_COMPUTE_KERNEL["args"], body) for body in bodies)
             if queue.gpu.arch:
-                known += bytes_field(n.INTERNED_COMPUTE_KERNEL_ARCH, queue.gpu.arch.encode())
+                known += bytes_field(f.INTERNED_COMPUTE_KERNEL["arch"], queue.gpu.arch.encode())
             self._queue_args[track] = known
         return known
 
@@ -232,10 +235,6 @@ def _whole(column: pa.Array) -> pa.Array:
     values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
     is_whole = np.all((np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values)))
     return column.cast(pa.int64()) if is_whole else column
-
-
-def _tag(field: str) -> bytes:
-    return int_tag(getattr(n, f"GPU_RENDER_STAGE_EVENT_{field}"))
 
 
 def _sizes(rows: StageRows) -> list[Field]:

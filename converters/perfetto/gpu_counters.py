@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import numbers as n
+from . import field_names as f
 from .encode import Columns, Int64, Table
 from .encode_fields import Coded
 from .wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
@@ -30,11 +30,11 @@ _ROW = np.dtype(
 Rows = npt.NDArray[np.void]
 
 _UNITS = {
-    "%": n.MEASURE_PERCENT,
-    "ns": n.MEASURE_NANOSECOND,
-    "B": n.MEASURE_BYTE,
-    "Hz": n.MEASURE_HERTZ,
-    "W": n.MEASURE_WATT,
+    "%": f.MEASURE_UNIT["PERCENT"],
+    "ns": f.MEASURE_UNIT["NANOSECOND"],
+    "B": f.MEASURE_UNIT["BYTE"],
+    "Hz": f.MEASURE_UNIT["HERTZ"],
+    "W": f.MEASURE_UNIT["WATT"],
 }
 
 
@@ -97,37 +97,37 @@ class KernelCounters:
         rows = rows[np.argsort(rows["ts"], kind="stable")]
         gpus = np.unique(rows["gpu"]).tolist()
         entries = b"".join(
-            bytes_field(n.INTERNED_DATA_GPU_COUNTER_DESCRIPTORS, self._descriptor(gpu, rows)) for gpu in gpus
+            bytes_field(f.INTERNED_DATA["gpu_counter_descriptors"], self._descriptor(gpu, rows)) for gpu in gpus
         )
         value = Columns(len(rows))
-        value.varint(int_tag(n.GPU_COUNTER_EVENT_GPU_COUNTER_COUNTER_ID), rows["name"].astype(np.uint64) + np.uint64(1))
+        value.varint(int_tag(f.GPU_COUNTER["counter_id"]), rows["name"].astype(np.uint64) + np.uint64(1))
         values = np.ascontiguousarray(rows["value"])
-        value.fixed(double_tag(n.GPU_COUNTER_EVENT_GPU_COUNTER_DOUBLE_VALUE), values.view(np.uint64))
+        value.fixed(double_tag(f.GPU_COUNTER["double_value"]), values.view(np.uint64))
         event = Columns(len(rows))
-        event.message(bytes_tag(n.GPU_COUNTER_EVENT_COUNTERS), value)
-        iids = [int_field(n.GPU_COUNTER_EVENT_COUNTER_DESCRIPTOR_IID, gpu + 1) for gpu in gpus]
+        event.message(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), value)
+        iids = [int_field(f.GPU_COUNTER_EVENT["counter_descriptor_iid"], gpu + 1) for gpu in gpus]
         Coded(Table(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(event, np.arange(len(rows)), None)
         return entries, np.ascontiguousarray(rows["ts"]), event
 
     def _descriptor(self, gpu: int, rows: Rows) -> bytes:
         used = set(rows["name"][rows["gpu"] == gpu].tolist())
         specs = [_spec(number, *key) for key, number in self._names.items() if number in used]
-        descriptor = b"".join(bytes_field(n.GPU_COUNTER_DESCRIPTOR_SPECS, spec) for spec in specs)
+        descriptor = b"".join(bytes_field(f.GPU_COUNTER_DESCRIPTOR["specs"], spec) for spec in specs)
         return (
-            int_field(n.INTERNED_GPU_COUNTER_DESCRIPTOR_IID, gpu + 1)
-            + bytes_field(n.INTERNED_GPU_COUNTER_DESCRIPTOR_COUNTER_DESCRIPTOR, descriptor)
-            + int_field(n.INTERNED_GPU_COUNTER_DESCRIPTOR_GPU_ID, gpu)
+            int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["iid"], gpu + 1)
+            + bytes_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["counter_descriptor"], descriptor)
+            + int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["gpu_id"], gpu)
         )
 
 
 def _spec(number: int, name: str, unit: str | None, estimate: bool) -> bytes:
-    body = int_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_COUNTER_ID, number + 1)
-    body += text_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_NAME, name)
+    body = int_field(f.GPU_COUNTER_SPEC["counter_id"], number + 1)
+    body += text_field(f.GPU_COUNTER_SPEC["name"], name)
     if estimate:
-        body += text_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_DESCRIPTION, ESTIMATE)
+        body += text_field(f.GPU_COUNTER_SPEC["description"], ESTIMATE)
     if unit in _UNITS:
-        body += int_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_NUMERATOR_UNITS, _UNITS[unit])
-    body += int_field(n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_GROUPS, n.GROUP_COMPUTE)
+        body += int_field(f.GPU_COUNTER_SPEC["numerator_units"], _UNITS[unit])
+    body += int_field(f.GPU_COUNTER_SPEC["groups"], f.GPU_COUNTER_GROUP["COMPUTE"])
     return body + int_field(
-        n.GPU_COUNTER_DESCRIPTOR_GPU_COUNTER_SPEC_VALUE_DIRECTION, n.VALUE_DIRECTION_FORWARDS_LOOKING
+        f.GPU_COUNTER_SPEC["value_direction"], f.VALUE_DIRECTION["VALUE_DIRECTION_FORWARDS_LOOKING"]
     )

@@ -16,11 +16,17 @@ from typing import Any
 from ktrace.catalog import Catalog, Entry
 from ktrace.tracks import Track
 
-from . import numbers as n
+from . import field_names as f
 from .wire import bytes_field, int_field, text_field
 
 #: The word of the fact `api` -> its number, where Perfetto has one.
-_APIS = {"cuda": n.API_CUDA, "hip": n.API_HIP, "opencl": n.API_OPEN_CL, "vulkan": n.API_VULKAN, "opengl": n.API_OPEN_GL}
+_APIS = {
+    "cuda": f.API["CUDA"],
+    "hip": f.API["HIP"],
+    "opencl": f.API["OPEN_CL"],
+    "vulkan": f.API["VULKAN"],
+    "opengl": f.API["OPEN_GL"],
+}
 
 #: Words in the name or maker of a device that say the API where no fact does.
 _MAKERS = ((("nvidia", "tesla", "geforce"), "cuda"), (("amd", "radeon", "instinct"), "hip"), (("apple",), "metal"))
@@ -72,9 +78,9 @@ class Queue:
     def place(self) -> bytes:
         """The fields of a GpuRenderStageEvent that say where it stands."""
         return (
-            int_field(n.GPU_RENDER_STAGE_EVENT_GPU_ID, self.gpu.number)
-            + int_field(n.GPU_RENDER_STAGE_EVENT_HW_QUEUE_IID, self.iid)
-            + int_field(n.GPU_RENDER_STAGE_EVENT_CONTEXT, self.context)
+            int_field(f.GPU_RENDER_STAGE_EVENT["gpu_id"], self.gpu.number)
+            + int_field(f.GPU_RENDER_STAGE_EVENT["hw_queue_iid"], self.iid)
+            + int_field(f.GPU_RENDER_STAGE_EVENT["context"], self.context)
         )
 
 
@@ -117,13 +123,13 @@ class Gpus:
         if context is None:
             context = self._contexts[pid, gpu.number, track.context] = len(self._contexts) + 1
             body = (
-                int_field(n.INTERNED_GRAPHICS_CONTEXT_IID, context)
-                + int_field(n.INTERNED_GRAPHICS_CONTEXT_PID, pid)
-                + int_field(n.INTERNED_GRAPHICS_CONTEXT_API, _APIS.get(gpu.api, n.API_UNDEFINED))
+                int_field(f.INTERNED_GRAPHICS_CONTEXT["iid"], context)
+                + int_field(f.INTERNED_GRAPHICS_CONTEXT["pid"], pid)
+                + int_field(f.INTERNED_GRAPHICS_CONTEXT["api"], _APIS.get(gpu.api, f.API["UNDEFINED"]))
             )
-            self._new(bytes_field(n.INTERNED_DATA_GRAPHICS_CONTEXTS, body))
+            self._new(bytes_field(f.INTERNED_DATA["graphics_contexts"], body))
         iid = self.next_specification()
-        self._new(specification(iid, name, "", n.STAGE_OTHER))
+        self._new(specification(iid, name, "", f.RENDER_STAGE_CATEGORY["OTHER"]))
         made = self.queues[number] = Queue(track, iid, gpu, context, pid, process)
         return made
 
@@ -133,7 +139,7 @@ class Gpus:
 
     def api(self, number: int) -> int:
         """The number of the API of a track's device."""
-        return _APIS.get(self._of[number].api, n.API_UNDEFINED)
+        return _APIS.get(self._of[number].api, f.API["UNDEFINED"])
 
     def info(self) -> bytes:
         """The packet's field that names the GPUs; empty where there are none."""
@@ -145,20 +151,20 @@ class Gpus:
         if max(Counter(labels).values(), default=0) > 1:
             labels = [f"{name} #{gpu.number}" for name, gpu in zip(names, self._gpus, strict=True)]
         gpus = b"".join(
-            bytes_field(n.GPU_INFO_GPUS, _gpu(label, gpu)) for label, gpu in zip(labels, self._gpus, strict=True)
+            bytes_field(f.GPU_INFO["gpus"], _gpu(label, gpu)) for label, gpu in zip(labels, self._gpus, strict=True)
         )
-        return bytes_field(n.TRACE_PACKET_GPU_INFO, gpus) if gpus else b""
+        return bytes_field(f.TRACE_PACKET["gpu_info"], gpus) if gpus else b""
 
 
 def specification(iid: int, name: str, description: str, category: int) -> bytes:
     """The entry of InternedData that a queue or a stage is."""
-    body = int_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_IID, iid)
-    body += text_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_NAME, name)
+    body = int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["iid"], iid)
+    body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["name"], name)
     if description:
-        body += text_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_DESCRIPTION, description)
+        body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["description"], description)
     if category:
-        body += int_field(n.INTERNED_GPU_RENDER_STAGE_SPECIFICATION_CATEGORY, category)
-    return bytes_field(n.INTERNED_DATA_GPU_SPECIFICATIONS, body)
+        body += int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["category"], category)
+    return bytes_field(f.INTERNED_DATA["gpu_specifications"], body)
 
 
 def _device(track: Track, catalog: Catalog) -> Entry | None:
@@ -174,11 +180,11 @@ def _device(track: Track, catalog: Catalog) -> Entry | None:
 
 def _gpu(label: str, gpu: Gpu) -> bytes:
     fields = {
-        n.GPU_INFO_GPU_NAME: label,
-        n.GPU_INFO_GPU_VENDOR: gpu.facts.get("vendor"),
-        n.GPU_INFO_GPU_MODEL: gpu.name,
-        n.GPU_INFO_GPU_ARCHITECTURE: gpu.arch,
-        n.GPU_INFO_GPU_PCI_BDF: gpu.facts.get("bus_id"),
+        f.GPU["name"]: label,
+        f.GPU["vendor"]: gpu.facts.get("vendor"),
+        f.GPU["model"]: gpu.name,
+        f.GPU["architecture"]: gpu.arch,
+        f.GPU["pci_bdf"]: gpu.facts.get("bus_id"),
     }
     return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
 

@@ -45,7 +45,7 @@ _NAMES = {number: name for name, number in _G.items()}
 _OTHER_WORK = (("memcpy", re.compile("memcpy|copy", re.I)), ("memset", re.compile("memset|fill", re.I)))
 
 #: The category of stages that are kernels.
-_COMPUTE = 2
+_COMPUTE = f.RENDER_STAGE_CATEGORY["COMPUTE"]
 
 _APIS = {number: name for name, number in f.API.items()}
 
@@ -189,8 +189,8 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     stage = text(first(entries.get("stage_iid", {}), spec["name"], b"")) or _listed(old.stages, given.get("stage_id"))
     queue = text(first(entries.get("hw_queue_iid", {}), spec["name"], b""))
     queue = queue or _listed(old.queues, given.get("hw_queue_id")) or f"queue {given.get('hw_queue_iid', 0)}"
-    kernel = entries.get("kernel_iid", {})
-    full, mangled = text(first(kernel, 3, b"")), text(first(kernel, 2, b""))
+    kernel, k = entries.get("kernel_iid", {}), f.INTERNED_COMPUTE_KERNEL
+    full, mangled = text(first(kernel, k["demangled_name"], b"")), text(first(kernel, k["name"], b""))
     code = state.texts["names"].get(given["name_iid"]) if "name_iid" in given else -1
     own_name = context.pool.texts[code] if code >= 0 else None
     name = full or mangled or own_name or stage
@@ -200,9 +200,12 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     arguments: dict[str, Any] = {}
     derived = STAGE_DERIVED if context.own else frozenset()
     if not context.own:
-        arguments |= {"arch": text(first(kernel, 4, b"")), "kernel_name": mangled if full and full != mangled else ""}
+        arguments |= {
+            "arch": text(first(kernel, k["arch"], b"")),
+            "kernel_name": mangled if full and full != mangled else "",
+        }
         arguments = {key: value for key, value in arguments.items() if value}
-    for argument in kernel.get(5, []):
+    for argument in kernel.get(k["args"], []):
         arguments |= dict([_argument(context, state, message(argument))])
     return Shared(
         _place(context, entries.get("context", {}), given, queue, old),

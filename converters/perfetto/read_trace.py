@@ -25,7 +25,9 @@ _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
 _COMPRESSED = ("compressed_packets", "zstd_compressed_packets")
 _EVENT, _STAGE, _COUNTER = _P["track_event"], _P["gpu_render_stage_event"], _P["gpu_counter_event"]
-_CLEARED, _NEEDED = 1, 2
+_CLEARED, _NEEDED = (
+    f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
+)
 
 #: Fields of a packet that are about the packet itself.
 _OF_THE_PACKET = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from . import numbers as n
+from . import field_names as f
 from .encode import Columns, Int64, Words
 from .wire import bytes_field, bytes_tag, int_field, int_tag
 
@@ -17,19 +17,19 @@ HOST, GPU = 1, 2
 #: The clock of the host's sequence: its timestamps are differences. Clocks from 64 on are a sequence's own.
 _INCREMENTAL = 64
 
-_PACKET = bytes_tag(n.TRACE_PACKET)
-_TIME = int_tag(n.TRACE_PACKET_TIMESTAMP)
+_PACKET = bytes_tag(f.TRACE["packet"])
+_TIME = int_tag(f.TRACE_PACKET["timestamp"])
 
 
 def packet(fields: bytes) -> bytes:
     """A packet."""
-    return bytes_field(n.TRACE_PACKET, fields)
+    return bytes_field(f.TRACE["packet"], fields)
 
 
 def later(sequence: int) -> bytes:
     """The fields of any packet of a sequence but the first."""
-    return int_field(n.TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, sequence) + int_field(
-        n.TRACE_PACKET_SEQUENCE_FLAGS, n.SEQ_NEEDS_INCREMENTAL_STATE
+    return int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], sequence) + int_field(
+        f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
     )
 
 
@@ -39,25 +39,25 @@ def first_packet(sequence: int, clocks: list[bytes], begin: int, entries: bytes)
     With `clocks` (of the time `begin`) it has a clock snapshot, and the timestamps are differences from there on.
     """
     fields = [
-        int_field(n.TRACE_PACKET_TRUSTED_PACKET_SEQUENCE_ID, sequence),
-        int_field(n.TRACE_PACKET_SEQUENCE_FLAGS, n.SEQ_INCREMENTAL_STATE_CLEARED),
+        int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], sequence),
+        int_field(f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"]),
     ]
     if clocks:
         own = clock(_INCREMENTAL, begin, incremental=True)
-        fields.append(bytes_field(n.TRACE_PACKET_CLOCK_SNAPSHOT, b"".join([*clocks, own])))
-        defaults = int_field(n.TRACE_PACKET_DEFAULTS_TIMESTAMP_CLOCK_ID, _INCREMENTAL)
-        fields.append(bytes_field(n.TRACE_PACKET_TRACE_PACKET_DEFAULTS, defaults))
+        fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join([*clocks, own])))
+        defaults = int_field(f.TRACE_PACKET_DEFAULTS["timestamp_clock_id"], _INCREMENTAL)
+        fields.append(bytes_field(f.TRACE_PACKET["trace_packet_defaults"], defaults))
     if entries:
-        fields.append(bytes_field(n.TRACE_PACKET_INTERNED_DATA, entries))
+        fields.append(bytes_field(f.TRACE_PACKET["interned_data"], entries))
     return packet(b"".join(fields))
 
 
 def clock(number: int, ns: int, *, incremental: bool = False) -> bytes:
     """A reading of a clock in a snapshot."""
-    fields = int_field(n.CLOCK_SNAPSHOT_CLOCK_CLOCK_ID, number) + int_field(n.CLOCK_SNAPSHOT_CLOCK_TIMESTAMP, ns)
+    fields = int_field(f.CLOCK["clock_id"], number) + int_field(f.CLOCK["timestamp"], ns)
     if incremental:
-        fields += int_field(n.CLOCK_SNAPSHOT_CLOCK_IS_INCREMENTAL, 1)
-    return bytes_field(n.CLOCK_SNAPSHOT_CLOCKS, fields)
+        fields += int_field(f.CLOCK["is_incremental"], 1)
+    return bytes_field(f.CLOCK_SNAPSHOT["clocks"], fields)
 
 
 class Packets:

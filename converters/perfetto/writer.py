@@ -25,7 +25,7 @@ from ktrace.sink import Sink
 from ktrace.tracks import Track
 
 from .._shared.arguments import PLAIN, is_in, plain, slice_rows
-from . import numbers as n
+from . import field_names as f
 from .arrows import ArrowBook, HostArrows
 from .descriptors import Descriptors
 from .encode import Bools, Columns, Int64, Table
@@ -41,11 +41,14 @@ from .sidecar import STAGE_RESERVED, begin_text, catalog_texts, end_text, link_t
 from .stage_ends import StageEnds
 from .wire import bytes_field, bytes_tag, int_tag, text_field, varint
 
-_EVENT = bytes_tag(n.TRACE_PACKET_TRACK_EVENT)
-_STAGE = bytes_tag(n.TRACE_PACKET_GPU_RENDER_STAGE_EVENT)
-_COUNTER = bytes_tag(n.TRACE_PACKET_GPU_COUNTER_EVENT)
-_TYPE = int_tag(n.TRACK_EVENT_TYPE)
-_TRACK = int_tag(n.TRACK_EVENT_TRACK_UUID)
+_EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
+_STAGE = bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"])
+_COUNTER = bytes_tag(f.TRACE_PACKET["gpu_counter_event"])
+_TYPE = int_tag(f.TRACK_EVENT["type"])
+_TRACK = int_tag(f.TRACK_EVENT["track_uuid"])
+_BEGINS, _ENDS, _POINT, _COUNTS = (
+    f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END", "TYPE_INSTANT", "TYPE_COUNTER")
+)
 
 
 class Writer:
@@ -76,9 +79,9 @@ class Writer:
         self._api = _apis(timeline.tracks, self._gpus)
         begin = timeline.start - self._origin
         self._last = begin
-        clocks = [clock(n.BUILTIN_CLOCK_BOOTTIME, begin)]
+        clocks = [clock(f.BUILTIN_CLOCK["BUILTIN_CLOCK_BOOTTIME"], begin)]
         if anchor := _unix_ns(timeline.catalog, timeline.start):
-            clocks.append(clock(n.BUILTIN_CLOCK_REALTIME, anchor))
+            clocks.append(clock(f.BUILTIN_CLOCK["BUILTIN_CLOCK_REALTIME"], anchor))
         self._say(begin_text(self._origin))
         rows: Iterable[dict[str, Any]] = to_rows(timeline.catalog.to_batch())
         self._say(*catalog_texts(map(_fact, rows)))
@@ -108,7 +111,7 @@ class Writer:
         """Writes the counters of kernels, the GPUs and the mark that the trace is whole."""
         entries, ts, events = self._counters.finish()
         if events is not None:
-            self._write(packet(later(GPU) + bytes_field(n.TRACE_PACKET_INTERNED_DATA, entries)))
+            self._write(packet(later(GPU) + bytes_field(f.TRACE_PACKET["interned_data"], entries)))
             self._write(Packets(GPU, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
         self._say_capped()
         if info := self._gpus.info():
@@ -151,21 +154,21 @@ class Writer:
         edges = batch.edges
         row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
         series, numbers = _series(batch.batch)
-        kinds = np.where(slice_rows(batch.batch), n.TYPE_SLICE_BEGIN, n.TYPE_INSTANT)
-        kinds[numbers >= 0] = n.TYPE_COUNTER
-        kind = np.append(kinds, n.TYPE_SLICE_END)[row]
+        kinds = np.where(slice_rows(batch.batch), _BEGINS, _POINT)
+        kinds[numbers >= 0] = _COUNTS
+        kind = np.append(kinds, _ENDS)[row]
         number = np.append(numbers, -1)[row]
-        which = np.where(kind == n.TYPE_COUNTER, number, lane)
+        which = np.where(kind == _COUNTS, number, lane)
         key = (which * len(self._timeline.tracks) + track) * 8 + kind
         found = pa.array(key).dictionary_encode()
         distinct = found.dictionary.to_pylist()
         wanted = [_parts(value, len(self._timeline.tracks)) for value in distinct]
-        self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == n.TYPE_COUNTER)
+        self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == _COUNTS)
         pieces = []
         for which_, track_, kind_ in wanted:
             uuid = (
                 self._tracks.counter(track_, *series[which_])
-                if kind_ == n.TYPE_COUNTER
+                if kind_ == _COUNTS
                 else self._tracks.track(track_, which_)
             )
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
@@ -272,7 +275,7 @@ class Writer:
     def _say(self, *texts: str) -> None:
         """Writes packets of the sidecar."""
         for text in texts:
-            self._write(packet(bytes_field(n.TRACE_PACKET_FOR_TESTING, text_field(n.TEST_EVENT_STR, text))))
+            self._write(packet(bytes_field(f.TRACE_PACKET["for_testing"], text_field(f.TEST_EVENT["str"], text))))
 
     def _write(self, data: Any) -> None:
         self._stream.write(data)
@@ -343,7 +346,7 @@ def _apis(tracks: Iterable[Track], gpus: Gpus) -> npt.NDArray[np.uint8]:
         if track.device is not None or track.stream is not None:
             found.setdefault(track.source, set()).add(gpus.api(number))
     single = {source: next(iter(apis)) for source, apis in found.items() if len(apis) == 1}
-    return np.array([single.get(track.source, n.API_UNDEFINED) for track in tracks], np.uint8)
+    return np.array([single.get(track.source, f.API["UNDEFINED"]) for track in tracks], np.uint8)
 
 
 def _unix_ns(catalog: Catalog, start: int) -> int | None:

@@ -256,13 +256,6 @@ def test_varint(value: int) -> None:
     assert _DecodeVarint(varint(value), 0) == (value % 2**64, len(varint(value)))
 
 
-def test_the_field_numbers_are_those_of_the_descriptors() -> None:
-    from ktrace.converters.perfetto import numbers
-    from ktrace.proto.generate_numbers import text
-
-    assert Path(numbers.__file__).read_text("utf-8") == text()
-
-
 def test_arguments_that_python_cannot_decode_are_kept_as_text(tmp_path: Path) -> None:
     source, out = tmp_path / "huge.jsonl", tmp_path / "huge.perfetto"
     huge = "7" * 5000
