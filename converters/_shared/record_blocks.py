@@ -5,9 +5,7 @@ A block that isn't taken is nobody's fault: the records of it are read one by on
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -18,6 +16,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.model import RECORDS, Batch, arrow_schema, is_required
 
+from .decoding import is_utf8, no_gc
 from .encode import is_json
 from .records import ABSENT, RECORD, SPECIAL, decoder_of
 
@@ -36,9 +35,9 @@ class Blocks:
 
         False where a record of it isn't as this version of the model says; then none is taken.
         """
-        if not text.isascii() and not _is_utf8(text):
+        if not is_utf8(text):
             return False
-        with _no_collection():
+        with no_gc():
             rows = self._decoded(text, document)
             if rows is None or len(rows) != count:
                 return False
@@ -89,18 +88,6 @@ class Blocks:
                 continue
             return rows
         return None
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: it looks at all objects again and again, and costs more than the decoding."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @cache
@@ -154,11 +141,3 @@ def _objects(values: Sequence[Any]) -> pa.StringArray | None:
     if np.all((begins == ord("{")) | (begins == ord("n"))):
         return pa.array([None if text == b"null" else text for text in texts.to_pylist()], pa.string())
     return None
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

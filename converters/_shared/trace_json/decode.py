@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections import Counter
 from collections.abc import Container, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from operator import itemgetter
 from struct import pack
@@ -20,6 +19,7 @@ import numpy as np
 
 from ktrace.report import Report
 
+from ..decoding import no_gc
 from .events import Events
 from .gather import Gather, Group
 from .shapes import Raw, Shapes
@@ -39,18 +39,6 @@ Strange = tuple[int, bytes]
 
 _raws = msgspec.json.Decoder(list[Raw])
 _object = msgspec.json.Decoder(dict[str, Raw])
-
-
-@contextmanager
-def no_gc() -> Iterator[None]:
-    """The cycle collector off: decoding makes many objects, none of them in cycles."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class Decoder:

@@ -13,11 +13,12 @@ import msgspec
 
 from ktrace.report import Report
 
+from ..decoding import is_utf8
 from .chunks import Text
 from .decode import Decoder
 from .events import Events
 from .repair import Repair, mend, mend_words
-from .salvage import is_utf8, salvage
+from .salvage import salvage
 
 #: Cuts that are tried for a chunk before its events are picked out one by one.
 MOST_CUTS = 4

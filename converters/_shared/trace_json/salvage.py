@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from ..decoding import is_utf8
 from .chunks import Text
 from .repair import Repair, mend, mend_all
 
@@ -167,14 +168,3 @@ def is_json(text: bytes) -> bool:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return is_utf8(text)
-
-
-def is_utf8(text: bytes) -> bool:
-    """Whether all bytes are UTF-8."""
-    if text.isascii():
-        return True
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
