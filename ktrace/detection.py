@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
+from ktrace.errors import AmbiguousFormat, ClosedFormat, DamagedInput, InputError, UnknownFormat, UsageError
 from ktrace.format import Detected, Format, Score, all_formats, builtin_formats, plugin_formats
 from ktrace.source import Sample, Source
 
@@ -91,10 +91,17 @@ def by_name(name: str, *, writes: bool = False) -> Format:
 def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError:
     if sample.listing is not None:
         return InputError(
-            "is a folder that is no trace as a whole",
+            "is a folder without a trace in it",
             path=source.path,
-            expected="a file, or a canonical folder (events.parquet, ...)",
-            remedy="name the files in it",
+            expected="files that a format knows, or a canonical folder (events.parquet, ...)",
+            remedy="name a file, its format with --from",
+        )
+    if sample.damage:
+        return DamagedInput(
+            f"the SQLite database can't be read: {sample.damage}",
+            path=source.path,
+            expected="a whole, unencrypted database",
+            remedy="copy or export it again, or try sqlite3 FILE .recover | sqlite3 NEW",
         )
     lines = [f"{match.format}: {match.reason}" for match in near]
     lines += [
@@ -103,6 +110,9 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
         if fmt.reads and fmt.matches(sample.name) and fmt.name not in {match.format for match in near}
     ]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
+    if sample.tables is not None:
+        shown = ", ".join(list(sample.tables)[:8]) + (", ..." if len(sample.tables) > 8 else "")
+        nearest = f" (an SQLite database with {f'the tables {shown}' if shown else 'no table'})" + nearest
     return UnknownFormat(
         "no format knows this input" + nearest,
         path=source.path,

@@ -1,6 +1,7 @@
 """Where input comes from: a file, a folder, standard input or a URL; gzip, zstd and zip are seen through.
 
-A probe sees a `Sample` (a head, and a tail where that is cheap); a reader opens the whole as a stream.
+A probe sees a `Sample` (a head, and a tail where that is cheap; the tables of a database; the files of a folder); a
+reader opens the whole as a stream.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import sqlite3
 import stat
 import sys
 import tempfile
@@ -18,11 +20,15 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
+from ktrace.database import MAGIC, Tables, tables_of
 from ktrace.errors import InputError
 from ktrace.unpack import PACKED, codec_of, member_name, split_member, unpacked
 
 HEAD = 1 << 20
 TAIL = 1 << 16
+
+#: Files of a folder beyond which it isn't taken for one of traces.
+MOST_FILES = 100_000
 
 #: Suffixes of outputs that are compressed.
 COMPRESSED = (".gz", ".zst")
@@ -34,7 +40,8 @@ class Sample:
 
     `name` is the file's name without a compression suffix, `head` its first bytes (at most 1 MiB,
     decompressed), `tail` its last ones (empty where the file can't be seeked or `head` is all of it),
-    `whole` whether `head` is all of it. A folder has a `listing` of its file names and no head.
+    `whole` whether `head` is all of it. An SQLite database has its `tables` with their columns, or says in `damage` why
+    not. A folder has a `listing` of the files in it, however deep ("host/12_kernel_trace.csv"), and no head.
     """
 
     name: str
@@ -42,6 +49,8 @@ class Sample:
     tail: bytes = b""
     whole: bool = True
     listing: tuple[str, ...] | None = None
+    tables: Tables | None = None
+    damage: str = ""
 
     @cached_property
     def text(self) -> str | None:
@@ -81,6 +90,7 @@ class Source:
     on_cut: Callable[[str, str], None] | None = None
     progress: Callable[[int], None] | None = None
     _spool: IO[bytes] | None = field(default=None, repr=False)
+    _copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
     _file: str = field(init=False, repr=False)
     _member: str | None = field(init=False, repr=False)
     _codec: str | None = field(init=False, default=None, repr=False)
@@ -115,7 +125,17 @@ class Source:
         with self.open(quiet=True) as stream:
             head = stream.read(HEAD)
             whole = len(head) < HEAD
+        if head.startswith(MAGIC):
+            return self._database(head, whole)
         return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole)
+
+    def _database(self, head: bytes, whole: bool) -> Sample:
+        """The sample of an SQLite database."""
+        try:
+            with self.local_path() as path:
+                return Sample(self._shown_name(), head, whole=whole, tables=tables_of(path))
+        except sqlite3.Error as error:
+            return Sample(self._shown_name(), head, whole=whole, damage=str(error))
 
     def _shown_name(self) -> str:
         """The name of the file, in an archive that of the file in it."""
@@ -125,13 +145,23 @@ class Source:
             return member_name(raw, self.path, self._member)
 
     def _listing(self) -> tuple[str, ...]:
-        """The names of the files in the folder."""
-        try:
-            return tuple(sorted(entry.name for entry in Path(self.path).iterdir()))
-        except OSError as error:
-            raise InputError(
-                f"can't be listed: {error.strerror}", path=self.path, remedy="chmod +rx, or copy it"
-            ) from None
+        """The files in the folder and below it, but hidden ones, in the order of their names."""
+        found: list[str] = []
+        for folder, folders, files in os.walk(self.path, onerror=self._refuse_listing):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            below = Path(folder).relative_to(self.path)
+            found += [(below / name).as_posix() for name in files if not name.startswith(".")]
+            if len(found) > MOST_FILES:
+                raise InputError(
+                    f"holds more than {MOST_FILES:,} files",
+                    path=self.path,
+                    expected="a folder of traces",
+                    remedy="name one further in",
+                )
+        return tuple(sorted(found))
+
+    def _refuse_listing(self, error: OSError) -> None:
+        raise InputError(f"can't be listed: {error.strerror}", path=self.path, remedy="chmod +rx, or copy it") from None
 
     def _tail(self) -> bytes:
         """The last bytes of a plain file, nothing where they can't be had without reading it all."""
@@ -159,20 +189,21 @@ class Source:
     def local_path(self) -> Iterator[Path]:
         """A plain file on this machine that can be seeked: the input itself, or a temporary copy of it.
 
-        Standard input, a URL and compressed input are copied; the copy lives as long as the block.
+        Standard input, a URL and compressed input are copied, once; the copy lives as long as the source.
         """
         plain = self.path != "-" and Path(self._file).is_file()
         if plain:
             with self._raw() as raw:
                 plain = codec_of(raw.read(4)) is None
-        if plain:
-            yield Path(self._file)
-            return
-        with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
-            copy = Path(folder) / (self.name or "input")
-            with self.open() as stream, copy.open("wb") as target:
+        yield Path(self._file) if plain else self._copied()
+
+    def _copied(self) -> Path:
+        """The decompressed bytes as a temporary file."""
+        if self._copy is None:
+            self._copy = tempfile.TemporaryDirectory(prefix="ktrace.")
+            with self.open() as stream, (Path(self._copy.name) / "input").open("wb") as target:
                 shutil.copyfileobj(stream, target, 1 << 20)
-            yield copy
+        return Path(self._copy.name) / "input"
 
     def _raw(self) -> BinaryIO:
         """The stored bytes."""

@@ -1,0 +1,139 @@
+"""Tables of an SQLite database as Arrow columns, in ranges of rows; the database is read only and trusted in nothing.
+
+    for table in database.like("CUPTI_ACTIVITY_KIND_KERNEL"):      of any release: KERNEL, KERNEL_V2
+        for block in database.blocks(table, conversion.batch_rows):
+            start = block.take("start")                           an int64 column, None where the table hasn't got it
+
+A column has one type, that of its first values, else the declared one.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from functools import cached_property
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.database import connect, quoted_name, settled, tables
+from ktrace.errors import DamagedInput
+from ktrace.source import Source
+
+from .blocks import Block
+from .table_reading import TableReading
+
+#: A literal of the type of a column by what its declaration holds: SQLite's own rule, in its order.
+_AFFINITY = (
+    ("INT", "0"),
+    ("CHAR", "''"),
+    ("CLOB", "''"),
+    ("TEXT", "''"),
+    ("BLOB", "x''"),
+    ("REAL", "0.0"),
+    ("FLOA", "0.0"),
+    ("DOUB", "0.0"),
+    ("", "0"),
+)
+_LITERALS = {"integer": "0", "real": "0.0", "text": "''", "blob": "x''"}
+
+#: Rows of a table whose values are looked at for the types of its columns.
+_LOOKED_AT = 1000
+
+
+@contextmanager
+def opened(source: Source, conversion: Conversion) -> Iterator[Database]:
+    """The database of a source. Raises DamagedInput where it can't be opened."""
+    with source.local_path() as path, settled(path) as uri:
+        try:
+            with closing(connect(uri)) as connection:
+                yield Database(uri, connection, source.path, conversion)
+        except sqlite3.Error as error:
+            raise _damaged(source.path, None, error) from None
+
+
+class Database:
+    """The tables of a database. Names of tables and columns are found whatever their case."""
+
+    def __init__(self, uri: str, connection: sqlite3.Connection, path: str, conversion: Conversion) -> None:
+        self._uri = uri
+        self._connection = connection
+        self._path = path
+        self._report = conversion.report
+
+    @cached_property
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """Table -> its columns, as the database spells them, in the order in which they were made."""
+        return dict(tables(self._connection))
+
+    def like(self, pattern: str) -> list[str]:
+        """The tables of a name, a regular expression, in any case, with the suffix of a release ("_V2") or without."""
+        wanted = re.compile(rf"(?:{pattern})(?:_V\d+)?", re.IGNORECASE)
+        return [table for table in self.tables if wanted.fullmatch(table)]
+
+    def count(self, table: str) -> int:
+        """The number of rows."""
+        count: int = self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
+        return count
+
+    def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
+        """Some columns of all rows of a small table; None in place of those that it hasn't got.
+
+        Nothing where the table itself is absent. Text that is no UTF-8 has U+FFFD in it.
+        """
+        found = next((name for name in self.tables if name.casefold() == table.casefold()), None)
+        if found is None:
+            return []
+        own = {column.casefold(): quoted_name(column) for column in self.tables[found]}
+        wanted = ", ".join(own.get(column.casefold(), "NULL") for column in columns)
+        return self.query(found, f"SELECT {wanted} FROM {quoted_name(found)}")
+
+    def query(self, table: str, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The answer to a query. Raises DamagedInput, which names the table."""
+        try:
+            return self._connection.execute(sql, values).fetchall()
+        except sqlite3.Error as error:
+            raise _damaged(self._path, table, error) from None
+
+    def blocks(self, table: str, size: int, columns: Sequence[str] | None = None) -> Iterator[Block]:
+        """The rows of a table in the order of their rowids, at most `size` at once, each counted as a record.
+
+        `columns` are those that are wanted (others are left away), all by default. A row with a value that isn't of the
+        type of its column is reported as "bad-record", text that is no UTF-8 as "encoding".
+        Raises DamagedInput, which names the table and the last row that could be read.
+        """
+        wanted = None if columns is None else {column.casefold() for column in columns}
+        own = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
+        reading = TableReading(self._connection, self._uri, table, self._types(table, own), self._report)
+        try:
+            yield from reading.blocks(size)
+        except (sqlite3.Error, OSError) as error:
+            raise _damaged(self._path, f"{table} behind row {reading.last}", error) from None
+
+    def _types(self, table: str, columns: list[str]) -> dict[str, str]:
+        """Column -> a literal of its type: what its first values are, what is declared where these leave it open."""
+        if not columns:
+            return {}
+        name = quoted_name(table)
+        declared = {column: kind for _, column, kind, *_ in self.query(table, f"PRAGMA table_info({name})")}
+        asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_name(column)}))" for column in columns)
+        seen = self.query(table, f"SELECT {asked} FROM (SELECT * FROM {name} LIMIT {_LOOKED_AT})")[0]
+        return {column: _literal(declared[column], words) for column, words in zip(columns, seen, strict=True)}
+
+
+def _literal(declared: str, seen: str | None) -> str:
+    kinds = set((seen or "").split(",")) - {"null", ""}
+    found = next((_LITERALS[kind] for kind in ("text", "blob", "real", "integer") if kind in kinds), None)
+    affinity = next(literal for word, literal in _AFFINITY if word in declared.upper())
+    return affinity if found is None or (found == "0" and affinity == "0.0" and declared) else found
+
+
+def _damaged(path: str, where: str | None, error: Exception) -> DamagedInput:
+    return DamagedInput(
+        f"the database can't be read: {str(error).removeprefix('[SQLite] ')}",
+        path=path,
+        where=where,
+        expected="a whole, unencrypted SQLite database",
+        remedy="copy or export it again, or try sqlite3 FILE .recover | sqlite3 NEW",
+    )

@@ -1,0 +1,85 @@
+"""An SQLite database of somebody else: read only, never locked, nothing of it run.
+
+A profiler may still hold the file, or have left it with changes in a `-wal` or `-journal` file beside it: then it is
+copied together with that file, and SQLite settles the copy.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+MAGIC = b"SQLite format 3\0"
+
+#: Bytes of the longest value, and of the longest statement that the file's own schema may hold.
+_LONGEST_VALUE = 1 << 28
+_LONGEST_STATEMENT = 1 << 20
+
+#: Table -> its columns, as the database spells them.
+Tables = Mapping[str, tuple[str, ...]]
+
+
+@contextmanager
+def settled(path: Path) -> Iterator[str]:
+    """The URI of the database with all of its changes, to be opened by any SQLite."""
+    beside = [found for suffix in ("-wal", "-journal") if _bytes_of(found := path.with_name(path.name + suffix))]
+    if not beside:
+        yield f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        return
+    with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
+        for file in (path, *beside):
+            shutil.copyfile(file, Path(folder) / file.name)
+        yield (Path(folder) / path.name).as_uri()
+
+
+def _bytes_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def connect(uri: str) -> sqlite3.Connection:
+    """A connection that trusts nothing in the database: no extension, no function of its schema, bounded values.
+
+    Raises sqlite3.Error.
+    """
+    connection = sqlite3.connect(uri, uri=True)
+    with suppress(AttributeError):  # Python 3.10 has no limits
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, _LONGEST_STATEMENT)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
+    return connection
+
+
+def tables(connection: sqlite3.Connection) -> Tables:
+    """The tables with their columns; no views, no virtual tables, which would run what the file says.
+
+    Raises sqlite3.Error.
+    """
+    names = connection.execute(
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
+    )
+    return {
+        name: tuple(column for _, column, *_ in connection.execute(f"PRAGMA table_info({quoted_name(name)})"))
+        for (name,) in names.fetchall()
+        if not name.startswith("sqlite_")
+    }
+
+
+def tables_of(path: Path) -> Tables:
+    """The tables of the database at `path` with their columns. Raises sqlite3.Error and OSError."""
+    with settled(path) as uri, closing(connect(uri)) as connection:
+        return tables(connection)
+
+
+def quoted_name(name: str) -> str:
+    """A name as SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
