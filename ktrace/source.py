@@ -199,11 +199,12 @@ class Source:
 
     def _copied(self) -> Path:
         """The decompressed bytes as a temporary file."""
+        name = self.name or "input"
         if self._copy is None:
             self._copy = tempfile.TemporaryDirectory(prefix="ktrace.")
-            with self.open() as stream, (Path(self._copy.name) / "input").open("wb") as target:
+            with self.open() as stream, (Path(self._copy.name) / name).open("wb") as target:
                 shutil.copyfileobj(stream, target, 1 << 20)
-        return Path(self._copy.name) / "input"
+        return Path(self._copy.name) / name
 
     def _raw(self) -> BinaryIO:
         """The stored bytes."""
