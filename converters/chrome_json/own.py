@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -27,7 +27,7 @@ from .._shared.dictionaries import constant, encoded, words
 from .._shared.trace_json.dialect import Dialect, Into
 from .._shared.trace_json.draft import Bools, Draft, by_word, integers, mapped, numbers
 from .._shared.trace_json.events import Events, Int64
-from .._shared.trace_json.phases import events_at
+from .._shared.trace_json.phases import bounded, events_at
 from .._shared.trace_json.places import plain
 from .._shared.trace_json.task import Task
 
@@ -133,20 +133,18 @@ def _fits(value: Any) -> bool:
     return type(value) is int and abs(value) < 1 << 63
 
 
-def own_rows(own: Own, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
+def own_rows(own: Own, events: Events, conversion: Conversion) -> Iterator[Batch]:
     """What `read_document` takes as `rows`, for a file of ktrace's own."""
     task = Task(Dialect({}, origin=own.about["origin_ns"]), conversion.label, conversion.report)
-    for some in events:
-        phase = by_word(some.columns.get("ph"), len(some), lambda word: _PHASES.get(word or "", 1))
-        for number in np.unique(phase).tolist():
-            part = events_at(some, phase == number)
-            if number == _PHASES["M"]:
-                task.report.used(len(part), went="catalog")
-                continue
-            make = {2: _counters, 3: _flows}.get(number, _events)
-            for batch in make(part, own, task):
-                for start in range(0, len(batch), conversion.batch_rows):
-                    yield Batch(batch.record, batch.columns.slice(start, conversion.batch_rows))
+    phase = by_word(events.columns.get("ph"), len(events), lambda word: _PHASES.get(word or "", 1))
+    for number in np.unique(phase).tolist():
+        part = events_at(events, phase == number)
+        if number == _PHASES["M"]:
+            task.report.used(len(part), went="catalog")
+            continue
+        make = {2: _counters, 3: _flows}.get(number, _events)
+        for batch in make(part, own, task):
+            yield from bounded(batch, conversion.batch_rows)
 
 
 def _events(events: Events, own: Own, task: Task) -> Iterator[Batch]:

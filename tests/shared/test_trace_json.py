@@ -39,11 +39,10 @@ class Reading:
         self.events.sort(key=lambda event: event["$at"])
         assert self.report.balanced()
 
-    def _rows(self, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
-        for part in events:
-            self.parts += 1
-            self.events += as_dicts(part)
-            conversion.report.used(len(part))
+    def _rows(self, events: Events, conversion: Conversion) -> Iterator[Batch]:
+        self.parts += 1
+        self.events += as_dicts(events)
+        conversion.report.used(len(events))
         return iter(())
 
     def _member(self, found: Member, conversion: Conversion) -> Iterable[Batch]:

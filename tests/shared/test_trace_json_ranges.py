@@ -27,14 +27,13 @@ from ktrace.source import Source
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
-def rows(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
+def rows(events: Events, conversion: Conversion) -> Iterator[Batch]:
     """A row an event: its id, its name, its args as the columns that they are."""
-    for part in events:
-        conversion.report.used(len(part))
-        wanted = {key: column for key, column in part.columns.items() if key == "name" or key.startswith("args.")}
-        pids = pa.array([os.getpid()] * len(part))
-        columns = {"id": pa.array(part.at), "process": pids} | wanted
-        yield Batch("events", pa.RecordBatch.from_arrays(list(columns.values()), list(columns)))
+    conversion.report.used(len(events))
+    wanted = {key: column for key, column in events.columns.items() if key == "name" or key.startswith("args.")}
+    pids = pa.array([os.getpid()] * len(events))
+    columns = {"id": pa.array(events.at), "process": pids} | wanted
+    yield Batch("events", pa.RecordBatch.from_arrays(list(columns.values()), list(columns)))
 
 
 def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
@@ -152,7 +151,7 @@ def test_an_error_in_any_process_reaches_the_caller(tmp_path: Path, error: BaseE
     path.write_text(text_of(kineto(400)))
     caller = os.getpid()
 
-    def failing(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
+    def failing(events: Events, conversion: Conversion) -> Iterator[Batch]:
         for batch in rows(events, conversion):
             if os.getpid() != caller:
                 raise error

@@ -4,12 +4,12 @@ What a room calls, and what it hands over:
 
     read_document(source, conversion, rows, member, folded) -> Iterator[Batch]
 
-    rows(events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]
-        is called once for a document that this process reads alone, else once for each part of it, in any process,
-        with `conversion.report` the part's own; it keeps no state from one call to the next. It says what became of
-        each event: report.used(n) for those that gave rows, report.used(n, went="catalog"), report.issue("bad-record",
-        f"id {at}", ...). The decoder has called report.record() for all, and has settled those that it can't hand
-        over: `{}` and null (went "structure"), what is no object or can't be repaired (bad-record).
+    rows(events: Events, conversion: Conversion) -> Iterator[Batch]
+        is called for some events of the document at a time, in any process, with `conversion.report` that of the part;
+        it keeps no state from one call to the next. It says what became of each event: report.used(n) for those that
+        gave rows, report.used(n, went="catalog"), report.issue("bad-record", f"id {at}", ...). The decoder has called
+        report.record() for all, and has settled those that it can't hand over: `{}` and null (went "structure"), what
+        is no object or can't be repaired (bad-record).
 
     member(found: Member, conversion: Conversion) -> Iterable[Batch]
         is called in the parent process for each member of a top-level object that is no list of events, in the order
@@ -56,7 +56,7 @@ class Member:
 #: Bytes of a stored (compressed) file from which on several processes read it.
 LEAST_STORED = 4 << 20
 
-RowsOf = Callable[[Iterable[Events], Conversion], Iterator[Batch]]
+RowsOf = Callable[[Events, Conversion], Iterator[Batch]]
 MemberOf = Callable[[Member, Conversion], Iterable[Batch]]
 
 
@@ -74,37 +74,13 @@ def read_document(
         _opened(source, conversion) as (stream, file),
         closing(iter(Document(Text(stream), conversion, source.path, file, rows, folded))) as found,
     ):
-        ready: list[Batch] = []
-
-        def events(first: Events | None) -> Iterator[Events]:
-            """The events up to a batch, which other processes made."""
-            if first:
-                yield first
-            for item in found:
-                if isinstance(item, Events):
-                    yield item
-                elif isinstance(item, Member):
-                    ready.extend(member(item, conversion))
-                else:
-                    ready.append(item)
-                    return
-
-        first: Events | None = None
-        while True:
-            for batch in rows(events(first), conversion):
-                yield from ready
-                ready.clear()
-                yield batch
-            yield from ready
-            ready.clear()
-            first = None
-            for item in found:
-                if isinstance(item, Events):
-                    first = item
-                    break
-                yield from (item,) if isinstance(item, Batch) else member(item, conversion)
-            if first is None:
-                return
+        for item in found:
+            if isinstance(item, Events):
+                yield from rows(item, conversion)
+            elif isinstance(item, Member):
+                yield from member(item, conversion)
+            else:  # other processes made it
+                yield item
 
 
 @contextmanager

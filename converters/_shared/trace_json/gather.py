@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ..dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
 from .events import MEMBERS, ROOM, TEXTS, Events, Int64
 from .shapes import Raw, Struct, column_name
@@ -60,8 +61,7 @@ class Gather:
         ats, self.ats = np.concatenate(self.ats), []
         found: dict[str, pa.Array] = {}
         if self._struct:
-            tag = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([self._struct.tag]))
-            found[self._struct.tag_field] = tag
+            found[self._struct.tag_field] = constant(self._struct.tag, count)
         found |= {column_name(key): column.finish() for key, column in self._members.items()}
         found |= {column_name(key): column.spread(count) for key, column in self._few_members.items()}
         kept = {}

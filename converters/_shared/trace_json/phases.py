@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
+from ..dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
@@ -54,16 +55,14 @@ _BY_CAT: set[Handler] = {slices, begins, ends}
 _SIGNED: set[Handler] = {slices, begins}
 
 
-def mapper(dialect: Dialect) -> Callable[[Iterable[Events], Conversion], Iterator[Batch]]:
+def mapper(dialect: Dialect) -> Callable[[Events, Conversion], Iterator[Batch]]:
     """What `read_document` takes as `rows`, for a dialect. It can be sent to another process."""
     return partial(_rows, dialect)
 
 
-def _rows(dialect: Dialect, events: Iterable[Events], conversion: Conversion) -> Iterator[Batch]:
-    task = Task(dialect, conversion.label, conversion.report)
-    for some in events:
-        for batch in to_batches(some, task):
-            yield from _bounded(batch, conversion.batch_rows)
+def _rows(dialect: Dialect, events: Events, conversion: Conversion) -> Iterator[Batch]:
+    for batch in to_batches(events, Task(dialect, conversion.label, conversion.report)):
+        yield from bounded(batch, conversion.batch_rows)
 
 
 def to_batches(events: Events, task: Task) -> Iterator[Batch]:
@@ -75,11 +74,10 @@ def to_batches(events: Events, task: Task) -> Iterator[Batch]:
 
 
 def _of_source(batch: Batch, label: str) -> Batch:
-    source = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(batch), np.int32)), pa.array([label]))
-    return Batch(batch.record, batch.columns.add_column(0, "source", source))
+    return Batch(batch.record, batch.columns.add_column(0, "source", constant(label, len(batch))))
 
 
-def _bounded(batch: Batch, rows: int) -> Iterator[Batch]:
+def bounded(batch: Batch, rows: int) -> Iterator[Batch]:
     """The batch in pieces of at most so many rows."""
     if len(batch) <= rows:
         yield batch

@@ -93,5 +93,6 @@ class Ranges:
                 text.pos = start = text.cut(start)
             decoder = Decoder(report, MOST_EVENTS, self._decoder.folded, self._decoder.shapes)
             events = List(text, decoder, report, self._chunk)
-            yield from self._rows(chain(events.read(stop), decoder.flush()), conversion)
+            for some in chain(events.read(stop), decoder.flush()):
+                yield from self._rows(some, conversion)
             return Part(start, text.pos, events.ended, report)
