@@ -186,7 +186,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    placed = np.array([track.device is not None or track.stream is not None for track in tracks], np.bool_)
+    placed = np.array([track.is_on_device for track in tracks], np.bool_)
     given = _Given(store, pairs, ordered, ends, numbers, placed, spill)
     return Timeline(catalog, shown, start, end, given.batches, links.rows)
 

@@ -38,6 +38,11 @@ class Track(NamedTuple):
         """The process that the track stands under."""
         return Process(self.source, self.host, self.pid, self.run)
 
+    @property
+    def is_on_device(self) -> bool:
+        """Whether its rows are on a device: it has a device or a stream."""
+        return self.device is not None or self.stream is not None
+
 
 @dataclass(frozen=True)
 class Shown:

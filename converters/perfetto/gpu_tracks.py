@@ -97,7 +97,7 @@ class Gpus:
         self._of: dict[int, Gpu] = {}
         known: dict[tuple[Any, ...], Gpu] = {}
         for number, track in enumerate(tracks):
-            if track.device is None and track.stream is None:
+            if not track.is_on_device:
                 continue
             entry = _device(track, catalog)
             facts = entry.facts if entry else {}
@@ -202,12 +202,7 @@ def adopted(tracks: Sequence[Track]) -> list[Track]:
     taken, shown = set(tracks), []
     for track in tracks:
         pids = threads.get((track.source, track.host), set())
-        if (
-            track.pid is None
-            and (track.device is not None or track.stream is not None)
-            and len(pids) == 1
-            and not track.run
-        ):
+        if track.pid is None and track.is_on_device and len(pids) == 1 and not track.run:
             moved = track._replace(pid=next(iter(pids)))
             if moved not in taken:
                 taken.add(moved)

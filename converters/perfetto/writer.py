@@ -75,7 +75,7 @@ class Writer:
         self._tracks = Descriptors(shown, timeline.catalog, note)
         self._gpus = Gpus(timeline.tracks, timeline.catalog)
         self._stages = Stages(self._gpus)
-        self._placed = np.array([t.device is not None or t.stream is not None for t in timeline.tracks], np.bool_)
+        self._placed = np.array([track.is_on_device for track in timeline.tracks], np.bool_)
         self._api = _apis(timeline.tracks, self._gpus)
         begin = timeline.start - self._origin
         self._last = begin
@@ -343,7 +343,7 @@ def _apis(tracks: Iterable[Track], gpus: Gpus) -> npt.NDArray[np.uint8]:
     """For each track the number of the API that its source's devices have, 0 where they differ or none is known."""
     found: dict[str, set[int]] = {}
     for number, track in enumerate(tracks):
-        if track.device is not None or track.stream is not None:
+        if track.is_on_device:
             found.setdefault(track.source, set()).add(gpus.api(number))
     single = {source: next(iter(apis)) for source, apis in found.items() if len(apis) == 1}
     return np.array([single.get(track.source, f.API["UNDEFINED"]) for track in tracks], np.uint8)

@@ -29,8 +29,7 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
     """
     rows = ends.rows
     known = Runs(spill, "peers", [("arrow", "i8"), ("ts", "i8"), ("place", "i8"), ("index", "i8"), ("out", "?")])
-    for start in range(0, len(ends), size):
-        part = rows[start : start + size]
+    for start, part in ends.blocks(size):
         index = np.flatnonzero(part["link"])
         columns = {name: part[name][index] for name in ("arrow", "ts", "place", "out")}
         known.append(index=start + index, **columns)

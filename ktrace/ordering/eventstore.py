@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -11,7 +9,7 @@ import pyarrow.compute as pc
 
 from ktrace.jsontext import decoded, json_cells
 from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
-from ktrace.ordering.spill import Batches, Rows, Runs, Spill
+from ktrace.ordering.spill import Batches, Runs, Spill
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
@@ -150,7 +148,7 @@ class EventStore:
     def span(self, size: int) -> tuple[int, int]:
         """First begin and last end of all that is left, (0, 0) if there is nothing."""
         first, last = LIMIT, -LIMIT
-        for rows in self._parts(size):
+        for _, rows in self.keys.blocks(size):
             left = rows[rows["flags"] & GONE == 0]
             if len(left):
                 first, last = min(first, int(left["ts"].min())), max(last, int(left["end"].max()))
@@ -159,15 +157,11 @@ class EventStore:
     def end_unfinished(self, end: int, size: int) -> int:
         """Lets slices without an end end there, and returns how many there are."""
         count = 0
-        for rows in self._parts(size):
+        for _, rows in self.keys.blocks(size):
             open_ = (rows["flags"] & UNFINISHED != 0) & (rows["flags"] & GONE == 0)
             rows["end"][open_] = end
             count += int(np.count_nonzero(open_))
         return count
-
-    def _parts(self, size: int) -> Iterator[Rows]:
-        """The keys, part after part; they can be written to."""
-        return (self.keys.rows[start : start + size] for start in range(0, len(self.keys), size))
 
     def take(self, places: Int64) -> pa.RecordBatch:
         """The rows at the places, with words for numbers."""

@@ -166,12 +166,10 @@ def bind_by_event(
 
 def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Runs:
     events = Runs(spill, "events_by_id", [("id", "i8"), ("place", "i8"), ("track", "i4")])
-    for start in range(0, len(store.keys), size):
-        keys = store.keys.rows[start : start + size]
+    for start, keys in store.keys.blocks(size):
         here = np.flatnonzero(keys["flags"] & GONE == 0)
         events.append(id=keys["id"][here], place=start + here, track=keys["track"][here])
-    for start in range(0, len(pairs), size):
-        pair = pairs.rows[start : start + size]
+    for _, pair in pairs.blocks(size):
         events.append(
             id=store.keys.rows["id"][pair["end"]], place=pair["begin"], track=store.keys.rows["track"][pair["end"]]
         )

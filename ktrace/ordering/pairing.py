@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.ordering.eventstore import GONE, UNFINISHED, EventStore
+from ktrace.ordering.matching import fresh
 from ktrace.ordering.spill import Runs, Spill
 from ktrace.ordering.tally import Tally
 
@@ -67,9 +68,9 @@ def match(track: npt.NDArray[np.int32], is_end: Bools) -> Matched:
 def _level(track: npt.NDArray[np.int32], is_end: Bools) -> Int64:
     """How many begins are open after each row, where every end has its begin, else below 0."""
     total = np.cumsum(np.where(is_end, -1, 1))
-    fresh = _fresh(track)
-    before = np.concatenate([[0], total[:-1]])[fresh]
-    level: Int64 = total - np.repeat(before, np.diff(np.append(fresh, len(track))))
+    start = np.flatnonzero(fresh((track,)))
+    before = np.concatenate([[0], total[:-1]])[start]
+    level: Int64 = total - np.repeat(before, np.diff(np.append(start, len(track))))
     return level
 
 
@@ -78,17 +79,10 @@ def _lone_ends(track: npt.NDArray[np.int32], is_end: Bools) -> Bools:
     if not len(track):
         return np.zeros(0, np.bool_)
     level = np.minimum(_level(track, is_end), 0)
-    fresh = _fresh(track)
-    number = np.repeat(np.arange(len(fresh)), np.diff(np.append(fresh, len(track))))
+    start = np.flatnonzero(fresh((track,)))
+    number = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(track))))
     lowest = np.minimum.accumulate(level - number * (len(track) + 1))  # a band for each track, below the last one's
     lower = np.empty(len(track), np.bool_)
     lower[1:] = lowest[1:] < lowest[:-1]
-    lower[fresh] = level[fresh] < 0
+    lower[start] = level[start] < 0
     return lower
-
-
-def _fresh(track: npt.NDArray[np.int32]) -> Int64:
-    """Where a track begins."""
-    if not len(track):
-        return np.empty(0, np.int64)
-    return np.concatenate([[0], np.flatnonzero(track[1:] != track[:-1]) + 1])

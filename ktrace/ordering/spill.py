@@ -38,11 +38,6 @@ class Spill:
             self._folder = TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True)
 
     @property
-    def used(self) -> int:
-        """Bytes that wait, in memory or on disk."""
-        return self._used
-
-    @property
     def folder(self) -> Path | None:
         """The folder, None as long as everything is kept in memory."""
         return Path(self._folder.name) if self._folder else None
@@ -181,6 +176,10 @@ class Runs:
     def run(self, number: int) -> Rows:
         """The rows of a run."""
         return self.rows[self.starts[number] : self.starts[number + 1]]
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Rows]]:
+        """All rows as they stand, at most `size` at a time, behind the index of the first; they can be written to."""
+        return ((start, self.rows[start : start + size]) for start in range(0, len(self), size))
 
     @property
     def runs(self) -> int:
