@@ -25,7 +25,7 @@ from ktrace.source import Source
 from .._shared.arguments import PLAIN
 from .._shared.dictionaries import constant, encoded, words
 from .._shared.trace_json.dialect import Dialect, Into
-from .._shared.trace_json.draft import Bools, Draft, by_word, integers, mapped, numbers
+from .._shared.trace_json.draft import Draft, by_word, integers, mapped, numbers, valid
 from .._shared.trace_json.events import Events, Int64
 from .._shared.trace_json.phases import bounded, events_at
 from .._shared.trace_json.places import plain
@@ -196,7 +196,7 @@ def _value_and_unit(draft: Draft) -> None:
     for name in [name for name in draft.left if name.startswith("args.") and not name.startswith("args.$")]:
         taken, _ = numbers(draft.left.pop(name))
         if taken is not None:
-            unit[pc.is_valid(taken).to_numpy(zero_copy_only=False)] = len(units)
+            unit[valid(taken)] = len(units)
             units.append(name.removeprefix("args."))
             value = pc.coalesce(value, taken)
     draft.columns["value"] = value
@@ -228,7 +228,7 @@ def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     events = events_at(events, ~launch)
     whole = np.full(len(events), "cat" in events.columns and "id" in events.columns)
     for member in ("cat", "id") if whole.any() else ():
-        whole &= pc.is_valid(events.columns[member]).to_numpy(zero_copy_only=False)
+        whole &= valid(events.columns[member])
     task.skip("bad-record", "a flow without category or id", events.at[~whole])
     if not whole.any():
         return
@@ -339,6 +339,5 @@ def _with_ids(draft: Draft) -> Batch:
     if given is not None:
         known = integers(given)[0]
         if known is not None:
-            none: Bools = pc.is_null(known).to_numpy(zero_copy_only=False)
-            draft.at = np.where(none, draft.at, known.fill_null(0).to_numpy(zero_copy_only=False))
+            draft.at = np.where(valid(known), known.fill_null(0).to_numpy(zero_copy_only=False), draft.at)
     return draft.batch("events")

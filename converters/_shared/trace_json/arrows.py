@@ -12,7 +12,7 @@ from ktrace.model import Batch
 
 from ..dictionaries import constant, encoded, words
 from .dialect import Rule
-from .draft import Bools, Draft, as_text, by_word, integers
+from .draft import Bools, Draft, as_text, by_word, integers, valid
 from .events import Events
 from .places import joined, place, plain
 from .task import Task
@@ -39,9 +39,7 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     draft = task.timed(draft.where(~folded))
     has_id = "id" in draft.left
     if not has_id or draft.left["id"].null_count:
-        none: Bools = (
-            pc.is_null(draft.left["id"]).to_numpy(zero_copy_only=False) if has_id else np.full(len(draft), True)
-        )
+        none = ~valid(draft.left["id"]) if has_id else np.full(len(draft), True)
         task.skip("bad-record", "a flow without an id", draft.at[none])
         draft = draft.where(~none)
     if not len(draft):
@@ -80,7 +78,7 @@ def bound(draft: Draft) -> Iterator[Batch]:
     if key is None or all(flag is None for flag in flags.values()):
         return
     arrives, leaves = (_true(flag, len(draft)) for flag in flags.values())
-    mask = (arrives | leaves) & pc.is_valid(key).to_numpy(zero_copy_only=False)
+    mask = (arrives | leaves) & valid(key)
     if not mask.any():
         return
     index = pa.array(mask)

@@ -14,7 +14,7 @@ from ktrace.model import Batch
 
 from ..dictionaries import constant, encoded
 from .dialect import Rule
-from .draft import Bools, Draft, mapped, numbers
+from .draft import Bools, Draft, mapped, numbers, valid
 from .events import Events, Int64
 from .places import joined, place, plain
 from .task import Task
@@ -104,7 +104,7 @@ def _around(draft: Draft) -> pa.Array:
 
 def _series(draft: Draft, key: str, value: pa.Array, around: pa.Array, given: Int64) -> Batch:
     """The rows of one key, each with the number of rows before it of the same event as the offset of its id."""
-    mask: Bools = pc.is_valid(value).to_numpy(zero_copy_only=False)
+    mask = valid(value)
     part = draft.where(mask)
     offset = given[mask]
     part = Draft(part.at + offset, dict(part.left), dict(part.columns))
@@ -154,11 +154,11 @@ def _metrics(draft: Draft) -> Iterator[Batch]:
             continue
         draft.leave(name, rest)
         yield _child(draft, name.removeprefix("args."), None, value, given)
-        given = given + _ASIDE * pc.is_valid(value).to_numpy(zero_copy_only=False)
+        given = given + _ASIDE * valid(value)
 
 
 def _child(draft: Draft, name: str, unit: str | None, value: pa.Array, offsets: Int64) -> Batch:
-    mask: Bools = pc.is_valid(value).to_numpy(zero_copy_only=False)
+    mask = valid(value)
     columns = {column: array for column, array in draft.columns.items() if column in _SHARED}
     part = Draft(draft.at, {}, columns | {"parent": pa.array(draft.at), "value": value}).where(mask)
     part = Draft(part.at + offsets[mask], {}, dict(part.columns))

@@ -102,6 +102,12 @@ class Draft:
         return Batch(record, pa.RecordBatch.from_pydict(columns))
 
 
+def valid(column: pa.Array) -> Bools:
+    """Whether each row has a value."""
+    found: Bools = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    return found
+
+
 def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> npt.NDArray[np.int64]:
     """A number for each row of a column of words, found once for each word."""
     if column is None:

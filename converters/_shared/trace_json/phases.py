@@ -18,7 +18,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
@@ -27,7 +26,7 @@ from ..dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
-from .draft import Bools, by_word
+from .draft import Bools, by_word, valid
 from .events import Events
 from .metadata import metadata
 from .slices import asyncs, begins, ends, instants, slices
@@ -131,7 +130,7 @@ def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
     if not found.any():
         return found
     for column in columns:
-        found &= pc.is_valid(column).to_numpy(zero_copy_only=False)
+        found &= valid(column)
     pattern, calls = sign.value, dialect.calls
     if pattern:
         found &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(word or ""))) == 1

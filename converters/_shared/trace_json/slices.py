@@ -54,11 +54,9 @@ def ends(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     """b/n/e and S/T/p/F: slices and instants on a track of their category, scope and id."""
-    draft = task.timed(Draft.of(events))
+    draft, phases = _timed(events, task)
     if not len(draft):
         return
-    # Rows that a check took out are out of the phases, too.
-    phases = events.columns["ph"] if len(draft) == len(events) else _phases_of(events, draft)
     step = by_word(phases, len(draft), lambda word: _STEPS.get(word or "", 2))
     track_of_id(draft)
     for number, half in enumerate(("begin", "end", None)):
@@ -76,22 +74,13 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
             yield from _rows(part, rule, task, kind="instant")
 
 
-def _phases_of(events: Events, draft: Draft) -> pa.Array:
-    return events.columns["ph"].filter(pa.array(np.isin(events.at, draft.at)))
-
-
 def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     """i, I, R: something at a time; all other phases as well (samples, objects, dumps, ...), with their `$ph`."""
-    draft = task.timed(Draft.of(events))
+    draft, phases = _timed(events, task)
     if not len(draft):
         return
     draft.keep("dur")
     draft.keep("s")
-    phases = events.columns.get("ph")
-    if phases is None:
-        phases = pa.nulls(len(events), pa.dictionary(pa.int32(), pa.string()))
-    if len(draft) != len(events):
-        phases = phases.filter(pa.array(np.isin(events.at, draft.at)))
     plain = by_word(phases, len(draft), lambda word: int(word in ("i", "I"))) == 1
     if not plain.all():
         draft.left["args.$ph"] = pc.if_else(pa.array(plain), None, phases)
@@ -102,6 +91,16 @@ def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     for mask, kind in ((~sample, "instant"), (sample, "sample")):
         if mask.any():
             yield from _rows(draft.where(mask), rule, task, kind=kind)
+
+
+def _timed(events: Events, task: Task) -> tuple[Draft, pa.Array]:
+    """As `Task.timed`, and the phases of the events that are left."""
+    draft, phases = Draft.of(events), events.columns.get("ph")
+    if phases is None:
+        phases = pa.nulls(len(events), pa.dictionary(pa.int32(), pa.string()))
+    draft.left["ph"] = phases
+    draft = task.timed(draft)
+    return draft, draft.left.pop("ph")
 
 
 def _rows(draft: Draft, rule: Rule, task: Task, kind: str | None = None) -> Iterator[Batch]:

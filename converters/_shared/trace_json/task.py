@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.report import Report
 
 from .dialect import Dialect
-from .draft import Bools, Draft
+from .draft import Bools, Draft, valid
 from .events import Int64
 
 #: Times are between -LIMIT and LIMIT (ns).
@@ -44,7 +43,7 @@ class Task:
         if self.dialect.origin:
             ts = pc.add(ts, self.dialect.origin)
         draft.columns["ts"] = ts
-        draft = self._without(draft, _nulls(ts), "bad-record", "no time")
+        draft = self._without(draft, ~valid(ts), "bad-record", "no time")
         for name in ("ts", "dur"):
             column = draft.columns["ts"] if name == "ts" else draft.left.get("dur")
             if column is None or not len(draft):
@@ -68,10 +67,3 @@ class Task:
             return draft
         self.skip(kind, detail, draft.at[mask])
         return draft.where(~mask)
-
-
-def _nulls(column: pa.Array) -> Bools:
-    if not column.null_count:
-        return np.zeros(len(column), np.bool_)
-    mask: Bools = pc.is_null(column).to_numpy(zero_copy_only=False)
-    return mask
