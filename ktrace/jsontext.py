@@ -9,6 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+#: The texts that stand for the floats that JSON has no number for.
+SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
 
 def decoded(column: pa.Array) -> pa.Array:
     """The column (or chunked column) without its dictionary, where it has one."""
@@ -55,8 +58,7 @@ def _float_cells(column: pa.Array) -> pa.StringArray:
         text = changed if len(changed) == len(text) else pc.replace_with_mask(text, whole, changed)
     if pc.all(pc.is_finite(column)).as_py() is not False:
         return text
-    words = {math.nan: "NaN", math.inf: "Infinity", -math.inf: "-Infinity"}
-    for number, word in words.items():
+    for word, number in SPECIAL.items():
         same = pc.is_nan(column) if math.isnan(number) else pc.equal(column, number)
         text = pc.if_else(pc.fill_null(same, False), f'"{word}"', text)
     return text

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.jsontext import SPECIAL
 from ktrace.model import RECORDS, Batch, arrow_schema, is_required
 
 from .decoding import is_utf8, no_gc
 from .encode import is_json
-from .records import ABSENT, RECORD, SPECIAL, decoder_of
+from .records import ABSENT, RECORD, decoder_of
 
 
 class Blocks:

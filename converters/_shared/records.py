@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
+from ktrace.jsontext import SPECIAL
 from ktrace.model import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
 
 from .encode import is_json
@@ -30,7 +31,6 @@ Row = Any
 
 RECORD = {word: record for record, word in WORD.items()}
 
-SPECIAL = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 ABSENT = msgspec.Raw(b"")
 _WHOLE_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import json_cells
+from ktrace.jsontext import SPECIAL, json_cells
 from ktrace.model import Batch
 
 from ..dictionaries import constant, encoded, indices
@@ -139,10 +139,14 @@ def mapped(column: pa.Array, kind: pa.DataType, function: Callable[[Any], Any]) 
     if all(value is None for value in made):
         return None, column
     taken = pa.array(made, kind).take(column.indices)
-    rest = None
-    if taken.null_count > column.null_count:
-        rest = pc.if_else(pc.is_null(taken), column.dictionary_decode(), pa.scalar(None, column.type.value_type))
-    return taken, rest
+    return taken, _rest(column, taken)
+
+
+def _rest(column: pa.DictionaryArray, taken: pa.Array) -> pa.Array | None:
+    """The values of a column of which nothing was taken; None where there are none."""
+    if taken.null_count == column.null_count:
+        return None
+    return pc.if_else(pc.is_null(taken), column.dictionary_decode(), pa.scalar(None, column.type.value_type))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -223,7 +227,7 @@ def numbers(column: pa.Array) -> Taken:
     if _is_json(kind):
         return mapped(column, pa.float64(), _json_number)
     if _is_text(kind):
-        return mapped(column, pa.float64(), {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}.get)
+        return mapped(column, pa.float64(), SPECIAL.get)
     return None, column
 
 
@@ -235,7 +239,7 @@ def _json_number(text: bytes) -> float | None:
     if type(value) is int:
         return float(value) if abs(value) <= 1 << 53 else None
     if isinstance(value, str):
-        return {"NaN": np.nan, "Infinity": np.inf, "-Infinity": -np.inf}.get(value)
+        return SPECIAL.get(value)
     return value if type(value) is float else None
 
 
@@ -265,10 +269,7 @@ def _dims(column: pa.Array) -> tuple[list[pa.Array] | None, pa.Array | None]:
         return None, column
     axes = [pa.array([None if dims is None else dims[axis] for dims in made], pa.int64()) for axis in range(3)]
     taken = [axis.take(column.indices) for axis in axes]
-    rest = None
-    if taken[0].null_count > column.null_count:
-        rest = pc.if_else(pc.is_null(taken[0]), column.dictionary_decode(), pa.scalar(None, column.type.value_type))
-    return taken, rest
+    return taken, _rest(column, taken[0])
 
 
 @lru_cache(maxsize=1 << 16)
