@@ -21,7 +21,7 @@ from ktrace.jsontext import dump_json
 
 from . import field_names as f
 from .read_state import Int32, Pool, State, look_up
-from .read_wire import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, UInt64, distinct_of, fields_of, parse, signed
+from .read_wire import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, distinct_of, fields_of, parse, signed
 
 #: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)
@@ -339,8 +339,3 @@ def _old_nested(data: bytes) -> Any:
 def bits(values: Int64) -> npt.NDArray[np.float64]:
     """Doubles of their bits."""
     return np.ascontiguousarray(values).view(np.float64)
-
-
-def unsigned(values: Int64) -> UInt64:
-    """The same bits without a sign."""
-    return values.view(np.uint64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -69,7 +68,6 @@ class Context:
     held: list[Batch] = field(default_factory=list)  # counters of kernels, which have yet to be found
     flows: set[int] = field(default_factory=set)
     states: set[int] = field(default_factory=set)  # places at which a state lasts
-    others: Counter[str] = field(default_factory=Counter)
     submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
     devices: dict[int, dict[str, Any]] = field(default_factory=dict)  # device -> name, facts

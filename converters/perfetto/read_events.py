@@ -31,7 +31,7 @@ from .read_legacy import read_legacy
 from .read_restore import restore_event
 from .read_rows import batches, own_codes, plain
 from .read_state import Int32, look_up
-from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, parse, signed
+from .read_wire import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
 
 _T = f.TRACK_EVENT
 
@@ -203,13 +203,13 @@ def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, b
     return result[0], result[1], True
 
 
-def _all_categories(chunk: Chunk, events: Events, iid: object, text: object, row: int) -> list[str]:
+def _all_categories(chunk: Chunk, events: Events, iid: Column, text: Column, row: int) -> list[str]:
     """The categories of an event that has several."""
     table = chunk.states[int(events.state[row])].texts["categories"]
-    codes = [table.get(int(value)) for value in iid.value[iid.owner == row]]  # type: ignore[attr-defined]
+    codes = [table.get(int(value)) for value in iid.value[iid.owner == row]]
     words_ = [chunk.pool.texts[code] for code in codes if code >= 0]
-    mine = text.owner == row  # type: ignore[attr-defined]
-    for start, size in zip(text.start[mine].tolist(), text.value[mine].tolist(), strict=True):  # type: ignore[attr-defined]
+    mine = text.owner == row
+    for start, size in zip(text.start[mine].tolist(), text.value[mine].tolist(), strict=True):
         words_.append(chunk.data[start : start + size].tobytes().decode("utf-8", "replace"))
     return words_
 

@@ -21,7 +21,9 @@ from .read_state import repeated
 from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 
 _T = f.TRACK_EVENT
-_SUBMISSIONS, _WAITS = 1, 2  # of GpuCorrelation
+
+#: Role of a host slice towards work on a GPU -> the field of GpuCorrelation.
+_ROLES = (("out", f.GPU_CORRELATION["submission_event_ids"]), ("in", f.GPU_CORRELATION["wait_event_ids"]))
 
 #: Counters that an event carries have ids from here on: further rows of its packet have those below.
 _IDS = 1 << 59
@@ -97,7 +99,7 @@ def submissions(context: Context, chunk: Chunk, found: Fields, ids: Int64, index
     owners, starts, sizes = (array[mine].tolist() for array in (column.owner, column.start, signed(column.value)))
     for owner, start, size in zip(owners, starts, sizes, strict=True):
         data = chunk.data[start : start + size].tobytes()
-        for role, number in (("out", _SUBMISSIONS), ("in", _WAITS)):
+        for role, number in _ROLES:
             for event in repeated(data, number):
                 gathered[role][0].append(event)
                 gathered[role][1].append(int(ids[index[owner]]))

@@ -71,7 +71,6 @@ def _read(context: Context, chunk: Chunk, parsed: Parsed, row: int, found: dict[
         said = {_FIELDS.get(key, str(key)): _shown(values[-1]) for key, values in found.items()}
         parsed.extra.append((row, chunk.own.code(dump_json(said | {"phase": phase}).encode())))
     if phase == "M":
-        context.others["legacy metadata"] += 1
         parsed.what[row] = _NOTHING
         context.conversion.report.used(went="legacy metadata")
         return

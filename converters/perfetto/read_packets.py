@@ -47,7 +47,7 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
         cut = bool(ends) and first + ends[-1] > size
         if cut:
             ends.pop()
-        yield from _handed(block, data, first, ends, report)
+        yield from _handed(block, first, ends, report)
         at = first + (ends[-1] if ends else 0)
         if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
             report.record()
@@ -86,8 +86,8 @@ def _ends(block: bytes, size: int) -> tuple[list[int], int]:
     return ends, _PACKET
 
 
-def _handed(block: bytes, data: Data, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
-    """Begins and ends in `data` of the packets of a block, which begins at `first`."""
+def _handed(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
+    """Begins and ends in the file of the packets of a block, which begins at `first`."""
     if not ends:
         return
     end = np.array(ends, np.int64)

@@ -42,7 +42,7 @@ def batches(
     count = len(shape)
     if not count:
         return
-    group = _groups(shape, values, count)
+    group = _groups(shape, values)
     rows_of = _split(group)
     values_of = _split(group[values.row]) if len(values.row) else {}
     table = pa.RecordBatch.from_pydict(columns)
@@ -78,7 +78,7 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return column.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
 
 
-def _groups(shape: Int64, values: Values, count: int) -> Int64:
+def _groups(shape: Int64, values: Values) -> Int64:
     """A number for each row: equal where shape and names of arguments are; one for all that are few of their kind."""
     mark = (shape.astype(np.uint64) + np.uint64(1)) * _MIX[0]
     keys = (values.key.astype(np.uint64) + np.uint64(1)) * _MIX[1]

@@ -28,6 +28,7 @@ from .read_events import joined
 from .read_restore import restore_stage
 from .read_rows import batches, plain
 from .read_state import State, repeated
+from .read_times import Bools
 from .read_tracks import first, int32, message, text
 from .read_tracks import lenient as gather
 from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, combinations, distinct_of, parse, signed
@@ -93,21 +94,8 @@ class Shared:
 def read_stages(context: Context, chunk: Chunk, events: Events, old: Specifications) -> Iterator[Batch]:
     """The rows of GpuRenderStageEvents."""
     found = parse(chunk.data, events.start, events.end)
-    report = context.conversion.report
-    for row in found.bad.tolist():
-        report.issue("bad-record", context.where(int(events.id[row])), "no protobuf")
-    kept = np.ones(len(events), np.bool_)
-    kept[found.bad] = False
-    for start, size in _places(found, "specifications"):
-        old.take(chunk.data[start : start + size].tobytes())
-    no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
-    for name in ("event_id", "duration"):
-        no_work &= ~found.get(_G[name], VARINT).has(len(events))
-    if no_work.any():
-        report.used(int(no_work.sum()), went="specifications")
-    kept &= ~no_work
+    kept = _work(context, chunk, events, found, old)
     rows = np.flatnonzero(kept)
-    report.used(len(rows))
     if not len(rows):
         return
     shared, of = _shared(context, chunk, events, found, old)
@@ -138,6 +126,25 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
     if not context.own:  # whose sidecar has the links
         _remember(context, chunk, events, found, index, rows)
+
+
+def _work(context: Context, chunk: Chunk, events: Events, found: Fields, old: Specifications) -> Bools:
+    """Which events are work; the others are damaged, or have nothing but specifications, which are taken."""
+    report = context.conversion.report
+    for row in found.bad.tolist():
+        report.issue("bad-record", context.where(int(events.id[row])), "no protobuf")
+    kept = np.ones(len(events), np.bool_)
+    kept[found.bad] = False
+    for start, size in _places(found, "specifications"):
+        old.take(chunk.data[start : start + size].tobytes())
+    no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
+    for name in ("event_id", "duration"):
+        no_work &= ~found.get(_G[name], VARINT).has(len(events))
+    if no_work.any():
+        report.used(int(no_work.sum()), went="specifications")
+    kept &= ~no_work
+    report.used(int(kept.sum()))
+    return kept
 
 
 def _places(found: Fields, name: str) -> list[tuple[int, int]]:

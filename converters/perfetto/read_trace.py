@@ -48,6 +48,9 @@ _READ = (
 
 _TIMED = {"gpu_counter_event", "gpu_mem_total_event", "gpu_log"}
 
+#: Name of a packet's field -> its bytes, and where they begin.
+Here = dict[str, tuple[bytes, int]]
+
 _NO_BYTES = np.empty(0, np.uint8)
 
 
@@ -135,7 +138,7 @@ class TraceReader:
         clock = self._walk(chunk, found, start, base, sequence, state, ts, bad)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
         lost = (flags & _NEEDED > 0) & ~valid & ~bad
-        taken = self._accounts(found, sequence, bad, lost, base, start)
+        taken = self._accounts(found, bad, lost, base, start)
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
@@ -205,34 +208,18 @@ class TraceReader:
         can't be told by the main clock; None where there is no such.
         """
         times = Times(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
-        parts = {_P[name]: _places(found.get(_P[name], LENGTH)) for name in _READ}
-        counters = found.get(_COUNTER, LENGTH)
-        described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
-        with_descriptor = described.get(f.GPU_COUNTER_EVENT["counter_descriptor"], LENGTH).owner
-        keep = set(counters.owner[with_descriptor].tolist())
-        parts[_COUNTER] = {row: places for row, places in parts[_COUNTER].items() if row in keep}
-        rows = [np.fromiter(places, np.int64, len(places)) for places in parts.values()]
-        for row in np.unique(np.concatenate(rows)).tolist():
+        for row, here in _rare(chunk, found):
             if bad[row]:
                 continue
-            here = {
-                _NAMES[number]: (
-                    b"".join(chunk.data[at : at + size].tobytes() for at, size in found_at),
-                    found_at[0][0],
-                )
-                for number, places in parts.items()
-                if (found_at := places.get(row))
-            }
-            mine = chunk.states[int(state[row])]
             try:
                 if "clock_snapshot" in here:
                     times.until(row)
-                self._change(here, mine, int(sequence[row]))
+                self._change(here, chunk.states[int(state[row])], int(sequence[row]))
                 if here.keys() & _TIMED:
                     times.until(row + 1)
                     clock = None if times.names is None else int(times.names[row])
                     name = None if clock is None or clock < 0 else chunk.own.texts[clock]
-                    self._take(here, mine, base, int(ts[row]), name)
+                    self._take(here, base, int(ts[row]), name)
                 elif "gpu_info" in here:
                     self._gpus.info(here["gpu_info"][0])
                 elif "for_testing" in here and self.context.sidecar is not None:
@@ -244,7 +231,7 @@ class TraceReader:
         times.until(found.count)
         return times.names
 
-    def _change(self, here: dict[str, tuple[bytes, int]], state: State, sequence: int) -> None:
+    def _change(self, here: Here, state: State, sequence: int) -> None:
         """Takes what a packet changes for itself and those behind it."""
         context = self.context
         if "clock_snapshot" in here:
@@ -262,7 +249,7 @@ class TraceReader:
         if "thread_descriptor" in here:
             context.tracks.processes.thread(here["thread_descriptor"][0])
 
-    def _take(self, here: dict[str, tuple[bytes, int]], state: State, base: int, ts: int, clock: str | None) -> None:
+    def _take(self, here: Here, base: int, ts: int, clock: str | None) -> None:
         """Takes a packet of a rare kind that has rows of its own."""
         for name, (data, at) in here.items():
             if name == "gpu_counter_event":
@@ -272,10 +259,9 @@ class TraceReader:
             elif name == "gpu_log":
                 self._gpus.log(data, base + at, ts, clock)
 
-    def _accounts(self, found: Fields, sequence: Int64, bad: Any, lost: Any, base: int, start: Int64) -> Any:
+    def _accounts(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
         """Says what became of each packet, but for those with rows, and returns a mask of these."""
         count, report = found.count, self._report
-        del sequence
         left = np.ones(count, np.bool_)
         for rows, why in ((bad, "no protobuf"), (lost, "needs a state of its sequence that never began")):
             for row in np.flatnonzero(rows & left).tolist():
@@ -302,6 +288,25 @@ class TraceReader:
         if left.any():
             report.used(int(left.sum()), went="structure")
         return taken
+
+
+def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, Here]]:
+    """The packets, in their order, with a field of `_READ`, and these fields; of counters those with a descriptor."""
+    parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
+    counters = found.get(_COUNTER, LENGTH)
+    described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
+    with_descriptor = described.get(f.GPU_COUNTER_EVENT["counter_descriptor"], LENGTH).owner
+    keep = set(counters.owner[with_descriptor].tolist())
+    parts["gpu_counter_event"] = {row: at for row, at in parts["gpu_counter_event"].items() if row in keep}
+    for row in sorted(set().union(*parts.values())):
+        yield (
+            row,
+            {
+                name: (b"".join(chunk.data[at : at + size].tobytes() for at, size in places[row]), places[row][0][0])
+                for name, places in parts.items()
+                if row in places
+            },
+        )
 
 
 def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
