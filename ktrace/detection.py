@@ -26,13 +26,18 @@ def _best_first(found: list[Detected]) -> list[Detected]:
     return sorted(found, key=lambda detected: -detected.score)
 
 
+def detect_all(sample: Sample) -> list[Detected]:
+    """What all formats, other packages' too, say of a sample, best first."""
+    return detect_sample(sample, all_formats())
+
+
 def detect(path: str | Path) -> list[Detected]:
     """The formats that `path` may be, best first, each with a score and a reason.
 
     Near misses stand at the end with Score.NEAR and say what is missing. Raises InputError where the
     input can't be opened.
     """
-    return detect_sample(Source(str(path)).sample(), all_formats())
+    return detect_all(Source(str(path)).sample())
 
 
 def choose(source: Source) -> Format:

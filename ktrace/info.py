@@ -71,8 +71,8 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
         if batch.record == "summaries":
             tables.update(batch.column("table").drop_null().to_pylist())
             _add_work(work, batch, "total")
-    if str(path) != "-":
-        info.about = by_name(report.inputs[0]["format"]).about(Source(str(path)))
+    if str(path) != "-" and len(report.inputs) == 1:
+        info.about = by_name(report.inputs[0]["format"]).about(Source(report.inputs[0]["path"]))
     info.tables = len(tables)
     info.device_work = {name: (int(times), total) for name, (times, total) in work.items()}
     return info

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.detection import by_name, choose
+from ktrace.detection import by_name
 from ktrace.errors import InputError, KtraceError, OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
+from ktrace.inputs import expanded, labels, open_input
 from ktrace.jsontext import dump_json
 from ktrace.layout import layout
 from ktrace.model import Batch
@@ -20,7 +21,7 @@ from ktrace.paired import paired
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
 from ktrace.sink import Sink, writing
-from ktrace.source import COMPRESSED, Source, printable, stem
+from ktrace.source import COMPRESSED, Source, printable
 
 Progress = Callable[[int], None]
 
@@ -36,15 +37,16 @@ def read_batches(
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
+    A path may be a pattern or a folder: one trace where a format claims it, else the traces in it.
+
     Raises InputError and its kin at the first batch of an input that can't be read.
     """
-    labels: set[str] = set()
-    for path in paths:
-        conversion = Conversion(report, _label(path, labels), batch_rows, progress=progress, jobs=jobs)
-        source = Source(path, conversion.label, lambda where, why: report.issue("cut", where, why, 0), progress)
-        fmt = by_name(format) if format else choose(source)
-        report.path = path
-        report.inputs.append({"path": path, "format": fmt.name, "source": conversion.label})
+    found = expanded(paths, report, format)
+    for one, label in zip(found, labels(found), strict=True):
+        report.path = one.path
+        conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs)
+        source, fmt = open_input(one, label, conversion)
+        report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
         if not fmt.writes:  # A canonical input brings its own facts.
             yield to_batch("catalog", [_source_fact(source, fmt)])
         try:
@@ -53,23 +55,13 @@ def read_batches(
                 yield batch
         except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
             why = f"can't be read: {error.strerror or error}"
-            raise InputError(why, path=path, remedy="check the disk, and the space in TMPDIR") from error
+            raise InputError(why, path=one.path, remedy="check the disk, and the space in TMPDIR") from error
     report.path = None
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
     facts = dump_json({"path": printable(source.path), "format": fmt.name})
     return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
-
-
-def _label(path: str, taken: set[str]) -> str:
-    """The stem of the path; where two inputs have the same, '#2' and so on is appended."""
-    label, number = stem(path), 1
-    while label in taken:
-        number += 1
-        label = f"{stem(path)}#{number}"
-    taken.add(label)
-    return label
 
 
 def output_format(path: str, to: str | None = None) -> Format:

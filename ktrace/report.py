@@ -37,6 +37,9 @@ class Kind(NamedTuple):
 KINDS: dict[str, Kind] = {
     # Notes: nothing is wrong with the result.
     "rounded": Kind(Severity.NOTE, "A time below 1 ns was rounded; the source's own number is kept in args."),
+    "rounded-size": Kind(
+        Severity.NOTE, "Sizes printed in MB are taken as 10^6 bytes; what was printed is kept in args, it is rounded."
+    ),
     "folded": Kind(Severity.NOTE, "A table repeats rows of another one; its figures were joined to those rows."),
     "disagreement": Kind(
         Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."
@@ -46,6 +49,7 @@ KINDS: dict[str, Kind] = {
     "newer-minor": Kind(
         Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
     ),
+    "no-trace": Kind(Severity.NOTE, "A file of the folder is no trace that ktrace can read; it was left out."),
     "no-whole": Kind(
         Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."
     ),

@@ -1,0 +1,121 @@
+"""What the user names as input becomes sources: files as they are, patterns and folders as the files in them.
+
+run.log            one source
+'ranks/*.json.gz'  a source a file that fits; shells that don't expand patterns leave that to us
+rocprof-out/       one source, where a format claims the folder as one trace
+traces/            else a source a file that a format knows; the others are noted
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ktrace.conversion import Conversion
+from ktrace.detection import by_name, choose, decide, detect_all
+from ktrace.errors import ClosedFormat, InputError, UnknownFormat
+from ktrace.format import Format, Score
+from ktrace.report import Report
+from ktrace.source import Source, stem
+
+#: Files that belong to another one beside them: SQLite's.
+_BESIDE = ("-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True)
+class Input:
+    """A path that is one source; its format, if looking at it has told; where in a folder it was found."""
+
+    path: str
+    format: Format | None = None
+    inside: str = ""
+
+
+def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
+    """The sources that the paths name, in order. `format` is the one that all of them have.
+
+    Files of a folder that no format knows are noted in the report. Raises InputError for a pattern that nothing fits
+    and for a folder without a trace in it; and what `choose` raises.
+    """
+    fixed = by_name(format) if format else None
+    found: list[Input] = []
+    for path in paths:
+        for one in _matching(path):
+            if Source(one).is_folder:
+                found += _in_folder(one, fixed, report)
+            else:
+                found.append(Input(one, fixed, one if one != path else ""))
+    return found
+
+
+def _matching(path: str) -> list[str]:
+    """The path, or where it is a pattern the files that fit it."""
+    if path == "-" or "://" in path or not glob.has_magic(path) or os.path.lexists(path):
+        return [path]
+    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern is none to pathlib)
+    if not found:
+        raise InputError("nothing fits this pattern", path=path, remedy="check the spelling and the folder")
+    return found
+
+
+def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
+    """The folder itself where a format claims it as one trace, else the files in it that are traces."""
+    source = Source(path)
+    sample = source.sample()
+    claims = [
+        match for match in detect_all(sample) if match.score > Score.NEAR and fixed in (None, by_name(match.format))
+    ]
+    if claims:
+        return [Input(path, fixed or decide(source, sample, claims))]
+    found: list[Input] = []
+    for name in sample.listing or ():
+        if name.endswith(_BESIDE):
+            continue
+        inside = Source(str(Path(path) / name))
+        try:
+            fmt = choose(inside)
+        except (UnknownFormat, ClosedFormat) as error:
+            report.issue("no-trace", inside.path, error.what.splitlines()[0])
+            continue
+        except InputError as error:
+            if inside.size:
+                raise
+            report.issue("no-trace", inside.path, error.what)
+            continue
+        if fixed in (None, fmt):
+            found.append(Input(inside.path, fmt, name))
+    if not found:
+        raise UnknownFormat(
+            "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),
+            path=path,
+            expected="files that a format knows, or a canonical folder (events.parquet, ...)",
+            remedy="name a file, and its format with --from",
+        )
+    return found
+
+
+def labels(found: Sequence[Input]) -> Iterator[str]:
+    """A label an input: its stem; of equal stems in a folder the path in it, too; else '#2' and so on."""
+    often = Counter(stem(one.path) for one in found)
+    taken: set[str] = set()
+    for one in found:
+        label = stem(one.path)
+        if often[label] > 1 and one.inside:
+            label = str(PurePosixPath(one.inside).parent / label)
+        unique, number = label, 1
+        while unique in taken:
+            number += 1
+            unique = f"{label}#{number}"
+        taken.add(unique)
+        yield unique
+
+
+def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, Format]:
+    """The source of an input and its format, which is looked for where it isn't known. Raises what `choose` raises."""
+    report = conversion.report
+    source = Source(one.path, label, lambda where, why: report.issue("cut", where, why, 0), conversion.progress)
+    return source, one.format or choose(source)

@@ -1,0 +1,60 @@
+"""Folders and patterns as input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ktrace
+from ktrace.errors import InputError, UnknownFormat
+
+RUN = '{"traceEvents": [{"ph": "X", "name": "%s", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
+
+
+def _ranks(tmp_path: Path) -> Path:
+    for rank in range(3):
+        (tmp_path / "run" / f"rank{rank}").mkdir(parents=True)
+        (tmp_path / "run" / f"rank{rank}" / "trace.json").write_text(RUN % f"step{rank}")
+    return tmp_path / "run"
+
+
+def test_a_folder_is_the_traces_in_it(tmp_path: Path) -> None:
+    folder = _ranks(tmp_path)
+    (folder / "notes.txt").write_text("on Monday it was slower\n")
+    (folder / "empty.json").touch()
+    (folder / ".hidden.json").write_text("{")
+    trace = ktrace.read(folder)
+    assert trace.events[["source", "name"]].values.tolist() == [[f"rank{n}/trace", f"step{n}"] for n in range(3)]
+    assert [Path(where).name for where, _ in trace.report.issues["no-trace"].places] == ["empty.json", "notes.txt"]
+    assert trace.report.balanced()
+
+
+def test_a_pattern_is_the_files_that_fit(tmp_path: Path) -> None:
+    folder = _ranks(tmp_path)
+    trace = ktrace.read(folder / "rank[02]" / "*.json")
+    assert trace.events["name"].tolist() == ["step0", "step2"]
+    assert [Path(source).parts[-2:] for source in trace.events["source"]] == [("rank0", "trace"), ("rank2", "trace")]
+    assert ktrace.read(folder / "**" / "*.json").events["name"].tolist() == ["step0", "step1", "step2"]
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "a[1].json").write_text(RUN % "step")
+    assert len(ktrace.read(tmp_path / "a[1].json").events) == 1
+
+
+def test_what_holds_no_trace_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing fits this pattern"):
+        ktrace.read(tmp_path / "*.json")
+    (tmp_path / "notes.txt").write_text("on Monday it was slower\n")
+    with pytest.raises(UnknownFormat, match="folder without a trace in it"):
+        ktrace.read(tmp_path)
+
+
+def test_a_format_that_is_said_chooses_among_the_files(tmp_path: Path) -> None:
+    folder = _ranks(tmp_path)
+    ktrace.read(folder / "rank0" / "trace.json").write(folder / "other.jsonl")
+    assert set(ktrace.read(folder).events["source"]) == {"other", "rank0/trace", "rank1/trace", "rank2/trace", "trace"}
+    assert len(ktrace.read(folder, format="chrome").events) == 3
+    with pytest.raises(UnknownFormat, match="of the format perfetto"):
+        ktrace.read(folder, format="perfetto")
