@@ -16,9 +16,6 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-#: How such a file begins.
-BEGIN = re.compile(rb"\s*\[\s*\[\s*-?[0-9]+\s*,\s*[0-3]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
-
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
 _CELLS = re.compile(
     rb"\s*(-?[0-9]{1,18}|-?[1-8][0-9]{18})\s*,\s*([0-3])\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*"

@@ -21,9 +21,8 @@ _CATEGORY = re.compile(
 _OTHERS = re.compile(rb'"cat"\s*:\s*"(gpu_op"|(CL_)?Flow_[HD]2[HD]_)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
-
-#: What `export_memory_timeline` writes, and lines of `export_stacks`.
-_MEMORY = re.compile(rb"\[\s*\[\s*-?[0-9]+\s*,\s*[0-3]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
+#: How what `export_memory_timeline` writes begins, and lines of `export_stacks`.
+MEMORY_TIMELINE = re.compile(rb"\[\s*\[\s*-?[0-9]+\s*,\s*[0-3]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
 _STACK = re.compile(r"\S[^;]*(;[^;]+)+ [0-9]{1,15}")
 _FRAME = re.compile(r"\([0-9]+\): ")
 
@@ -31,7 +30,7 @@ _FRAME = re.compile(r"\([0-9]+\): ")
 def probe(sample: Sample) -> Match | None:
     """Kineto's own keys or categories, in the head or, where they stand behind the events, in the tail."""
     start = sample.head[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
-    if _MEMORY.match(start):
+    if MEMORY_TIMELINE.match(start):
         return Match(Score.DIALECT, "is a list of [time, action, bytes, category] of a memory timeline")
     if start[:1] not in (b"", b"{", b"["):
         return _stacks(sample)
@@ -40,10 +39,9 @@ def probe(sample: Sample) -> Match | None:
     if b'"otherData": {"ktrace"' in sample.head[:256] or b'"otherData":{"ktrace"' in sample.head[:256]:
         return None
     events = _EVENTS.search(sample.head)
-    before = sample.head[: events.start()] if events else sample.head
-    if not before.lstrip().startswith(b"{") or not events:
+    if not events:
         return None
-    found = _KEY.search(before) or _KEY.search(sample.tail)
+    found = _KEY.search(sample.head, 0, events.start()) or _KEY.search(sample.tail)
     if not found and sample.whole:
         found = _KEY.search(sample.head, sample.head.rfind(b"]"))
     if found:

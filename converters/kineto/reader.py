@@ -15,7 +15,8 @@ from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
 from .facts import clock, facts_of
-from .memory_timeline import BEGIN, read_memory_timeline
+from .memory_timeline import read_memory_timeline
+from .probe import MEMORY_TIMELINE
 from .stacks import read_stacks
 
 #: Times beyond this (ns; September 2001) count from 1970: Kineto wrote them so before it had baseTimeNanoseconds.
@@ -29,7 +30,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """
     with source.open(quiet=True) as stream:
         head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
-    if BEGIN.match(head):
+    if MEMORY_TIMELINE.match(head):
         return read_memory_timeline(source, conversion)
     if head and head[:1] not in b"[{":
         return read_stacks(source, conversion)

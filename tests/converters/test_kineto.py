@@ -271,6 +271,7 @@ def test_a_tid_that_is_not_the_stream_stays() -> None:
     ("head", "tail", "score"),
     [
         (b'{"schemaVersion": 1, "traceEvents": [', b"", Score.DIALECT),
+        (b'\xef\xbb\xbf{"schemaVersion": 1, "traceEvents": [', b"", Score.DIALECT),
         (b'{"traceEvents": [{"ph":"X","cat":"cpu_op"}', b"", Score.DIALECT),
         (b'{"traceEvents": [{"ph":"X","cat":"x"}', b'], "baseTimeNanoseconds": 5}', Score.DIALECT),
         (b'{"traceEvents": [{"ph":"X","cat":"x"}]}', b"", None),
