@@ -88,6 +88,8 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             continue
         if fixed in (None, fmt):
             found.append(Input(inside.path, fmt, name))
+    if not found and fixed and fixed.folder:  # which says better what is missing
+        return [Input(path, fixed)]
     if not found:
         raise UnknownFormat(
             "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),

@@ -53,8 +53,8 @@ def test_what_holds_no_trace_is_an_error(tmp_path: Path) -> None:
 
 def test_a_format_that_is_said_chooses_among_the_files(tmp_path: Path) -> None:
     folder = _ranks(tmp_path)
-    ktrace.read(folder / "rank0" / "trace.json").write(folder / "other.jsonl")
-    assert set(ktrace.read(folder).events["source"]) == {"other", "rank0/trace", "rank1/trace", "rank2/trace", "trace"}
+    ktrace.read(folder / "rank0" / "trace.json").write(folder / "other.jsonl")  # brings its own label
+    assert set(ktrace.read(folder).events["source"]) == {"rank0/trace", "rank1/trace", "rank2/trace", "trace"}
     assert len(ktrace.read(folder, format="chrome").events) == 3
     with pytest.raises(UnknownFormat, match="of the format perfetto"):
         ktrace.read(folder, format="perfetto")
