@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
@@ -53,12 +52,10 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     if found.key == "systemTraceEvents":
         conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
         return []
-    try:
-        value = json.loads(found.text)
-        if found.key == "samples" and isinstance(value, list):
-            return _samples(json.loads(found.text, parse_float=Decimal), found.byte, conversion)
-    except ValueError:
-        value = found.text.decode("utf-8", "replace")
+    are_samples = found.key == "samples" and found.text.startswith(b"[")
+    value = found.value(Decimal if are_samples else float)
+    if are_samples and isinstance(value, list):
+        return _samples(value, found.byte, conversion)
     if found.key == "stackFrames" and isinstance(value, dict):
         rows = [{"entity": "stack", "name": key, "facts": facts} for key, facts in _stacks(value)]
     else:

@@ -60,9 +60,9 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
 def _row_texts(source: Source) -> Iterator[tuple[int, bytes]]:
     """Byte and inside of each innermost list; (-1, b"") for the end of the outer one."""
     with source.open() as stream:
-        text, start = stream.read(_CHUNK).lstrip(), 0
-        outer = text.find(b"[") + 1
-        text, start = text[outer:], outer
+        text = stream.read(_CHUNK)
+        start = text.find(b"[") + 1
+        text = text[start:]
         while text:
             end = 0
             for found in _ROW.finditer(text):

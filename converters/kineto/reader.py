@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
@@ -60,11 +59,7 @@ def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
     """The facts that a member of the document gives."""
-    try:
-        value = json.loads(found.text)
-    except ValueError:
-        value = found.text.decode("utf-8", "replace")
-    rows = [_row(row, conversion, found.byte) for row in facts_of(found.key, value)]
+    rows = [_row(row, conversion, found.byte) for row in facts_of(found.key, found.value())]
     return [to_batch("catalog", rows)] if rows else []
 
 

@@ -28,10 +28,11 @@ The same event has the same values at every reading, though a column's type may 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
@@ -51,6 +52,13 @@ class Member:
     key: str
     text: bytes
     byte: int
+
+    def value(self, number: Callable[[str], Any] = float) -> Any:
+        """The value, with `number` made of what has a point or an exponent; the text where Python can't have it."""
+        try:
+            return json.loads(self.text, parse_float=number)
+        except ValueError:  # a whole number of thousands of digits
+            return self.text.decode("utf-8", "replace")
 
 
 #: Bytes of a stored (compressed) file from which on several processes read it.
