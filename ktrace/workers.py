@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
@@ -53,6 +53,29 @@ def may_fork() -> bool:
     Threads of libraries (OpenBLAS, Arrow) don't count: they look after themselves at a fork.
     """
     return hasattr(os, "fork") and threading.active_count() == 1
+
+
+def fork(run: Callable[[], None]) -> int:
+    """Forks a child that does `run` and ends, and returns its process id."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the threads of libraries
+        pid = os.fork()
+    if pid:
+        return pid
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, too, and ends this one
+        run()
+    finally:
+        os._exit(0)  # nothing of the parent's is done twice
+
+
+def portable(error: BaseException) -> BaseException:
+    """The error, or one of ours that says the same where that one can't be pickled: it goes to the parent."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # of a library
+        return KtraceError(f"{type(error).__name__}: {error}")
+    return error
 
 
 @dataclass
@@ -149,17 +172,12 @@ class Workers:
 
     def _fork(self) -> None:
         results, send = os.pipe()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the threads of libraries
-            pid = os.fork()
-        if pid == 0:
-            self._be_child(send)
+        pid = fork(lambda: self._be_child(send))
         os.close(send)
         self._children.append(_Child(pid, results))
 
-    def _be_child(self, send: int) -> NoReturn:
+    def _be_child(self, send: int) -> None:
         try:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, too, and ends this one
             os.close(self._give)
             while True:
                 token = os.read(self._tokens, _NUMBER.size)
@@ -169,17 +187,12 @@ class Workers:
                 _send(send, (number, *self._attempt(number)))
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)  # where the parent died, and can't
-            os._exit(0)
 
     def _attempt(self, number: int) -> tuple[str, Any, list[tuple[str, int]]]:
         try:
             return ("value", *_spill(self._work(number), self._folder / str(number)))
         except BaseException as error:
-            try:
-                pickle.loads(pickle.dumps(error))
-            except Exception:
-                return "error", KtraceError(f"{type(error).__name__}: {error}"), []
-            return "error", error, []
+            return "error", portable(error), []
 
 
 def _send(end: int, message: Any) -> None:

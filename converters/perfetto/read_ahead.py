@@ -13,9 +13,8 @@ import os
 import pickle
 import signal
 import struct
-import warnings
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -24,7 +23,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.model import Batch
 from ktrace.report import Report
-from ktrace.workers import may_fork
+from ktrace.workers import fork, may_fork, portable
 
 #: Bytes of a trace from which on it pays.
 _LARGE = 32 << 20
@@ -46,12 +45,12 @@ def pays(conversion: Conversion, size: int) -> bool:
 def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
     """The batches that `read` gives in a child. Raises what it raises there."""
     receive, send = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the threads of libraries
-        pid = os.fork()
-    if pid == 0:
+
+    def be_child() -> None:
         os.close(receive)
-        _be_child(read, conversion, send)
+        _read_and_send(read, conversion, send)
+
+    pid = fork(be_child)
     os.close(send)
     ended = False
     try:
@@ -85,24 +84,19 @@ def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
         return
 
 
-def _be_child(read: Read, conversion: Conversion, send: int) -> NoReturn:
-    """Reads and sends; never returns, so that nothing of the parent's is done twice."""
-    try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, too, and ends this one
-        report = Report(strict=conversion.report.strict)
-        report.path = conversion.report.path
-        mine = Conversion(report, conversion.label, conversion.batch_rows, conversion.options)
-        with Behind(os.fdopen(send, "wb"), _WAITING) as stream:
-            try:
-                for batch in read(mine):
-                    _send_batch(stream, batch)
-                _send(stream, _REPORT, pickle.dumps(report))
-            except BrokenPipeError:
-                pass  # nobody wants it any more
-            except BaseException as error:
-                _send(stream, _ERROR, _pickled(error))
-    finally:
-        os._exit(0)
+def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:
+    report = Report(strict=conversion.report.strict)
+    report.path = conversion.report.path
+    mine = Conversion(report, conversion.label, conversion.batch_rows, conversion.options)
+    with Behind(os.fdopen(send, "wb"), _WAITING) as stream:
+        try:
+            for batch in read(mine):
+                _send_batch(stream, batch)
+            _send(stream, _REPORT, pickle.dumps(report))
+        except BrokenPipeError:
+            pass  # nobody wants it any more
+        except BaseException as error:
+            _send(stream, _ERROR, pickle.dumps(portable(error)))
 
 
 def _send_batch(stream: Behind, batch: Batch) -> None:
@@ -115,12 +109,3 @@ def _send_batch(stream: Behind, batch: Batch) -> None:
 
 def _send(stream: Behind, kind: bytes, data: Any) -> None:
     stream.write(b"".join((_HEAD.pack(kind, len(data)), data)))
-
-
-def _pickled(error: BaseException) -> bytes:
-    try:
-        data = pickle.dumps(error)
-        pickle.loads(data)
-    except Exception:  # an error of a library that can't be taken over
-        data = pickle.dumps(KtraceError(f"{type(error).__name__}: {error}"))
-    return data
