@@ -51,7 +51,7 @@ MEASURED = frozenset((*FIGURES, "count", "percent"))
 
 _SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
 #: Words that are units in a heading, or in a row of units below the headings.
-UNIT = re.compile(rf"%|[nuµμm]?s|[num]secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
+UNIT = re.compile(rf"%|[nuµμm]?s|[num]?secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
