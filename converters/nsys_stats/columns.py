@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from .._shared.columns import STATISTICS, Columns
 
 #: Columns of a name that stand beside the name itself: the range of a kernel, the call that launched it.
-_BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount")
+_BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type")
+
+#: Further columns of `wddm_queue_sum`.
+_QUEUES = ("utilization %", "utilization", "q type", "q name", "engine", "node ord")
 
 #: Further columns of `nvtx_gpu_proj_sum`, and the times of `cuda_kern_exec_sum` that aren't the kernel's own.
 _FURTHER = (
@@ -19,7 +23,7 @@ COLUMNS = Columns(
     {
         "name": ("name", "kernel name", "operation", "range"),
         **STATISTICS,
-        "total": ("total time", "total", "total proj time"),
+        "total": ("total time", "total", "total proj time", "total message volume"),
         "count": ("instances", "num calls", "kern inst", "range instances", "count", "operations", "calls"),
         "percent": ("time %", "time"),
         "avg": (*STATISTICS["avg"], "proj avg", "kavg"),
@@ -32,10 +36,11 @@ COLUMNS = Columns(
         "block": ("blockxyz",),
         "pid": ("pid",),
         "tid": ("tid",),
-        "device": ("dev id",),
+        "device": ("dev id", "gpu id"),
+        "context": ("context",),
     },
     required=("name", "total|avg", "count"),
-    others=(*_BESIDE, *_FURTHER),
+    others=(*_BESIDE, *_FURTHER, *_QUEUES),
 )
 
 
@@ -48,6 +53,7 @@ class Report(NamedTuple):
 
 #: Words of a report's name or title -> what it is about; the first that occurs wins.
 REPORTS = (
+    (("mpi_msg_size", "mpi message size"), Report("api", "bytes")),
     (
         ("mem_size", "memsize", "memops summary (by size)", "statistics (by size)", "statistics (bytes)"),
         Report("", "bytes"),
@@ -57,15 +63,41 @@ REPORTS = (
     (("gpu_sum", "gpusum", "kernels/memops"), Report("")),
     (("gpu_kern", "kern_sum", "kern_exec", "kernel statistics", "kernel summary"), Report("kernel")),
     (("gpukern", "kernsum", "kernexec"), Report("kernel")),
-    (("nvtx", "range"), Report("range")),
-    (("api", "osrt", "runtime", "mpi_", "openacc", "opengl", "vulkan", "syscall"), Report("api")),
+    (("nvtx", "range", "marker", "pix", "khrdebug", "wddm"), Report("range")),
+    (("api", "osrt", "runtime", "mpi", "openacc", "openmp", "opengl", "vulkan", "syscall", "nvvideo"), Report("api")),
 )
 
 #: Heading of the counts or the names -> what an untitled table is about.
 UNTITLED = {
     "num calls": Report("api"),
+    "total message volume": Report("api", "bytes"),
     "operation": Report(""),
     "operations": Report(""),
     "range": Report("range"),
     "instances": Report("kernel"),
 }
+
+#: Names of reports that stand in the names of files (`run_cuda_gpu_kern_sum.csv`): those of today, those before 2023.
+_TODAY = """
+    cuda_api_gpu_sum cuda_api_sum cuda_api_trace cuda_gpu_kern_gb_sum cuda_gpu_kern_sum cuda_gpu_mem_size_sum
+    cuda_gpu_mem_time_sum cuda_gpu_sum cuda_gpu_trace cuda_kern_exec_sum cuda_kern_exec_trace dx11_pix_sum
+    dx12_gpu_marker_sum dx12_pix_sum mpi_event_sum mpi_event_trace mpi_msg_size_sum network_congestion
+    nvtx_gpu_proj_sum nvtx_gpu_proj_trace nvtx_kern_sum nvtx_pushpop_sum nvtx_pushpop_trace nvtx_startend_sum
+    nvtx_sum nvvideo_api_sum openacc_sum opengl_khr_gpu_range_sum opengl_khr_range_sum openmp_sum osrt_sum
+    syscall_sum um_cpu_page_faults_sum um_sum um_total_sum vulkan_api_sum vulkan_api_trace
+    vulkan_gpu_marker_sum vulkan_marker_sum wddm_queue_sum
+"""
+_BEFORE = """
+    apigpusum cudaapisum cudaapitrace gpukerngbsum gpukernsum gpumemsizesum gpumemtimesum gpusum gputrace
+    khrdebuggpusum khrdebugsum kernexecsum kernexectrace nvtxgpuproj nvtxkernsum nvtxppsum nvtxpptrace nvtxsssum
+    nvtxsum openaccsum openmpevtsum osrtsum pixsum unifiedmemory unifiedmemorytotals umcpupagefaults
+    vulkanapisum vulkanapitrace vulkangpumarkersum vulkanmarkerssum
+"""
+NAMES = frozenset((_TODAY + _BEFORE).split())
+
+
+def report_of(filename: str) -> str:
+    """The report that the name of a file says it holds, '' where it says none. The longest name wins."""
+    stem = filename.lower().rsplit(".", 1)[0]
+    said = (name for name in NAMES if re.search(rf"(?:^|[^a-z0-9]){name}(?![a-z0-9])", stem))
+    return max(said, key=len, default="")

@@ -1,126 +1,152 @@
-"""The summary tables of Nsight Systems as summaries."""
+"""Reports of Nsight Systems: summaries of what they sum up, events of what they trace."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import cell_quantity, whole
 from .._shared.lines import Lines
 from .._shared.prefixes import bare
 from .._shared.tables import Row, Table, Text, read_tables
-from .columns import COLUMNS, REPORTS, UNTITLED, Report
+from .block import IDS, Names
+from .columns import report_of
+from .memory import memory_row
+from .summaries import summary_row
+from .tables import columns_of, fits, is_memory, is_trace
+from .traces import TraceTable
 
 #: What nsys says while it works: the name of the report that follows, or nothing of interest.
 _WORKING = re.compile(
-    r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|\[\d+/\d+\] Executing '(?P<stats>[\w:,-]+)' stats report.*"
-    r"|(?:Generating|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*|\[[=\s\d%]+\].*"
+    r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|Running \[(?:.*/)?(?P<run>\w+)\.py.*"
+    r"|\[\d+/\d+\] Executing '(?P<stats>[\w:,=-]+)' stats report.*"
+    r"|(?:Generating|Generated|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*"
+    r"|(?:\[\d+/\d+\] )?\[[=\s\d%]+\].*"
+    r"|NOTICE: Existing SQLite export found.*|It is assumed file was previously exported from.*"
+    r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
 )
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
-_TITLE_UNIT = re.compile(r"\((bytes|[KMG]i?B)\)")
-_COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?P<way>[\w-]+)\]", re.IGNORECASE)
-_WAYS = {"host-to-device": "HtoD", "device-to-host": "DtoH", "device-to-device": "DtoD", "host-to-host": "HtoH"}
-_XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary a row. A report without data gives a note, other text is skipped and reported."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
-    report = ""
-    for item in read_tables(lines, COLUMNS.bind):
+    """A summary or an event a row. A report without data gives a note, other text is skipped and reported."""
+    reading = _Reading(source, conversion)
+    for item in read_tables(reading.lines, fits):
+        yield from reading.take(item)
+    yield from reading.finish()
+
+
+class _Reading:
+    """What is known between the lines: the report that is worked on, the trace that is open."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        self.lines = Lines(source, conversion)
+        self._conversion = conversion
+        self._rows = Rows(conversion)
+        self._report = report_of(source.name)
+        self._names = Names()
+        self._trace: _Gathered | None = None
+        self._last = 0
+
+    def take(self, item: Table | Row | Text) -> Iterator[Batch]:
+        """The batches that are ready when the item has been taken."""
+        self._last = item.line
         if isinstance(item, Table):
-            for heading in COLUMNS.unknown(item.headings, item.fields or {}):
-                conversion.report.issue("unknown-column", f"line {item.line}", heading)
-        elif isinstance(item, Row):
-            _summary(item, report, lines, rows)
+            yield from self._close_trace()
+            self._open(item)
         elif isinstance(item, Text):
-            report = _text(item, report, lines, rows)
-        yield from rows.ready()
-    yield from rows.rest()
+            self._text(item)
+        elif self._trace:
+            yield from self._trace.take(item)
+        else:
+            self._row(item)
+        yield from self._rows.ready()
+
+    def finish(self) -> Iterator[Batch]:
+        """The last batches: what is left of a trace, names of devices and threads."""
+        yield from self._close_trace()
+        self.lines.finish()
+        self._names.facts(self._rows, (self._last + 1) * IDS)
+        yield from self._rows.rest()
+
+    def _close_trace(self) -> Iterator[Batch]:
+        if self._trace:
+            yield from self._trace.close()
+            self._trace = None
+
+    def _open(self, table: Table) -> None:
+        fields = table.fields or {}
+        if is_trace(fields):
+            trace = TraceTable(table.headings, fields, table.line, self._names, self._conversion)
+            self._trace = _Gathered(trace, self.lines, self._conversion.batch_rows)
+            return
+        for heading in columns_of(fields).unknown(table.headings, fields):
+            self._conversion.report.issue("unknown-column", f"line {table.line}", heading)
+
+    def _row(self, row: Row) -> None:
+        table = row.table
+        scope = table.scope if table.path or not self._report else [self._report]
+        if is_memory(table.fields or {}):
+            problem = "" if memory_row(row, scope, self._rows) else "no figure"
+        else:
+            problem = summary_row(row, scope, self._report, self._rows)
+        if problem:
+            self.lines.skip("bad-record", problem)
+        else:
+            self.lines.used()
+
+    def _text(self, text: Text) -> None:
+        """Takes a line between the tables, and remembers the report that the next table belongs to."""
+        words = bare(text.text).strip()
+        if words.startswith("SKIPPED:"):
+            scope = [self._report] if self._report else None
+            self._rows.summary("note", words, id=text.line * IDS, metric="note", scope=scope)
+            self.lines.used()
+            self._report = ""
+        elif found := _OLD_TITLE.fullmatch(words):
+            self.lines.structure()
+            self._report = found.group(1)
+        elif found := _WORKING.fullmatch(words):
+            self.lines.structure()
+            self._report = next(filter(None, found.groups()), self._report)
 
 
-def _text(text: Text, report: str, lines: Lines, rows: Rows) -> str:
-    """Takes a line between the tables and returns the report that the next table belongs to."""
-    words = bare(text.text).strip()
-    if words.startswith("SKIPPED:"):
-        rows.summary("note", words, metric="note", scope=[report] if report else None)
-        lines.used()
-        return ""
-    if found := _OLD_TITLE.fullmatch(words):
-        lines.structure()
-        return found.group(1)
-    if found := _WORKING.fullmatch(words):
-        lines.structure()
-        return found.group("script") or found.group("stats") or report
-    return report
+class _Gathered:
+    """Rows of a trace in text, gathered until there are enough for a batch."""
 
+    def __init__(self, table: TraceTable, lines: Lines, enough: int) -> None:
+        self._table = table
+        self._lines = lines
+        self._enough = enough
+        self._rows: list[Row] = []
 
-def _summary(row: Row, report: str, lines: Lines, rows: Rows) -> None:
-    table = row.table
-    title = table.path[-1].text if table.path else ""
-    about = _about(title, report, frozenset(head.key for head in table.headings))
-    name = row.text("name")
-    scope = table.scope if table.path or not report else [report]
-    figures = row.figures(unit=_unit(scope[-1], about))
-    if not name or not figures:
-        lines.skip("bad-record", "no figure" if name else "no name")
-        return
-    kind = about.kind or _kind_of(name, row.text("category"))
-    columns = figures.columns | _launch(row, figures.args) | _direction(kind, name) | _place(row)
-    rows.summary(kind, name, metric=about.metric, table=table.ordinal, scope=scope, args=figures.args, **columns)
-    lines.used()
+    def take(self, row: Row) -> Iterator[Batch]:
+        """Takes a row, whose line is decided on later."""
+        self._lines.hold()
+        self._rows.append(row)
+        if len(self._rows) >= self._enough:
+            yield from self._convert()
 
+    def close(self) -> Iterator[Batch]:
+        """What is left."""
+        if self._rows:
+            yield from self._convert()
+        self._table.close()
 
-@lru_cache(maxsize=64)
-def _about(title: str, report: str, keys: frozenset[str]) -> Report:
-    """What a table is about: by its title, by the report that nsys said it was working on, by its headings."""
-    for words in (title.casefold(), report.casefold()):
-        for spellings, about in REPORTS:
-            if any(spelling in words for spelling in spellings):
-                return about
-    return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
-
-
-def _unit(title: str, about: Report) -> str:
-    """The unit where neither cells nor headings have one: the title's, else that of times is always ns."""
-    found = _TITLE_UNIT.search(title)
-    if found and about.metric == "bytes":
-        return "B" if found.group(1) == "bytes" else found.group(1)
-    return "ns" if about.metric == "duration" else ""
-
-
-def _kind_of(name: str, category: str) -> str:
-    """The kind of a row in a report of several: `[CUDA memset]` is a memset, other brackets are copies."""
-    if "memset" in name.casefold():
-        return "memset"
-    return "kernel" if "KERNEL" in category.upper() or not name.startswith("[") else "memcpy"
-
-
-def _direction(kind: str, name: str) -> dict[str, Any]:
-    found = _COPY.fullmatch(name) if kind == "memcpy" else None
-    return {"copy_kind": _WAYS.get(found.group("way").lower(), found.group("way"))} if found else {}
-
-
-def _place(row: Row) -> dict[str, Any]:
-    """Process, thread and device of reports that say them."""
-    found = {field: cell_quantity(row.text(field)) for field in ("pid", "tid", "device")}
-    return {field: whole(figure.number) for field, figure in found.items() if figure}
-
-
-def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:
-    """Grid and block of `cuda_gpu_kern_gb_sum`; what isn't three numbers stays in args."""
-    columns: dict[str, Any] = {"cat": row.text("category") or None}
-    for field in ("grid", "block"):
-        found = _XYZ.fullmatch(row.text(field))
-        if found:
-            columns |= {f"{field}_{axis}": int(text) for axis, text in zip("xyz", found.groups(), strict=True)}
-        elif row.text(field):
-            args["GridXYZ" if field == "grid" else "BlockXYZ"] = row.text(field)
-    return columns
+    def _convert(self) -> Iterator[Batch]:
+        numbers = np.array([row.line for row in self._rows], np.int64)
+        cells = [pa.array(column, pa.string()) for column in zip(*(row.cells for row in self._rows), strict=True)]
+        batches, skips = self._table.take(numbers, cells)
+        for skip in skips:
+            self._lines.skip_held(skip.kind, skip.first, skip.last, skip.detail)
+        if good := len(numbers) - sum(skip.rows for skip in skips):
+            self._lines.used(good)
+        self._rows.clear()
+        yield from batches

@@ -1,0 +1,153 @@
+"""Some rows of a trace as columns of text, and what becomes of each column.
+
+Start (ns)  Duration (ns)  CorrId  ...  Bytes (MB)  SrcMemKd   Device               Name
+1000        250            7            4.194       Pageable   NVIDIA H100 (0)      [CUDA memcpy Host-to-Device]
+└ ts        └ dur          └ correlation└ bytes, and args.Bytes (MB), as it is rounded
+                                                    └ args.SrcMemKd   └ device 0, its name in the catalog
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.rows import Rows
+
+from .._shared.columns import Heading, own_key
+from .cells import Bools, Times, argument, integers, sizes, stripped, times
+
+Int64 = npt.NDArray[np.int64]
+
+#: Rows of one line have ids from this times its number on.
+IDS = 8
+
+#: The greatest number that the column of a field holds, where that isn't int64's.
+_GREATEST = {"registers": (1 << 31) - 1}
+
+_DEVICE = re.compile(r"(?:(?P<name>.*\S)\s*)?\((?P<device>\d{1,18})\)|(?P<alone>\d{1,18})")
+
+
+@dataclass
+class Names:
+    """Names of devices and threads, which the catalog gets when all has been read."""
+
+    devices: dict[int, str] = field(default_factory=dict)
+    threads: dict[tuple[int | None, int], str] = field(default_factory=dict)
+
+    def facts(self, rows: Rows, first_id: int) -> None:
+        """Adds them to the catalog."""
+        for device, name in sorted(self.devices.items()):
+            first_id = rows.fact("device", id=first_id, device=device, name=name) + 1
+        for (pid, tid), name in self.threads.items():
+            first_id = rows.fact("thread", id=first_id, pid=pid, tid=tid, name=name) + 1
+
+
+class TraceBlock:
+    """Rows of one table: the numbers of their lines, and their cells column by column."""
+
+    def __init__(
+        self, headings: Sequence[Heading], fields: dict[str, int], lines: Int64, cells: Sequence[pa.StringArray]
+    ) -> None:
+        self.headings = headings
+        self.fields = fields
+        self.lines = lines
+        self._cells = cells
+        self.args: dict[str, pa.Array] = {}
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def has(self, name: str) -> bool:
+        """Whether the table has the field."""
+        return name in self.fields
+
+    def cells(self, name: str) -> pa.StringArray:
+        """The cells of a field, null where they say nothing."""
+        return stripped(self._cells[self.fields[name]])
+
+    def unit(self, name: str) -> str:
+        """The unit in the heading of a field."""
+        return self.headings[self.fields[name]].unit if self.has(name) else ""
+
+    def names(self, name: str) -> pa.DictionaryArray:
+        """The cells of a field of names: whatever they say, but null where they are blank."""
+        cells = pc.utf8_trim_whitespace(self._cells[self.fields[name]])
+        return pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells).dictionary_encode()
+
+    def times(self, name: str) -> Times:
+        """The times of a field in ns, null where the table hasn't got it."""
+        if not self.has(name):
+            return Times(pa.nulls(len(self), pa.int64()), np.zeros(len(self), np.bool_))
+        return times(self.cells(name), self.unit(name))
+
+    def numbers(self, name: str) -> pa.Int64Array:
+        """The whole numbers of a field; what is none stays an argument."""
+        cells = self.cells(name)
+        found = integers(cells, _GREATEST.get(name))
+        self.keep(name, cells, found.is_null().to_numpy(zero_copy_only=False))
+        return found
+
+    def sizes(self, name: str) -> tuple[pa.Int64Array, int]:
+        """The sizes of a field in bytes; one that is rounded, or of an unknown unit, stays an argument, too.
+
+        How many these are comes second.
+        """
+        cells = self.cells(name)
+        found = sizes(cells, self.unit(name))
+        self.keep(name, cells, found.rounded)
+        return found.bytes, int(found.rounded.sum())
+
+    def keep(self, name: str, cells: pa.StringArray, rows: Bools) -> None:
+        """Makes cells of a field arguments under the source's heading, in those rows that say something."""
+        if rows.any():
+            self.put(self.headings[self.fields[name]], cells, rows)
+
+    def put(self, head: Heading, cells: pa.StringArray, rows: Bools | None = None) -> None:
+        """Makes cells arguments, in `rows` or in all."""
+        if rows is not None:
+            cells = pc.if_else(pa.array(rows), cells, pa.scalar(None, pa.string()))
+        if cells.null_count < len(cells):
+            self.args[f"args.{own_key(self.args_keys(), head)}"] = argument(cells, head)
+
+    def args_keys(self) -> dict[str, None]:
+        """The keys of the arguments so far."""
+        return dict.fromkeys(key.removeprefix("args.") for key in self.args)
+
+    def put_rest(self) -> None:
+        """Makes arguments of the columns that no field takes."""
+        taken = set(self.fields.values())
+        for index, head in enumerate(self.headings):
+            if index not in taken:
+                self.put(head, stripped(self._cells[index]))
+
+    def devices(self, names: Names) -> pa.Int64Array:
+        """The ordinals of `NVIDIA H100 (0)`; what has none stays an argument."""
+        cells = self.cells("device")
+        distinct = cells.dictionary_encode()
+        ordinals: list[int | None] = []
+        for text in distinct.dictionary.to_pylist():
+            found = _DEVICE.fullmatch(text)
+            ordinals.append(int(found["device"] or found["alone"]) if found else None)
+            if found and found["name"]:
+                names.devices[int(found["device"])] = found["name"]
+        column = pa.array(ordinals, pa.int64()).take(distinct.indices)
+        self.keep("device", cells, column.is_null().to_numpy(zero_copy_only=False))
+        return column
+
+    def threads(self, names: Names) -> None:
+        """Takes the names of threads; one without a thread id stays an argument."""
+        cells, rows = self.cells("thread"), len(self)
+        pid, tid = (
+            integers(self.cells(key)) if self.has(key) else pa.nulls(rows, pa.int64()) for key in ("pid", "tid")
+        )
+        said = pa.table({"pid": pid, "tid": tid, "name": cells}).group_by(["pid", "tid", "name"], use_threads=False)
+        for row in said.aggregate([]).to_pylist():
+            if row["name"] is not None and row["tid"] is not None:
+                names.threads[row["pid"], row["tid"]] = row["name"]
+        self.keep("thread", cells, tid.is_null().to_numpy(zero_copy_only=False))

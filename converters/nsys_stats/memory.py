@@ -1,0 +1,56 @@
+"""Reports of unified memory, which have several measures in a row and no time.
+
+Virtual Address  HtoD Migration Size (MB)  DtoH Migration Size (MB)  CPU Page Faults  ...  um_sum
+0x7F9C80000000                      2.097                     0.066               32
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ktrace.rows import Rows
+
+from .._shared.columns import Columns, Heading, cell_quantity, own_key, plain, to_base
+from .._shared.numbers import is_missing
+from .._shared.tables import Row
+from .block import IDS
+
+_FAULTS = ("cpu page faults", "gpu page faults", "total cpu page faults", "total gpu page faults")
+_SIZES = tuple(f"{total}{way} migration size" for total in ("", "total ") for way in ("htod", "dtoh"))
+_MEASURES = (*_FAULTS, *_SIZES, "migration throughput")
+
+MEMORY = Columns(
+    {"name": ("virtual address", "cpu instruction address")},
+    required=(),
+    others=(*_MEASURES, "minimum virtual address", "maximum virtual address", "source file", "source line"),
+)
+
+
+def fits_memory(headings: Sequence[Heading]) -> Mapping[str, int] | None:
+    """Field -> index of its column for a report of unified memory, None for other tables."""
+    keys = {head.key for head in headings}
+    return MEMORY.bind(headings) if keys & {*_FAULTS, *_SIZES} else None
+
+
+def memory_row(row: Row, scope: list[str], rows: Rows) -> bool:
+    """Adds a summary for each measure of a row, the later ones as children of the first; False if it has none."""
+    args: dict[str, Any] = {}
+    measures: list[tuple[str, str, float]] = []
+    for index, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=True)):
+        figure = cell_quantity(cell) if head.key in _MEASURES else None
+        if figure and figure.number.is_finite():
+            unit = figure.unit or head.unit or ("count" if head.key in _FAULTS else "B")
+            base, exact = to_base(figure.number, unit)
+            measures.append((head.name, base, float(exact)))
+        elif index != (row.table.fields or {}).get("name") and not is_missing(cell):
+            args[own_key(args, head)] = plain(cell, head)
+    first = None
+    name = row.text("name") or scope[-1]
+    for offset, (metric, unit, value) in enumerate(measures):
+        columns: dict[str, Any] = {"metric": metric, "unit": unit, "value": value, "parent": first}
+        own = args if first is None else None
+        identity = row.line * IDS + offset
+        rows.summary("metric", name, id=identity, table=row.table.ordinal, scope=scope, args=own, **columns)
+        first = first or identity
+    return bool(measures)

@@ -1,0 +1,76 @@
+"""Rows of summary tables become summaries."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from ktrace.rows import Rows
+
+from .._shared.columns import cell_quantity, whole
+from .._shared.tables import Row
+from .block import IDS
+from .columns import REPORTS, UNTITLED, Report
+from .kinds import copy_kind, kind_of
+
+_TITLE_UNIT = re.compile(r"\((bytes|[KMG]i?B)\)")
+_XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
+
+
+def summary_row(row: Row, scope: list[str], report: str, rows: Rows) -> str:
+    """Adds a summary; returns what is wrong with the row, '' for nothing."""
+    table = row.table
+    title = table.path[-1].text if table.path else ""
+    about = _about(title, report, frozenset(head.key for head in table.headings))
+    name = row.text("name")
+    figures = row.figures(unit=_unit(scope[-1], about))
+    if not name or not figures:
+        return "no figure" if name else "no name"
+    kind = about.kind or kind_of(name, row.text("category"))
+    columns = figures.columns | _launch(row, figures.args) | _place(row)
+    if kind == "memcpy":
+        columns["copy_kind"] = copy_kind(name)
+    identity = row.line * IDS
+    rows.summary(
+        kind, name, id=identity, metric=about.metric, table=table.ordinal, scope=scope, args=figures.args, **columns
+    )
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _about(title: str, report: str, keys: frozenset[str]) -> Report:
+    """What a table is about: by its title, by the report that nsys said it was working on, by its headings."""
+    for words in (title.casefold(), report.casefold()):
+        for spellings, about in REPORTS:
+            if any(spelling in words for spelling in spellings):
+                return about
+    return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
+
+
+def _unit(title: str, about: Report) -> str:
+    """The unit where neither cells nor headings have one: the title's, else that of times is always ns."""
+    found = _TITLE_UNIT.search(title)
+    if found and about.metric == "bytes":
+        return "B" if found.group(1) == "bytes" else found.group(1)
+    if about.metric == "duration":
+        return "ns"
+    return "B" if about.kind == "api" else ""
+
+
+def _place(row: Row) -> dict[str, Any]:
+    """Process, thread, device and context of reports that say them."""
+    found = {field: cell_quantity(row.text(field)) for field in ("pid", "tid", "device", "context")}
+    return {field: whole(figure.number) for field, figure in found.items() if figure}
+
+
+def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:
+    """Grid and block of `cuda_gpu_kern_gb_sum`; what isn't three numbers stays in args."""
+    columns: dict[str, Any] = {"cat": row.text("category") or None}
+    for field in ("grid", "block"):
+        found = _XYZ.fullmatch(row.text(field))
+        if found:
+            columns |= {f"{field}_{axis}": int(text) for axis, text in zip("xyz", found.groups(), strict=True)}
+        elif row.text(field):
+            args["GridXYZ" if field == "grid" else "BlockXYZ"] = row.text(field)
+    return columns
