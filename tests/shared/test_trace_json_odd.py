@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_what_is_nested_too_deeply_is_skipped_alone(tmp_path: Path) -> None:
     assert len(events) == 2
     assert report.issues["bad-record"].rows == 1
     assert report.balanced()
+
+
+@pytest.mark.parametrize("format", ["chrome", "kineto"])
+def test_what_is_nested_as_deeply_as_can_just_be_read_is_no_fault(tmp_path: Path, format: str) -> None:
+    """Whether a text can be read depends on how many calls away the reader is: it must be the same for all of them."""
+    path, limit = tmp_path / "odd.json", sys.getrecursionlimit()
+    for depth in range(limit - 300, limit):
+        deep = "[" * depth + "]" * depth
+        odd = SLICE.replace('"dur": 2', f'"args": {{"x": {deep}}}')
+        path.write_text(f'{{"deviceProperties": {{"x": {deep}}}, "traceEvents": [{SLICE}, {odd}]}}')
+        names = list(ktrace.read(path, format=format).events["name"])
+        assert names in (["a"], ["a", "a"])
 
 
 def test_a_key_that_is_no_utf8(tmp_path: Path) -> None:

@@ -109,7 +109,10 @@ class List:
             grown = len(whole) - 2 - (end - start)
             if repairs and grown:  # places behind a repair aren't known well enough
                 return False
-            self._decoder.take(whole[:close], start)
+            try:
+                self._decoder.take(whole[:close], start)
+            except msgspec.DecodeError:  # nested too deeply
+                return False
             self._text.pos = start + close - 2  # before the bracket
         self._tell(repairs or [], start)
         return True

@@ -29,6 +29,10 @@ _NEXT = re.compile(rb"\s*,\s*\{")
 _SEPARATORS = re.compile(rb"[\s,]*")
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+#: Levels of nesting, and calls, of the interpreter's limit (1000) that are left to those who go on with a text.
+_SPARE = 100
 
 
 @dataclass
@@ -156,15 +160,23 @@ def _is_object(text: bytes) -> bool:
     """Whether it is a JSON object, its texts UTF-8."""
     try:
         _object.decode(text)
+        _nested(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return is_utf8(text)
+
+
+def _nested(text: bytes) -> None:
+    """Raises RecursionError where a text is nested so deeply that who takes it, some calls further on, couldn't."""
+    if text.count(b"[") + text.count(b"{") > _SPARE:
+        _list.decode(b"[" * _SPARE + text + b"]" * _SPARE)
 
 
 def is_json(text: bytes) -> bool:
     """Whether it is a JSON value, its texts UTF-8."""
     try:
         msgspec.json.decode(text, type=list[msgspec.Raw]) if text[:1] == b"[" else msgspec.json.decode(text)
+        _nested(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return is_utf8(text)
