@@ -1,0 +1,292 @@
+"""CSV tables anywhere in a text, column by column: for formats that have millions of rows.
+
+    ==12== Profiling result:                       text, handed out; what the room says nothing of is skipped
+    "Start","Duration","Name"                      headings, recognised by the room
+    ms,us,                                         a row of units, part of the table
+    0.963765,167.908,"void f(int, ""x"")"          rows, given as blocks of columns
+
+A room says what it recognises a table by and takes tables, rows and text:
+
+    for item in CsvBlocks(source, conversion, fits):
+        if isinstance(item, CsvRows):
+            yield batches.events(item.block, ids, name=item.block.take("Name"), ...)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.source import Source
+
+from .blocks import Block
+from .columns import UNIT
+from .csv_parts import LONGEST_ROW, Dialect, Part, line_count, parse_fast, parse_lines, wordy_rows
+from .line_account import LineAccount
+from .lines import Line
+from .record_lines import utf8
+
+#: What a room says of a line's cells: anything but None where they are the headings of one of its tables.
+Fits = Callable[[Sequence[str]], Any]
+
+#: Bytes of lines that are taken at once.
+CHUNK = 4 << 20
+
+#: Lines among which something is odd are taken apart in pieces of so many bytes, so that few rows are read one by one.
+PIECE = 1 << 16
+
+SEPARATORS = ",\t;"
+_SPACED = re.compile(r'[,;] +"?\w')
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A table: the how-manieth from 0, the line of its headings, these and the units below them ('' for none).
+
+    A heading that is there twice has '#2' behind it, one that is blank is '#' and its number. `what` is what the room
+    said of it.
+    """
+
+    ordinal: int
+    line: int
+    headings: tuple[str, ...]
+    units: tuple[str, ...]
+    what: Any
+    dialect: Dialect
+
+    def unit(self, *spellings: str) -> str:
+        """The unit below the first of these headings, in any case, that the table has; '' for none."""
+        own = {heading.casefold(): unit for heading, unit in zip(self.headings, self.units, strict=True)}
+        return next((own[name.casefold()] for name in spellings if name.casefold() in own), "")
+
+
+@dataclass(frozen=True)
+class CsvRows:
+    """Some rows of a table, each of whose first lines is the number of the row. The room reports them as used."""
+
+    table: CsvTable
+    block: Block
+
+
+def are_units(cells: Sequence[str]) -> bool:
+    """Whether the cells below the headings are words of units and blanks, at least one word among them."""
+    words = [cell.strip() for cell in cells if cell.strip()]
+    return bool(words) and all(UNIT.fullmatch(word) for word in words)
+
+
+def find_csv(lines: Sequence[str], fits: Fits) -> Iterator[tuple[int, Any]]:
+    """The numbers of the lines that are headings, and what the room said of them. For probes."""
+    for number, line in enumerate(lines, 1):
+        if found := _headings(line, fits):
+            yield number, found[1]
+
+
+def _headings(line: str, fits: Fits) -> tuple[list[str], Any, Dialect] | None:
+    """The cells of a line that is the headings of a table, what the room says of it, and how it is written."""
+    for separator in SEPARATORS:
+        if separator in line:
+            dialect = Dialect(separator, separator != "\t" and bool(_SPACED.search(line)))
+            cells = [cell.strip() for cell in Dialect(separator, True).cells(line) or ()]
+            if cells and (what := fits(cells)) is not None:
+                return cells, what, dialect
+    return None
+
+
+class CsvBlocks(LineAccount):
+    """The tables of a source, their rows in blocks, and the lines outside of them, in the order of the text.
+
+    Every line is counted before it is looked at. Headings, units and blank lines are structure. Of a `Line` the room
+    says what became of it (`used()`, `structure()`, `skip()`), else it is skipped as unrecognised; one among
+    rows is handed out behind the rows of its piece. `units` tells a row of units from the first row of the table.
+    `place` stands before line numbers in the report: "host/12_kernel_trace.csv: ".
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        conversion: Conversion,
+        fits: Fits,
+        *,
+        units: Callable[[Sequence[str]], bool] = are_units,
+        place: str = "",
+    ) -> None:
+        super().__init__(conversion.report, place)
+        self._source = source
+        self._rows_at_once = conversion.batch_rows
+        self._fits = fits
+        self._units = units
+        self._table: CsvTable | None = None
+        self._tables = 0
+        self._line = 1
+        self._kept = b""
+
+    def __iter__(self) -> Iterator[CsvTable | CsvRows | Line]:
+        with self._source.open() as stream:
+            whole = utf8(stream)
+            text = _chunk(whole)
+            while text:
+                coming = _chunk(whole)
+                self._report.record(line_count(text))
+                yield from self._items(text, last=not coming, small=len(text) < PIECE)
+                text = coming
+        self.finish()
+
+    def _items(self, text: bytes, *, last: bool, small: bool) -> Iterator[CsvTable | CsvRows | Line]:
+        """What is in some whole lines; `last` says that no more come, `small` that it may be read line by line."""
+        text, self._kept = self._kept + text, b""
+        while text:
+            if self._table is None:
+                text = yield from self._search(text, last)
+                continue
+            part = self._part(self._table, text, small, last)
+            again = None if part is None else self._next_headings(part)
+            if part is not None and again is None:
+                count = line_count(text) - part.left
+                self._line += count
+                self._kept = text[_offset(text, count) :] if part.left else b""
+                yield from self._blocks(self._table, part)
+                yield from self._others(part.others, last and not text.endswith(b"\n"))
+                return
+            if not small or part is None or again is None:
+                for piece, is_last in _pieces(text):
+                    yield from self._items(piece, last=last and is_last, small=True)
+                return
+            yield from self._blocks(self._table, part.rows(0, int(np.searchsorted(part.numbers, again))))
+            yield from self._others([other for other in part.others if other[0] < again], False)
+            text = text[_offset(text, again - self._line) :]
+            self._line, self._table = again, None
+
+    def _search(self, text: bytes, last: bool) -> Generator[CsvTable | Line, None, bytes]:
+        """Goes on to the next headings, and returns what stands behind them."""
+        start = 0
+        while start < len(text):
+            end = text.find(b"\n", start) + 1 or len(text)
+            line = text[start:end].decode("utf-8", "replace").rstrip("\r\n")
+            if found := _headings(line, self._fits):
+                if end == len(text) and not last:
+                    self._kept = text[start:]  # until it is seen whether units follow
+                    return b""
+                self.begin(self._line)
+                self.structure()
+                self._line += 1
+                table, size = self._opened(*found, text[end : text.find(b"\n", end) + 1 or len(text)])
+                self._table = table
+                yield table
+                return text[end + size :]
+            if "\ufffd" in line and "\ufffd".encode() not in text[start:end]:
+                self._report.issue("encoding", f"{self._place}line {self._line}")
+            yield from self._other(self._line, line)
+            self._line += 1
+            start = end
+        return b""
+
+    def _other(self, number: int, line: str) -> Iterator[Line]:
+        self.begin(number)
+        if line.strip():
+            yield Line(number, line)
+        else:
+            self.structure()
+
+    def _opened(self, cells: list[str], what: Any, dialect: Dialect, following: bytes) -> tuple[CsvTable, int]:
+        """The table of these headings, and how many bytes of the line that follows them are its row of units."""
+        below = dialect.cells(following.decode("utf-8", "replace").rstrip("\r\n")) or []
+        if len(below) == len(cells) + 1 and not below[-1].strip():
+            cells = [*cells, ""]  # rows end with a separator, the headings don't
+        elif len(below) == len(cells) - 1 and not cells[-1]:
+            cells = cells[:-1]
+        has_units = len(below) == len(cells) and self._units(below)
+        units = tuple(cell.strip() for cell in below) if has_units else ("",) * len(cells)
+        table = CsvTable(self._tables, self._line - 1, _distinct(cells), units, what, dialect)
+        self._tables += 1
+        if has_units:
+            self.begin(self._line)
+            self.structure()
+            self._line += 1
+        return table, len(following) if has_units else 0
+
+    def _part(self, table: CsvTable, text: bytes, small: bool, last: bool) -> Part | None:
+        """The rows in some lines; None where they would have to be read one by one and are too many for it."""
+        width = len(table.headings)
+        part = parse_fast(text, self._line, width, table.dialect)
+        if part is None and small:
+            part = parse_lines(text, self._line, width, table.dialect, last)
+            for number in part.bad:
+                self._report.issue("encoding", f"{self._place}line {number}")
+        return part
+
+    def _next_headings(self, part: Part) -> int | None:
+        """The number of the first line that is headings, of the same table or of another one."""
+        found = [number for number, line in part.others if _headings(line, self._fits)]
+        for row in wordy_rows(part.columns) if len(part.numbers) else ():
+            if self._fits([column[int(row)].as_py().strip() for column in part.columns]) is not None:
+                found.append(int(part.numbers[row]))
+                break
+        return min(found, default=None)
+
+    def _blocks(self, table: CsvTable, part: Part) -> Iterator[CsvRows]:
+        count = len(part.numbers)
+        for first in range(0, count, self._rows_at_once):
+            rows = part.rows(first, min(first + self._rows_at_once, count))
+            self._report.used(int(rows.spans.sum()) - len(rows.spans), went="structure")
+            columns = dict(zip(table.headings, rows.columns, strict=True))
+            yield CsvRows(table, Block(f"{self._place}line", pa.array(rows.numbers), columns))
+
+    def _others(self, others: list[tuple[int, str]], broken: bool) -> Iterator[Line]:
+        """The lines that are no rows; where the text is `broken` the last of all lines is a row that breaks off."""
+        for number, line in others:
+            if broken and number == self._line - 1 and line.strip():
+                self.begin(number)
+                self.skip("cut", "the last row breaks off")
+            else:
+                yield from self._other(number, line)
+
+
+def _distinct(cells: Sequence[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for index, cell in enumerate(cells, 1):
+        name, number = cell or f"#{index}", 1
+        while name in found:
+            number += 1
+            name = f"{cell}#{number}"
+        found[name] = None
+    return tuple(found)
+
+
+def _chunk(stream: BinaryIO) -> bytes:
+    """Some whole lines; a few more where a cell in quotes seems to go on behind them."""
+    text = stream.read(CHUNK)
+    text += stream.readline()
+    for _ in range(LONGEST_ROW):
+        if text.count(b'"') % 2 == 0 or not (more := stream.readline()):
+            break
+        text += more
+    return text
+
+
+def _pieces(text: bytes) -> Iterator[tuple[bytes, bool]]:
+    """Pieces of whole lines, and whether each is the last; most of them don't end within quotes."""
+    start = 0
+    while start < len(text):
+        first = end = text.find(b"\n", start + PIECE // 2) + 1 or len(text)
+        for _ in range(LONGEST_ROW):
+            if text.count(b'"', start, end) % 2 == 0:
+                break
+            end = text.find(b"\n", end) + 1 or len(text)
+        else:
+            end = first
+        yield text[start:end], end == len(text)
+        start = end
+
+
+def _offset(text: bytes, lines: int) -> int:
+    """Where the line begins that comes after so many."""
+    start = 0
+    for _ in range(lines):
+        start = text.find(b"\n", start) + 1
+    return start

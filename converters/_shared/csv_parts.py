@@ -1,0 +1,211 @@
+"""Whole lines of a CSV table as columns of text: by Arrow, and line by line where Arrow can't say which line is which.
+
+1,"f(int, int)",7                a row of as many cells as there are headings
+2,"a name\\nof two lines",8       a row that takes two lines
+==12== Warning: something        no row
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+from .decoding import is_utf8
+
+Int64 = npt.NDArray[np.int64]
+
+#: How many lines a row may take.
+LONGEST_ROW = 64
+
+_DIGIT_FIRST = np.zeros(256, np.bool_)
+_DIGIT_FIRST[list(b"0123456789+-.")] = True
+
+
+class Dialect(NamedTuple):
+    """How the rows of a table are written: what separates cells, and whether a blank follows it."""
+
+    separator: str
+    spaced: bool
+
+    def cells(self, text: str) -> list[str] | None:
+        """The cells of a line, or of several where a cell in quotes has line ends in it; None where a quote is open."""
+        rows = [text]
+        for strict in (True, False):
+            reader = csv.reader(rows, delimiter=self.separator, skipinitialspace=self.spaced, strict=strict)
+            try:
+                return next(reader, [])
+            except csv.Error as error:
+                if "unexpected end" in str(error):
+                    return None
+        return []
+
+
+class Part(NamedTuple):
+    """The rows in some lines: the number of the first line of each, how many lines it takes, its cells by column.
+
+    `others` are the lines that are no rows, with their numbers; `bad` those with bytes that are no UTF-8. `left` is how
+    many lines at the end begin a row that goes on behind them.
+    """
+
+    numbers: Int64
+    spans: Int64
+    columns: list[pa.StringArray]
+    others: list[tuple[int, str]]
+    bad: Sequence[int] = ()
+    left: int = 0
+
+    def rows(self, first: int, end: int) -> Part:
+        """Some of the rows alone."""
+        columns = [column.slice(first, end - first) for column in self.columns]
+        return Part(self.numbers[first:end], self.spans[first:end], columns, [])
+
+
+def line_count(text: bytes) -> int:
+    """How many lines there are; a last one may lack its line end."""
+    return text.count(b"\n") + (not text.endswith(b"\n") and text != b"")
+
+
+def parse_fast(text: bytes, first: int, width: int, dialect: Dialect) -> Part | None:
+    """The rows by Arrow; None where it refuses them, or the lines can't be numbered.
+
+    `first` is the number of the first line. A blank line is among the others, as ''.
+    """
+    if (dialect.spaced and b' "' in text) or text.count(b'"') % 2 or not is_utf8(text):
+        return None  # Arrow takes a quote that is open at the end for closed
+    invalid: list[tuple[int, str]] = []
+
+    def keep(row: arrow_csv.InvalidRow) -> str:
+        invalid.append((row.number - 1, row.text))
+        return "skip"
+
+    names = [str(index) for index in range(width)]
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(text),
+            arrow_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(text) + 1),
+            arrow_csv.ParseOptions(
+                delimiter=dialect.separator,
+                newlines_in_values=True,
+                ignore_empty_lines=False,
+                invalid_row_handler=keep,
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False, check_utf8=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    columns = [column.combine_chunks() for column in table.columns]
+    if any(len(column) and column[-1].as_py().endswith("\n") for column in columns):
+        return None  # the quote is open at the end
+    if dialect.spaced:
+        columns = [pc.utf8_ltrim_whitespace(column) for column in columns]
+    return _numbered(columns, invalid, text, first)
+
+
+def _numbered(columns: list[pa.StringArray], invalid: list[tuple[int, str]], text: bytes, first: int) -> Part | None:
+    """The rows with their lines; None where rows and lines don't tally."""
+    lines, count = line_count(text), len(columns[0])
+    total = count + len(invalid)
+    if any("\n" in row or (index == total - 1 and '"' in row) for index, row in invalid):
+        return None  # a quote that isn't closed took more than its line
+    spans = np.ones(total, np.int64)
+    kept = np.ones(total, np.bool_)
+    kept[[index for index, _ in invalid]] = False
+    if total != lines:
+        ends = np.zeros(count, np.int64)
+        for column in columns:
+            ends += pc.count_substring(column, "\n").to_numpy(zero_copy_only=False)
+        spans[kept] += ends
+        if int(spans.sum()) != lines:
+            return None
+    starts = np.cumsum(spans) - spans + first
+    part = Part(starts[kept], spans[kept], columns, [(int(starts[index]), row) for index, row in invalid])
+    blank = b"\n\n" in text or b"\n\r\n" in text or text.startswith((b"\n", b"\r\n"))
+    return _without_blank(part) if blank and count else part
+
+
+def _without_blank(part: Part) -> Part:
+    """Rows in which nothing stands are blank lines, which Arrow takes for rows."""
+    blank = np.ones(len(part.numbers), np.bool_)
+    for column in part.columns:
+        blank &= lengths(column) == 0
+        if not blank.any():
+            return part
+    keep = pa.array(~blank)
+    others = sorted([*part.others, *((number, "") for number in part.numbers[blank].tolist())])
+    return Part(part.numbers[~blank], part.spans[~blank], [column.filter(keep) for column in part.columns], others)
+
+
+def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: bool) -> Part:
+    """The rows line by line, whatever they are. `last` says that no more lines come."""
+    lines, bad = [], []
+    for number, raw in enumerate(text.removesuffix(b"\n").split(b"\n"), first):
+        line = raw.decode("utf-8", "replace")
+        if "\ufffd" in line and "\ufffd".encode() not in raw:
+            bad.append(number)
+        lines.append(line)
+    rows: list[list[str]] = []
+    places: list[tuple[int, int]] = []
+    others: list[tuple[int, str]] = []
+    index = 0
+    while index < len(lines):
+        cells, span = _row_at(lines, index, width, dialect)
+        if span == 0 and not last:
+            break
+        span = span or 1
+        if cells is None:
+            others.append((first + index, lines[index].removesuffix("\r")))
+        else:
+            rows.append(cells)
+            places.append((first + index, span))
+        index += span
+    columns = [pa.array([row[index] for row in rows], pa.string()) for index in range(width)]
+    found = np.array(places, np.int64).reshape(-1, 2)
+    left = len(lines) - index
+    bad = [number for number in bad if number < first + index]
+    return Part(found[:, 0], found[:, 1], columns, others, bad, left)
+
+
+def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple[list[str] | None, int]:
+    """The cells of the row that begins on a line, and how many lines it takes; None where it is none.
+
+    0 lines where the row is still open behind the last one.
+    """
+    cells = dialect.cells(lines[index])
+    if cells is not None:
+        return (cells if len(cells) == width else None), 1
+    whole = lines[index]
+    for span, line in enumerate(lines[index + 1 : index + LONGEST_ROW], 2):
+        whole += "\n" + line
+        if '"' in line and (cells := dialect.cells(whole)) is not None:
+            return (cells, span) if len(cells) == width else (None, 1)
+    return None, 0 if len(lines) - index < LONGEST_ROW else 1
+
+
+def lengths(column: pa.StringArray) -> Int64:
+    """How many bytes each cell has."""
+    found: Int64 = pc.binary_length(column).to_numpy(zero_copy_only=False)
+    return found
+
+
+def wordy_rows(columns: Sequence[pa.StringArray]) -> Int64:
+    """The rows in which each cell says something and none begins as a number does: they may be headings."""
+    rows = np.arange(len(columns[0]))
+    for column in reversed(columns):
+        _, starts, data = column.buffers()
+        if data is None or not len(rows):
+            return rows[:0]
+        offsets = np.frombuffer(starts, np.int32)[column.offset : column.offset + len(column) + 1]
+        begin = offsets[rows]
+        full = offsets[rows + 1] > begin
+        rows, begin = rows[full], begin[full]
+        rows = rows[~_DIGIT_FIRST[np.frombuffer(data, np.uint8)[begin]]]
+    return rows
