@@ -16,13 +16,16 @@ from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
+
 from ktrace.conversion import Conversion
 from ktrace.database import connect, quoted_name, settled, tables
 from ktrace.errors import DamagedInput
+from ktrace.report import Report
 from ktrace.source import Source
 
 from .blocks import Block
-from .table_reading import TableReading
+from .table_reading import TableReading, cells
 
 #: A literal of the type of a column by what its declaration holds: SQLite's own rule, in its order.
 _AFFINITY = (
@@ -40,6 +43,9 @@ _LITERALS = {"integer": "0", "real": "0.0", "text": "''", "blob": "x''"}
 
 #: Rows of a table whose values are looked at for the types of its columns.
 _LOOKED_AT = 1000
+
+#: Rows of a block where all of them are put together.
+_AT_ONCE = 1 << 16
 
 
 @contextmanager
@@ -61,6 +67,7 @@ class Database:
         self._connection = connection
         self._path = path
         self._report = conversion.report
+        self._known_types: dict[tuple[str, frozenset[str] | None], dict[str, str]] = {}
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
@@ -96,23 +103,56 @@ class Database:
         except sqlite3.Error as error:
             raise _damaged(self._path, table, error) from None
 
-    def blocks(self, table: str, size: int, columns: Sequence[str] | None = None) -> Iterator[Block]:
+    def has(self, table: str, column: str) -> bool:
+        """Whether a table has a column, in any case."""
+        return column.casefold() in map(str.casefold, self.tables[table])
+
+    def blocks(
+        self, table: str, size: int, columns: Sequence[str] | None = None, *, where: str = "", counted: bool = True
+    ) -> Iterator[Block]:
         """The rows of a table in the order of their rowids, at most `size` at once, each counted as a record.
 
-        `columns` are those that are wanted (others are left away), all by default. A row with a value that isn't of the
-        type of its column is reported as "bad-record", text that is no UTF-8 as "encoding".
+        `columns` are those that are wanted (others are left away), all by default; `where` is a condition in SQL.
+        A row with a value that isn't of the type of its column is reported as "bad-record", text that is no UTF-8 as
+        "encoding"; not where the rows aren't `counted`, because they are read once more.
         Raises DamagedInput, which names the table and the last row that could be read.
         """
-        wanted = None if columns is None else {column.casefold() for column in columns}
-        own = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
-        reading = TableReading(self._connection, self._uri, table, self._types(table, own), self._report)
+        report = self._report if counted else Report()
+        reading = TableReading(self._connection, self._uri, table, self._types(table, columns), report, where)
         try:
             yield from reading.blocks(size)
         except (sqlite3.Error, OSError) as error:
             raise _damaged(self._path, f"{table} behind row {reading.last}", error) from None
 
-    def _types(self, table: str, columns: list[str]) -> dict[str, str]:
+    def part(self, table: str, columns: Sequence[str], where: str) -> pa.Table:
+        """Columns of the rows for which a condition in SQL holds, all at once; nothing is counted."""
+        types = self._types(table, columns)
+        blocks = self.blocks(table, _AT_ONCE, columns, where=where, counted=False)
+        parts = [pa.table({name: block.get(name) for name in types}) for block in blocks]
+        return pa.concat_tables(parts) if parts else self._table(types, [])
+
+    def among(self, table: str, column: str, numbers: Sequence[int], columns: Sequence[str]) -> pa.Table:
+        """As `part`, for the rows in which a column is one of some numbers."""
+        types = self._types(table, [column, *columns])
+        wanted = ", ".join(map(quoted_name, types))
+        sql = f"SELECT {wanted} FROM {quoted_name(table)} WHERE {quoted_name(column)}"
+        rows = self.query(table, f"{sql} IN (SELECT value FROM json_each(?))", [str(list(numbers))])
+        return self._table(types, rows)
+
+    @staticmethod
+    def _table(types: dict[str, str], rows: list[tuple[Any, ...]]) -> pa.Table:
+        arrays = [cells([row[i] for row in rows], literal) for i, literal in enumerate(types.values())]
+        return pa.table(dict(zip(types, arrays, strict=True)))
+
+    def _types(self, table: str, columns: Sequence[str] | None = None) -> dict[str, str]:
         """Column -> a literal of its type: what its first values are, what is declared where these leave it open."""
+        wanted = None if columns is None else frozenset(column.casefold() for column in columns)
+        if (table, wanted) not in self._known_types:
+            own = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
+            self._known_types[table, wanted] = self._looked_up_types(table, own)
+        return self._known_types[table, wanted]
+
+    def _looked_up_types(self, table: str, columns: list[str]) -> dict[str, str]:
         if not columns:
             return {}
         name = quoted_name(table)

@@ -29,16 +29,26 @@ _FIRST = -(1 << 63)
 
 
 class TableReading:
-    """One reading of a table. `types` is column -> a literal of its type; `last` is the last rowid that was read."""
+    """One reading of a table. `types` is column -> a literal of its type; `last` is the last rowid that was read.
+
+    `where` is a condition in SQL, for some of the rows.
+    """
 
     def __init__(
-        self, connection: sqlite3.Connection, uri: str, table: str, types: dict[str, str], report: Report
+        self,
+        connection: sqlite3.Connection,
+        uri: str,
+        table: str,
+        types: dict[str, str],
+        report: Report,
+        where: str = "",
     ) -> None:
         self._connection = connection
         self._uri = uri
         self._table = table
         self._types = types
         self._report = report
+        self._where = where
         self._rowid = _has_rowid(connection, table)
         self._read = 0
         self.last = _FIRST
@@ -82,9 +92,11 @@ class TableReading:
         columns = ", ".join(map(quoted_name, self._types)) or "NULL"
         table = quoted_name(self._table)
         if self._rowid:
-            after = f"WHERE _rowid_ > {self.last}" if self.last > _FIRST else ""
-            return f"SELECT _rowid_, {columns} FROM {table} NOT INDEXED {after}"
-        return f"SELECT * FROM (SELECT 0, {columns} FROM {table} LIMIT -1 OFFSET {self._read})"
+            after = f"_rowid_ > {self.last}" if self.last > _FIRST else ""
+            conditions = " AND ".join(filter(None, (after, self._where)))
+            return f"SELECT _rowid_, {columns} FROM {table} NOT INDEXED {'WHERE ' if conditions else ''}{conditions}"
+        some = f"WHERE {self._where}" if self._where else ""
+        return f"SELECT * FROM (SELECT 0, {columns} FROM {table} {some} LIMIT -1 OFFSET {self._read})"
 
     def _check_text(self, batch: pa.RecordBatch) -> None:
         for column in batch.columns:
@@ -125,6 +137,12 @@ class TableReading:
             arrays = [pa.array([row[i + 1] for row in whole], _ARROW[kind]) for i, (_, kind) in enumerate(fields)]
             yield self._block(pa.array([row[0] for row in whole], pa.int64()), arrays)
         self.last, self._read = (last if self._rowid else read), read
+
+
+def cells(values: list[Any], literal: str) -> pa.Array:
+    """Values of a column as an array of its type, null for one that isn't of it."""
+    fitting = (_fitting(value, literal) for value in values)
+    return pa.array([None if value is _MISFIT else value for value in fitting], _ARROW[literal])
 
 
 class _Refused(OSError):

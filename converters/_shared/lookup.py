@@ -1,0 +1,139 @@
+"""Rows of one table of a database for the rows of another, some at a time: joins in bounded memory.
+
+block of rocpd_kernel_dispatch   event_id 900,000 ... 965,535
+Lookup(rocpd_event)              reads those rows alone: id is its rowid
+Children(rocpd_arg)              reads the spans of rows in which such an event_id was seen, wherever they are
+
+rocpd_arg   rows 1-16,384        event_id 1 ... 4,096
+            rows 16,385-32,768   event_id 4,096 ... 8,192
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.database import quoted_name
+
+from .sqlite import Database
+
+Int64 = npt.NDArray[np.int64]
+
+#: Rows of a span.
+SPAN = 1 << 14
+
+#: Rows that are read for one that is wanted, at most, before they are asked for one by one.
+_SPREAD = 8
+
+
+class Lookup:
+    """Columns of the rows of a table by its integer primary key."""
+
+    def __init__(self, database: Database, table: str, key: str, columns: Sequence[str]) -> None:
+        self._database = database
+        self._table = table
+        self._key = key
+        self._columns = [column for column in columns if database.has(table, column)]
+
+    def get(self, keys: pa.Array | None) -> dict[str, pa.Array]:
+        """Column -> its values for each of the keys, null for a key that is null or that no row has.
+
+        Columns that the table hasn't got are absent.
+        """
+        wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
+        if keys is None or not len(wanted) or not self._columns:
+            return {}
+        unique = np.unique(wanted.to_numpy())
+        first, last = int(unique[0]), int(unique[-1])
+        dense = last - first < _SPREAD * len(unique) + SPAN
+        parts = (
+            self._database.part(
+                self._table, [self._key, *self._columns], f"{quoted_name(self._key)} BETWEEN {first} AND {last}"
+            )
+            if dense
+            else self._database.among(self._table, self._key, unique.tolist(), self._columns)
+        )
+        return aligned(keys, parts, self._key)
+
+
+def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
+    """The columns of the rows found, one for each of the keys; null where there is none."""
+    known = found.column(key).combine_chunks()
+    if known.null_count:
+        found = found.filter(known.is_valid())
+        known = found.column(key).combine_chunks()
+    at = pc.index_in(keys, value_set=known)
+    return {
+        name: _whole(column).take(at)
+        for name, column in zip(found.column_names, found.columns, strict=True)
+        if name != key
+    }
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else whole.chunk(0)
+
+
+class Found(NamedTuple):
+    """Rows of a table: for each the number of the key that it was asked by, and its columns."""
+
+    of: Int64
+    columns: dict[str, pa.Array]
+
+
+class Children:
+    """Columns of the rows of a table by a key that many of them may have.
+
+    To know where they are, the keys of the table are read once: each row is counted as a record then, unless not
+    `counted`. `taken` is the number of rows that were given out.
+    """
+
+    def __init__(
+        self, database: Database, table: str, key: str, columns: Sequence[str], *, counted: bool = False
+    ) -> None:
+        self._database = database
+        self._table = table
+        self._key = key
+        self._columns = [column for column in columns if database.has(table, column)]
+        self.rows = 0
+        spans = []
+        for block in database.blocks(table, SPAN, [key], counted=counted):
+            self.rows += len(block)
+            spans.append((block.numbers[0].as_py(), block.numbers[-1].as_py(), *_ends(block.get(key))))
+        self._spans = np.array(spans, np.int64).reshape(-1, 4)
+
+    def of(self, keys: pa.Array | None) -> Found:
+        """The rows that have one of the keys, in the order of the keys, then of the table."""
+        wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
+        if keys is None or not len(wanted) or not len(self._spans):
+            return Found(np.empty(0, np.int64), {})
+        ends = pc.min_max(wanted)
+        first, last = ends["min"].as_py(), ends["max"].as_py()
+        hit = np.flatnonzero((self._spans[:, 2] <= last) & (self._spans[:, 3] >= first))
+        parts = []
+        for run in np.split(hit, np.flatnonzero(np.diff(hit) > 1) + 1):
+            if len(run):
+                rowids = f"_rowid_ BETWEEN {self._spans[run[0], 0]} AND {self._spans[run[-1], 1]}"
+                span = self._database.part(self._table, [self._key, *self._columns], rowids)
+                parts.append(span.filter(pc.is_in(span.column(self._key), value_set=wanted)))
+        if not parts:
+            return Found(np.empty(0, np.int64), {})
+        found = pa.concat_tables(parts)
+        of = pc.index_in(_whole(found.column(self._key)), value_set=keys).to_numpy().astype(np.int64)
+        order = np.argsort(of, kind="stable")
+        sorted_rows = found.take(order)
+        return Found(of[order], {name: _whole(sorted_rows.column(name)) for name in sorted_rows.column_names})
+
+
+def _ends(column: pa.Array | None) -> tuple[int, int]:
+    """The least and the greatest key of a span; of one without any a pair that nothing is between."""
+    if column is None or column.null_count == len(column):
+        return 1, 0
+    ends = pc.min_max(column)
+    return ends["min"].as_py(), ends["max"].as_py()
