@@ -9,7 +9,6 @@ but where a string needs escapes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -38,15 +37,6 @@ def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.BinaryArray:
             column = as_text(one_line(decoded(column)))
         parts.append(Cells(f",{dump_json(name)}:", column))
     return join_rows([*parts, "}" + end], len(batch))
-
-
-def join_members(head: pa.StringArray, members: dict[str, pa.StringArray], end: str) -> pa.StringArray:
-    """`head`, then `,"name":value` of each member whose JSON text isn't null, then `end`."""
-    parts: list[pa.Array | pa.Scalar] = [head]
-    for name, cells in members.items():
-        key = pa.scalar(f",{json.dumps(name, ensure_ascii=False)}:")
-        parts += [pc.binary_join_element_wise(key, cells, "")] if cells.null_count else [key, cells]
-    return pc.binary_join_element_wise(*parts, pa.scalar(end), "", null_handling="replace", null_replacement="")
 
 
 def column_names(batch: Batch) -> list[str]:

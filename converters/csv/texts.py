@@ -9,12 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import DamagedInput
-from ktrace.jsontext import quoted
+from ktrace.jsonrows import Cells as Member
+from ktrace.jsonrows import as_text, join_rows
+from ktrace.jsontext import dump_json, quoted
 from ktrace.model import VERSION, WORD, union_schema
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
-from .._shared.encode import is_json, join_members, one_line
+from .._shared.encode import is_json, one_line
 from .._shared.record_lines import utf8
 from .reader import Cells, table_record
 
@@ -41,9 +43,9 @@ def texts(source: Source) -> Iterator[Part | Fault]:
 def _json(part: pa.RecordBatch, record: str | None) -> pa.BinaryArray:
     columns = {name: _text(cells) for name, cells in zip(part.schema.names, part.columns, strict=True)}
     words = columns.pop("record", pa.array([WORD[record or "events"]] * part.num_rows, pa.string()))
-    head = pc.binary_join_element_wise('{"record":', quoted(pc.fill_null(words, "")), "")
-    members = {name: _member(name, cells) for name, cells in columns.items() if cells.null_count < len(cells)}
-    return join_members(head, members, "}").cast(pa.binary())
+    members = [Member('{"record":', pc.fill_null(words, ""))]
+    members += (Member(f",{dump_json(name)}:", as_text(_member(name, cells))) for name, cells in columns.items())
+    return join_rows([*members, "}"], part.num_rows)
 
 
 def _text(cells: pa.BinaryArray) -> pa.StringArray:

@@ -11,12 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ktrace.errors import DamagedInput
-from ktrace.jsontext import decoded, json_cells, quoted
+from ktrace.jsonrows import Cells, as_text, join_rows
+from ktrace.jsontext import decoded, dump_json
 from ktrace.model import RECORDS, VERSION, WORD, arrow_schema, union_schema
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
-from .._shared.encode import is_json, join_members, one_line
+from .._shared.encode import is_json, one_line
 from .reader import open_file, record_of
 
 ROWS = 16_384
@@ -81,11 +82,10 @@ def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Par
             words = pa.array([WORD[record]] * rows.num_rows, pa.string())
         else:
             words = pc.fill_null(decoded(rows.column("record")), "")
-        members = {}
+        members = [Cells('{"record":', words)]
         for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            if name != "record" and column.null_count < len(column):
+            if name != "record":
                 embedded = is_json("events", name) or is_json("catalog", name)
-                members[name] = one_line(column) if embedded else json_cells(column)
-        head = pc.binary_join_element_wise('{"record":', quoted(words), "")
-        yield Part(number, None, join_members(head, members, "}").cast(pa.binary()).to_pylist())
+                members.append(Cells(f",{dump_json(name)}:", as_text(one_line(column)) if embedded else column))
+        yield Part(number, None, join_rows([*members, "}"], rows.num_rows).to_pylist())
         number += rows.num_rows
