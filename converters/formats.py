@@ -7,7 +7,7 @@ from ktrace.format import Format
 # fmt: off
 FORMATS = (
     # Timelines and tables that ktrace writes.
-    Format("perfetto", "Perfetto trace", ".perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), reads=True, writes=True, timeline=True),
+    Format("perfetto", "Perfetto trace", ".perfetto", ("*.perfetto", "*.pftrace", "*.perfetto-trace"), reads=True, writes=True, timeline=True, overlap=True),
     Format("chrome", "Chrome trace JSON", ".chrome_json", ("*.trace.json",), reads=True, writes=True, timeline=True),
     Format("jsonl", "canonical records, a line each", ".jsonl", ("*.jsonl",), reads=True, writes=True),
     Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True),
@@ -22,6 +22,7 @@ FORMATS = (
     Format("webllm", "WebLLM timestamp blocks", ".webllm", ("*.log", "*.txt"), reads=True),
     Format("latencyprism", "LatencyPrism comparison", ".latencyprism", ("*.md",), reads=True),
     Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True),
+    Format("ncu", "Nsight Compute: printed text, CSV of the details and raw pages", ".ncu", ("*ncu*.csv", "*ncu*.txt", "*ncu*.log"), reads=True),
     Format("nsys-stats", "Nsight Systems statistics table", ".nsys_stats", ("*.txt", "*.tsv"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True),
     # Closed formats, to name the vendor's export command.

@@ -93,8 +93,8 @@ class Format:
     """A format as data: nothing of its room is imported before it is used.
 
     `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
-    `timeline` says that the writer takes ordered batches, `folder` that an output may be a folder,
-    `closed` that the room only recognises files that nobody but the vendor can read.
+    `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device work
+    since the format shows it where it overlaps, `folder` that an output may be a folder, `closed` that the room only recognises files that nobody but the vendor can read.
     """
 
     name: str
@@ -104,6 +104,7 @@ class Format:
     reads: bool = False
     writes: bool = False
     timeline: bool = False
+    overlap: bool = False
     folder: bool = False
     closed: bool = False
 

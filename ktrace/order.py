@@ -26,7 +26,7 @@ from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.ordering.pairing import pair
 from ktrace.ordering.spill import Rows, Runs, Spill
-from ktrace.ordering.sweep import Ordered, sweep
+from ktrace.ordering.sweep import Ordered, is_work, sweep
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
@@ -48,7 +48,7 @@ class Edges:
 
     Three arrays of one length. On each (track, lane) the begins and ends nest like brackets: an end is
     always that of the innermost open slice, and stands before a begin of the same nanosecond.
-    Slices that end in a later range of time have their end there.
+    Slices that end in a later range of time have their end there. Device work without lanes is a point.
 
     ts      int64 ns
     row     int32 row of the batch that begins or is a point; -1 for an end
@@ -94,7 +94,7 @@ class TimelineBatch:
 
     `batch` holds events of all kinds, sorted by (ts, -dur, track, id), with `lane` filled, `track` the index
     of each row's track in `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1, in
-    no order).
+    no order), `work` which rows are device work whose time was measured, on a track with a device or stream.
     A slice kind whose `dur` is null has no known end: its edge ends with the trace.
     `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
     """
@@ -102,6 +102,7 @@ class TimelineBatch:
     batch: Batch
     track: Int32
     serial: Int64
+    work: npt.NDArray[np.bool_]
     edges: Edges
     arrows: Arrows
     link_ends: int
@@ -131,23 +132,29 @@ class Timeline:
 
 
 def order(
-    batches: Iterable[Batch], report: Report, *, spill_bytes: int = SPILL_BYTES, range_rows: int = RANGE_ROWS
+    batches: Iterable[Batch],
+    report: Report,
+    *,
+    device_lanes: bool = True,
+    spill_bytes: int = SPILL_BYTES,
+    range_rows: int = RANGE_ROWS,
 ) -> Timeline:
     """Takes all batches and gives them back as a timeline.
 
     Summaries must have gone through `layout` before. Above `spill_bytes` of Arrow data, batches go to a
     temporary folder that is removed when the last batch was taken or the timeline is garbage collected.
-    `range_rows` is about how many rows a batch of the timeline has.
+    `range_rows` is about how many rows a batch of the timeline has. Without `device_lanes` the rows that are
+    `TimelineBatch.work` may overlap: all are on lane 0, and have no ends.
     """
     spill = Spill(spill_bytes)
     try:
-        return _order(batches, report, spill, range_rows)
+        return _order(batches, report, spill, range_rows, device_lanes)
     except BaseException:
         spill.close()
         raise
 
 
-def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -> Timeline:
+def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, device_lanes: bool) -> Timeline:
     words = Words()
     index = TrackIndex(words)
     catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words)
@@ -173,7 +180,8 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
     arrows = join_launches(store, tracks, ends, size)
     links.number_arrows(arrows + 1, index, size)
     bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
-    ordered = sweep(store, PlaceBinder(links, ends), spill, size)
+    placed = np.array([track.is_on_device for track in tracks], np.bool_)
+    ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else placed)
     find_peers(ends, spill, size)
 
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):
@@ -186,7 +194,6 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int) ->
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    placed = np.array([track.is_on_device for track in tracks], np.bool_)
     given = _Given(store, pairs, ordered, ends, numbers, placed, spill)
     return Timeline(catalog, shown, start, end, given.batches, links.rows)
 
@@ -236,6 +243,7 @@ class _Given:
             Batch("events", finished(self.store, self.pairs, rows, low, high)),
             track,
             place + 1,
+            is_work(self.store.keys.rows["flags"][place], rows["track"], self.placed),
             Edges(*opened.edges(rows, track, serial, until)),
             Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), *peer),
             int(np.count_nonzero(ends["link"])),

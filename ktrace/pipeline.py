@@ -100,7 +100,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     report = conversion.report
     writer = fmt.open_writer(sink, conversion)
     if fmt.timeline:
-        timeline = order(layout(batches, report), report)
+        timeline = order(layout(batches, report), report, device_lanes=not fmt.overlap)
         ledger = report.stage(fmt.name)
         writer.start(timeline)
         for ordered in timeline.batches():

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import DEVICE_KINDS, INTERNAL, TRACK_COLUMNS, Batch
+from ktrace.model import INTERNAL, TRACK_COLUMNS, Batch
 from ktrace.order import Timeline, TimelineBatch
 from ktrace.rows import to_rows
 from ktrace.sink import Sink
@@ -38,7 +38,6 @@ from .gpu_tracks import Gpus, adopted
 from .metrics import metrics_of
 from .sequences import GPU, HOST, Packets, clock, first_packet, later, packet
 from .sidecar import STAGE_RESERVED, begin_text, catalog_texts, end_text, link_texts, place_texts
-from .stage_ends import StageEnds
 from .wire import bytes_field, bytes_tag, int_tag, text_field, varint
 
 _EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
@@ -65,7 +64,6 @@ class Writer:
     def start(self, timeline: Timeline) -> None:
         """Writes the packets that open the sequences, and the clock where the source knows the time of day."""
         self._timeline = timeline
-        self._ends = StageEnds(len(timeline.tracks), timeline.end)
         self._origin = min(timeline.start, 0)
         note = ""
         if self._origin:
@@ -75,7 +73,6 @@ class Writer:
         self._tracks = Descriptors(shown, timeline.catalog, note)
         self._gpus = Gpus(timeline.tracks, timeline.catalog)
         self._stages = Stages(self._gpus)
-        self._placed = np.array([track.is_on_device for track in timeline.tracks], np.bool_)
         self._api = _apis(timeline.tracks, self._gpus)
         begin = timeline.start - self._origin
         self._last = begin
@@ -97,11 +94,11 @@ class Writer:
         """
         if self._stages.is_full:
             self._write(first_packet(GPU, [], 0, self._stages.restart()))
-        stage = self._is_stage(batch)
+        stage = batch.work
         metric = metrics_of(batch.batch, stage)
         lost = _no_numbers(batch.batch)
         host_arrows, waits, homeless = self._arrows.split(batch, stage, self._api[batch.track])
-        self._write_host(batch, stage, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
+        self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         if stage.any():
             self._write_stages(batch, np.flatnonzero(stage), waits)
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
@@ -118,20 +115,14 @@ class Writer:
             self._write(packet(info))
         self._say(end_text())
 
-    def _is_stage(self, batch: TimelineBatch) -> Bools:
-        """Device work that was measured, on a track of a device or stream."""
-        stage: Bools = self._placed[batch.track] & is_in(batch.batch.column("kind"), DEVICE_KINDS)
-        return stage & ~is_in(batch.batch.column("timing"), ("synthetic",)) if stage.any() else stage
-
-    def _write_host(self, batch: TimelineBatch, stage: Bools, rows: Int64, arrows: HostArrows) -> None:
+    def _write_host(self, batch: TimelineBatch, rows: Int64, arrows: HostArrows) -> None:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
         own = np.zeros(len(batch) + 1, np.bool_)  # the last one stands for ends, whose row is -1
         own[rows] = True
         own[-1] = True
-        keep = own[edges.row] & ~self._ends.of_stages(batch, stage)
-        at = np.flatnonzero(keep)
+        at = np.flatnonzero(own[edges.row])
         place = self._places(batch, at)
         ts = edges.ts[at] - self._origin
         delta = np.diff(ts, prepend=self._last)

@@ -17,8 +17,9 @@ from ktrace.ordering.words import Words
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
 
-#: What a row is, as bits of `flags`. LAUNCHED: a call with its correlation is known (`join_launches`).
-SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED = 1, 2, 4, 8, 16, 32, 64
+#: What a row is, as bits of `flags`. WORK is that of a device, LAID_OUT has a synthetic time.
+#: LAUNCHED: a call with its correlation is known (`join_launches`).
+SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT = 1, 2, 4, 8, 16, 32, 64, 128
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
@@ -126,6 +127,7 @@ class EventStore:
             flags[self._words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
             flags[self._words["half"].those(half, "end".__eq__)] = END
         flags[kinds.those(kind, lambda word: word in DEVICE_KINDS)] |= WORK
+        flags[self._words["timing"].those(columns.column("timing"), "synthetic".__eq__)] |= LAID_OUT
         return flags
 
     def _leave_out(self, issue: str, which: npt.NDArray[np.bool_], flags: Flags, columns: pa.RecordBatch) -> None:

@@ -177,9 +177,16 @@ def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Ru
 
 
 class PlaceBinder:
-    """Binds ends by their time and track to slices, range of time after range."""
+    """Binds ends by their time and track to slices, range of time after range.
 
-    def __init__(self, links: LinkStore, ends: Runs) -> None:
+    `tracks` says of each track whether ends are bound on it.
+    """
+
+    def __init__(self, links: LinkStore, ends: Runs, tracks: int) -> None:
+        self.tracks = np.zeros(tracks, np.bool_)
+        for room in (links.enclosed, links.next):
+            known = room.rows["track"]
+            self.tracks[known[known >= 0]] = True
         self._links = links
         self._ends = ends
         self._waiting = np.empty(0, links.next.rows.dtype)

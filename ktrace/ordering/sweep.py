@@ -7,12 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, SLICE, EventStore
+from ktrace.ordering.eventstore import GONE, LAID_OUT, SLICE, WORK, EventStore
 from ktrace.ordering.links import PlaceBinder
 from ktrace.ordering.slices import Slices, none_open
 from ktrace.ordering.spill import Runs, Spill, ranges
 
 Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class Ordered(NamedTuple):
@@ -27,8 +28,17 @@ class Ordered(NamedTuple):
     moved: int
 
 
-def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int) -> Ordered:
-    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows."""
+def is_work(flags: npt.NDArray[np.uint8], track: npt.NDArray[np.int32], placed: Bools) -> Bools:
+    """Which events are device work whose time was measured, on a track with a device or stream (`placed`)."""
+    found: Bools = (flags & (WORK | LAID_OUT) == WORK) & placed[track]
+    return found
+
+
+def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overlap: Bools | None = None) -> Ordered:
+    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows.
+
+    Device work on the tracks `overlap` gets no lanes; it is no slice in the result.
+    """
     rows = Runs(
         spill,
         "ordered",
@@ -41,10 +51,14 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int) -> Or
         place, keys = _sorted(store, low, high)
         ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
         is_slice = keys["flags"] & SLICE != 0
-        slices = Slices(opened, track[is_slice], ts[is_slice], end[is_slice], place[is_slice])
+        aside = None if overlap is None else is_work(keys["flags"], track, overlap)
+        nested = is_slice if aside is None else is_slice & (~aside | binder.tracks[track])
+        slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
         binder.bind(slices, low, high)
         lane = np.zeros(len(ts), np.int32)
-        lane[is_slice] = slices.new_lanes()
+        lane[nested] = slices.new_lanes()
+        if aside is not None:
+            lane[aside], is_slice = 0, is_slice & ~aside
         moved += int(np.count_nonzero(lane))
         if len(ts):
             rows.append(ts=ts, end=end, place=place, track=track, lane=lane, slice=is_slice)
