@@ -1,0 +1,97 @@
+"""Cells of numbers, many at once.
+
+    1,234.50   27.595.520   65,77   nan   n/a   (!) n/a   12 (3; 4; 5)   CachePreferNone
+
+Where the machine writes numbers as in Europe, dots stand between thousands and a comma before decimals. A cell alone
+doesn't say which (117.344), so that it is settled once for a file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .._shared.numbers import quantity
+
+_NUMBER = r"^ *[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)? *$"
+_INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
+
+#: Cells of a page, or of the last column of a table, that only one way of writing numbers has.
+_CELL = r'(?:"|[ ])(?:{})(?:"|[ ]*$)'
+_EUROPEAN = re.compile(_CELL.format(r"\d{1,3}(?:\.\d{3}){2,}|[\d.]*\d,\d\d?"), re.MULTILINE)
+_AMERICAN = re.compile(_CELL.format(r"\d{1,3}(?:,\d{3}){2,}|[\d,]*\d\.\d\d?"), re.MULTILINE)
+
+#: Characters of a number beyond which a double may not hold it.
+_EXACT = 15
+
+
+def is_european(text: str) -> bool:
+    """Whether the numbers of a page have a comma before decimals. `text` is its head."""
+    return sum(1 for _ in _EUROPEAN.finditer(text)) > sum(1 for _ in _AMERICAN.finditer(text))
+
+
+def numbers(
+    texts: list[str], exponents: npt.NDArray[np.int64], *, european: bool
+) -> tuple[pa.DoubleArray, npt.NDArray[np.bool_]]:
+    """The numbers, times 10^exponent; and which cells say more than their number does, so that the text is kept.
+
+    Null is what is no number.
+    """
+    column = pa.array(texts, pa.string())
+    if european:
+        column = pc.replace_substring(
+            pc.replace_substring(pc.replace_substring(column, ".", "\0"), ",", "."), "\0", ","
+        )
+    plain = pc.match_substring_regex(column, _NUMBER)
+    digits = pc.replace_substring(column, ",", "")
+    digits = pc.if_else(plain, pc.utf8_trim_whitespace(digits), None)
+    scaled = exponents != 0
+    if scaled.any():
+        digits = _scaled(digits, exponents, scaled)
+    values = digits.cast(pa.float64())
+    long = pc.fill_null(pc.greater(pc.utf8_length(digits), _EXACT), False)
+    said = np.zeros(len(texts), np.bool_)
+    if long.true_count:
+        for row in np.flatnonzero(long.to_numpy(zero_copy_only=False)).tolist():
+            said[row] = not _is_exact(digits[row].as_py(), values[row].as_py())
+    if plain.true_count == len(texts):
+        return values, said
+    rows = np.flatnonzero(~plain.to_numpy(zero_copy_only=False))
+    odd = [_odd(column[row].as_py(), int(exponents[row])) for row in rows.tolist()]
+    mask = np.zeros(len(texts), np.bool_)
+    mask[rows] = True
+    said[rows] = [number is None or not math.isnan(number) for number in odd]
+    return pc.replace_with_mask(values, pa.array(mask), pa.array(odd, pa.float64())), said
+
+
+def _scaled(digits: pa.StringArray, exponents: npt.NDArray[np.int64], scaled: npt.NDArray[np.bool_]) -> pa.StringArray:
+    """The numbers with an exponent behind them, as texts: so the double is the nearest one to the exact product."""
+    own = pc.fill_null(pc.match_substring_regex(digits, "[eE]"), False).to_numpy(zero_copy_only=False)
+    powers, codes = np.unique(np.where(own, 0, exponents), return_inverse=True)
+    suffixes = pa.array([f"e{power}" if power else "" for power in powers.tolist()], pa.string())
+    found = pc.binary_join_element_wise(digits, suffixes.take(pa.array(codes)), "")
+    if not (scaled & own).any():
+        return found
+    texts = found.to_pylist()
+    for row in np.flatnonzero(scaled & own).tolist():
+        number = quantity(texts[row])
+        texts[row] = str(number.number.scaleb(int(exponents[row]))) if number else None
+    return pa.array(texts, pa.string())
+
+
+def _is_exact(digits: str, value: float) -> bool:
+    number = quantity(digits)
+    return number is not None and number.number == int(value) if value == int(value) else True
+
+
+def _odd(text: str, exponent: int) -> float | None:
+    """The number of a cell that isn't simply one: `nan`, or one with its instances behind it."""
+    found = quantity(text) or ((first := _INSTANCES.fullmatch(text)) and quantity(first[1]))
+    if not found or found.unit not in ("", "%"):
+        return None
+    return float(found.number.scaleb(exponent) if found.number.is_finite() else found.number)

@@ -1,0 +1,195 @@
+"""The CSV pages: details (a line a metric), raw (a line a launch), and summaries of several launches."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .._shared.columns import plain
+from .._shared.lines import Line, Lines
+from .launches import Launches
+from .marks import FIXED, PLACES, SIZES, Headings, fields_of
+from .nvtx import PUSHED, STARTED, stack
+
+_LONG = ("Section Name", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum", "Average")
+_RULE = ("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup")
+
+_XYZ = re.compile(r"\(?\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\)?")
+_WHOLE = re.compile(r"-?\d{1,18}")
+_ROW = re.compile(r'\s*"?\d+"?,')
+
+#: Lines over which a cell may go on, as names of kernels do.
+_MOST_LINES = 200
+
+
+class Page:
+    """A table: its headings, and what they mean. Reads its rows one after the other.
+
+    It is the `table`-th of the source, from 0.
+    """
+
+    def __init__(self, headings: Headings, table: int) -> None:
+        fields, long = headings
+        self.fields = fields
+        self._long = long
+        self._at = {name: number for number, name in enumerate(fields)}
+        self._table = table
+        self._units: list[str] | None = None
+        self._heads: dict[tuple[str, ...], int] = {}
+        self._current: tuple[str, ...] | None = None
+        nvtx = [name for name in fields if PUSHED in name or STARTED in name]
+        known = {*FIXED, *nvtx, *(_LONG + _RULE if long else ())}
+        self._others = [name for name in fields if long and name not in known]
+        self._metrics = [number for number, name in enumerate(fields) if not long and name not in known]
+        self._names = [fields[number] for number in self._metrics]
+        self._key = [self._at[name] for name in fields if name in FIXED and name]
+        if "ID" in self._at:
+            self._key = [self._at[name] for name in ("ID", "Process ID", "Host Name") if name in self._at]
+        self._needed = max((self._at[name] for name in ("Metric Value", "Average") if name in self._at), default=0) + 1
+        self._figures: list[int] | None = None
+
+    def row(self, line: Line, lines: Lines, launches: Launches) -> bool:
+        """Takes a row, over as many lines as it has. False where the line is no row of the page."""
+        text, taken = line.text, 0
+        while text.count('"') % 2:
+            if not _ROW.match(text):
+                return False
+            more = lines.peek(taken + 1)
+            if more is None or taken == _MOST_LINES or _ROW.match(more) or more.startswith("=="):
+                return self._broken(text, lines, at_end=more is None)
+            text, taken = f"{text}\n{more}", taken + 1
+        fields = fields_of(text)
+        if fields is None or not self._fits(fields):
+            return self._broken(text, lines, at_end=lines.peek() is None)
+        self._hold(lines, taken)
+        if self._is_units(fields):
+            self._units = fields
+            self._figures = None
+            lines.structure(taken + 1)
+        elif self._long:
+            self._take_metric(fields, launches)
+            lines.used(taken + 1)
+        else:
+            self._take_launch(fields, launches)
+            lines.used(taken + 1)
+        return True
+
+    def _hold(self, lines: Lines, taken: int) -> None:
+        """Counts the further lines of a row."""
+        if taken:
+            lines.hold()
+            coming = iter(lines)
+            for number in range(taken):
+                next(coming)
+                if number + 1 < taken:
+                    lines.hold()
+
+    def _broken(self, text: str, lines: Lines, *, at_end: bool) -> bool:
+        """Skips a row of the page that is cut; other text is none of it."""
+        if not _ROW.match(text) or text.count(",") < min(3, len(self.fields) - 1):
+            return False
+        lines.skip("cut" if at_end else "bad-record", "the row is cut off" if at_end else "a row of another length")
+        return True
+
+    def _fits(self, fields: list[str]) -> bool:
+        """Whether cells are a row: as many as there are headings; rows of metrics end with their value."""
+        if len(fields) == len(self.fields) + 1 and not fields[-1]:
+            fields.pop()
+        if len(fields) > len(self.fields) or len(fields) < (self._needed if self._long else len(self.fields)):
+            return False
+        at = self._at.get("ID", self._at.get("Process ID"))
+        if at is None:
+            return bool(fields[self._at["Kernel Name"]])
+        return bool(_WHOLE.fullmatch(fields[at].strip())) or self._is_units(fields)
+
+    def _is_units(self, fields: list[str]) -> bool:
+        return not self._long and not any(fields[at] for at in self._key) and any(fields)
+
+    def _take_metric(self, fields: list[str], launches: Launches) -> None:
+        fields += [""] * (len(self.fields) - len(fields))
+        self._go_to(fields, launches)
+        cell = self._cells(fields)
+        section, name = cell("Section Name"), cell("Metric Name")
+        if name and "Average" in self._at and "Metric Value" not in self._at:
+            figure = launches.figure(name, cell("Metric Unit"), section, several=True)
+            launches.metric(figure, cell("Average"), (cell("Minimum"), cell("Maximum")))
+        elif name:
+            launches.metric(launches.figure(name, cell("Metric Unit"), section), cell("Metric Value"))
+        if cell("Rule Name") or cell("Rule Description"):
+            args = {key: plain(cell(key)) for key in _RULE if key != "Rule Description" and cell(key)}
+            launches.note(cell("Rule Description") or cell("Rule Name"), section, args)
+
+    def _cells(self, fields: list[str]) -> Any:
+        at = self._at
+        return lambda name: fields[at[name]].strip() if name in at else ""
+
+    def _go_to(self, fields: list[str], launches: Launches) -> None:
+        """Starts the launch that the row is of, if it is another one than that of the row before."""
+        key = tuple([fields[at] for at in self._key])
+        if key == self._current:
+            return
+        self._current = key
+        if key in self._heads:
+            launches.resume(self._heads[key])
+        else:
+            self._heads[key] = launches.start(**self._head(fields, launches))
+
+    def _take_launch(self, fields: list[str], launches: Launches) -> None:
+        if self._figures is None:
+            units = self._units or [""] * len(self.fields)
+            self._figures = [
+                launches.figure(name, units[at]) for name, at in zip(self._names, self._metrics, strict=True)
+            ]
+        launches.start(**self._head(fields, launches))
+        texts = [fields[at] for at in self._metrics]
+        if "" in texts:
+            given = [number for number, text in enumerate(texts) if text]
+            launches.metrics([self._figures[number] for number in given], [texts[number] for number in given])
+        else:
+            launches.metrics(self._figures, texts)
+
+    def _head(self, fields: list[str], launches: Launches) -> dict[str, Any]:
+        """The columns of a launch."""
+        cell = self._cells(fields)
+        name = fields[self._at["Kernel Name"]] if "Kernel Name" in self._at else f"ID {cell('ID')}"
+        head: dict[str, Any] = {"table": self._table, "name": name}
+        args: dict[str, Any] = {name: plain(cell(name)) for name in ("ID", "Kernel Time") if cell(name)}
+        if cell("CC"):
+            args["CC"] = cell("CC")
+        for name, column in PLACES.items():
+            if _WHOLE.fullmatch(cell(name)):
+                head[column] = int(cell(name))
+            elif cell(name):
+                args[name] = cell(name)
+        for name, axis in SIZES.items():
+            found = _XYZ.fullmatch(cell(name))
+            if found:
+                head |= {f"{axis}_{letter}": int(text) for letter, text in zip("xyz", found.groups(), strict=True)}
+            elif _WHOLE.fullmatch(cell(name)):
+                head[f"{axis}_x"] = int(cell(name))
+            elif cell(name):
+                args[name] = cell(name)
+        if _WHOLE.fullmatch(cell("Invocations")):
+            head["count"] = int(cell("Invocations"))
+        for name in self.fields:
+            if PUSHED in name and cell(name):
+                head["scope"], whole = stack(cell(name))
+                args |= {} if whole and head["scope"] else {name: cell(name)}
+            elif STARTED in name and cell(name):
+                args[name] = cell(name)
+        for name in self._others:
+            if cell(name):
+                args[name] = plain(cell(name))
+        head["host"] = cell("Host Name") or None
+        tell(head, cell("Process Name"), cell("CC"), launches)
+        return {name: value for name, value in head.items() if value is not None} | {"args": args}
+
+
+def tell(head: dict[str, Any], process: str, capability: str, launches: Launches) -> None:
+    """The facts that stand with a launch: the name of its process, what its device can."""
+    host, pid, device = head.get("host"), head.get("pid"), head.get("device")
+    if process and pid is not None:
+        launches.fact("process", host=host, pid=pid, name=process)
+    if device is not None:
+        facts = {"api": "cuda", "vendor": "NVIDIA"} | ({"compute_capability": capability} if capability else {})
+        launches.fact("device", host=host, device=device, facts=facts)

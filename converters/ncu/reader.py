@@ -1,0 +1,88 @@
+"""What Nsight Compute says of launches, as summaries: text and CSV pages, one behind the other or mixed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.model import Batch
+from ktrace.source import Source
+
+from .._shared.lines import Line, Lines
+from .cells import is_european
+from .launches import Launches
+from .listing import Listing
+from .marks import OWN, headings
+from .pages import Page
+
+_FORBIDDEN = "ERR_NVGPUCTRPERM"
+_REMEDY = (
+    "profile with sudo, or allow it to all users: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in "
+    "/etc/modprobe.d/, then reboot (Windows: NVIDIA Control Panel, Developer, Manage GPU Performance Counters)"
+)
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """A summary a launch and, behind it, one for each metric and rule; program output is skipped and reported.
+
+    Raises DamagedInput where nothing was profiled since the user may not read the counters.
+    """
+    lines = Lines(source, conversion)
+    launches = Launches(conversion, european=is_european(source.sample().text or ""))
+    reading = _Reading(lines, launches)
+    for line in lines:
+        reading.line(line)
+        yield from launches.ready()
+    reading.finish(source.path)
+    yield from launches.rest()
+
+
+class _Reading:
+    """Where in the source the reading is."""
+
+    def __init__(self, lines: Lines, launches: Launches) -> None:
+        self._lines, self._launches = lines, launches
+        self._listing = Listing(lines, launches)
+        self._page: Page | None = None
+        self._pages = 0
+        self._remarks: list[tuple[str, str]] = []
+        self._forbidden = 0  # the line that says so
+
+    def line(self, line: Line) -> None:
+        """Takes a line; what is left to nobody is reported as unrecognised."""
+        text = line.text
+        if "==" in text and (found := OWN.fullmatch(text)):
+            self._own(found, line)
+        elif found_headings := headings(text):
+            self._page, self._pages = Page(found_headings, self._pages), self._pages + 1
+            self._listing.leave()
+            self._lines.structure()
+        else:
+            in_page = self._page is not None and self._page.row(line, self._lines, self._launches)
+            if not in_page and not self._listing.line(text) and not text.strip():
+                self._lines.structure()
+
+    def _own(self, found: re.Match[str], line: Line) -> None:
+        if found["kind"] in ("WARNING", "ERROR"):
+            self._remarks.append((found["kind"], found["text"].strip()))
+            self._lines.used()
+            if _FORBIDDEN in found["text"]:
+                self._forbidden = self._forbidden or line.number
+        else:
+            self._lines.structure()
+
+    def finish(self, path: str) -> None:
+        """What ncu remarked stands behind the launches."""
+        self._listing.leave()
+        if self._forbidden and not self._launches.profiled:
+            raise DamagedInput(
+                f"no kernel was profiled, since the user may not read the GPU's performance counters ({_FORBIDDEN})",
+                path=path,
+                where=f"line {self._forbidden}",
+                expected="launches of kernels with their metrics",
+                remedy=_REMEDY,
+            )
+        for kind, text in self._remarks:
+            self._launches.start(kind="note", metric="note", name=text, args={"type": kind})
