@@ -44,7 +44,9 @@ def _json(part: pa.RecordBatch, record: str | None) -> pa.BinaryArray:
     columns = {name: _text(cells) for name, cells in zip(part.schema.names, part.columns, strict=True)}
     words = columns.pop("record", pa.array([WORD[record or "events"]] * part.num_rows, pa.string()))
     members = [Member('{"record":', pc.fill_null(words, ""))]
-    members += (Member(f",{dump_json(name)}:", as_text(_member(name, cells))) for name, cells in columns.items())
+    for name, cells in columns.items():
+        if cells.null_count < len(cells):
+            members.append(Member(f",{dump_json(name)}:", as_text(_member(name, cells))))
     return join_rows([*members, "}"], part.num_rows)
 
 
