@@ -5,9 +5,9 @@ all are written to where they belong by one scatter a column, left to right, so 
 is written over by the next field. Texts of any length stand behind the words and are joined by Arrow.
 
     event = Columns(rows)
-    event.varint(int_tag(n.GPU_RENDER_STAGE_EVENT_EVENT_ID), serials)
+    event.varint(int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"]), serials)
     packet = Columns(rows)
-    packet.message(bytes_tag(n.TRACE_PACKET_GPU_RENDER_STAGE_EVENT), event)
+    packet.message(bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"]), event)
     packet.rows()              # a LargeBinaryArray
 
 Varints are as short as they can be: the bytes are those that the protobuf library writes.

@@ -34,6 +34,9 @@ _BITS = 63
 #: Rows that are written at once, so that they stay in the processor's cache.
 CHUNK = 1 << 15
 
+#: Beyond it a double doesn't hold every integer.
+_EXACT = 2.0**53
+
 #: A column of plain texts of which more are distinct isn't interned.
 _DISTINCT = 1 << 10
 
@@ -278,6 +281,12 @@ def whole(column: pa.Array) -> Words:
     values: Any = pc.fill_null(column, 0).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
     words: Words = values.astype(np.int64, copy=False).view(np.uint64)
     return words
+
+
+def integral(values: npt.NDArray[np.float64]) -> Bools:
+    """Which doubles an integer says as well, and shorter: not -0.0, and none so large that it could be rounded."""
+    found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
+    return found
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:

@@ -26,6 +26,7 @@ from .encode_fields import (
     argument,
     coded,
     groups,
+    integral,
     source_arguments,
     validity,
     whole,
@@ -39,9 +40,6 @@ _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
 _COUNTER_INT = int_tag(f.TRACK_EVENT["counter_value"])
 _COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
-
-#: Beyond it a double doesn't hold every integer.
-_EXACT = 2.0**53
 
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
@@ -149,11 +147,9 @@ def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
         return []
     which = counter & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
     value = pc.fill_null(batch.column("value"), 0.0).to_numpy(zero_copy_only=False)
-    small = which & (np.abs(value) < _EXACT)
-    number = np.where(small, value, 0).astype(np.int64)
-    integer = small & (number == value) & ~((value == 0) & np.signbit(value))
+    integer = which & integral(value)
     return [
-        Varint(_COUNTER_INT, number.view(np.uint64), integer),
+        Varint(_COUNTER_INT, np.where(integer, value, 0).astype(np.int64).view(np.uint64), integer),
         Fixed(_COUNTER_DOUBLE, np.ascontiguousarray(value).view(np.uint64), which & ~integer),
     ]
 

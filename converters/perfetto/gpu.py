@@ -27,6 +27,7 @@ from .encode_fields import (
     argument,
     coded,
     groups,
+    integral,
     validity,
     whole,
 )
@@ -44,9 +45,6 @@ STAGES = {
     "memcpy": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memcpy"),
     "memset": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memset"),
 }
-
-#: Beyond it a double doesn't hold every integer.
-_EXACT = 2.0**53
 
 #: Bytes of interned kernels after which the sequence starts anew.
 _MOST_KERNELS = 32 << 20
@@ -233,8 +231,7 @@ class Stages:
 def _whole(column: pa.Array) -> pa.Array:
     """A column of the model's floats as integers, which are shorter, where all are whole."""
     values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
-    is_whole = np.all((np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values)))
-    return column.cast(pa.int64()) if is_whole else column
+    return column.cast(pa.int64()) if integral(values).all() else column
 
 
 def _sizes(rows: StageRows) -> list[Field]:

@@ -78,8 +78,11 @@ _ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def argument_name(key: str, reserved: Set[str]) -> str:
-    """The name under which a key of the source's `args` is written: `args.<key>` where it could be a column's."""
-    return f"args.{key}" if key in reserved or key.startswith(("args.", "x_")) else key
+    """The name under which a key of the source's `args` is written: `args.<key>` where it could be a column's.
+
+    Those of other packages begin with `x_`: the reader makes columns of whatever is called so.
+    """
+    return f"args.{key}" if key.startswith("x_") else columns.argument_name(key, reserved)
 
 
 @dataclass
