@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -10,112 +9,55 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
-from ktrace.rows import Rows
-from ktrace.source import Source
+from ktrace.source import Sample, Source
 
 from .._shared.lines import Lines
-from .._shared.prefixes import bare
 from .._shared.tables import Row, Table, Text, read_tables
-from .block import IDS, Names
-from .columns import report_of
-from .memory import memory_row
-from .summaries import summary_row
-from .tables import columns_of, fits, is_memory, is_trace
+from .csv_reader import has_csv_trace, read_csv
+from .reading import Reading
+from .tables import fits, is_trace
 from .traces import TraceTable
 
-#: What nsys says while it works: the name of the report that follows, or nothing of interest.
-_WORKING = re.compile(
-    r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|Running \[(?:.*/)?(?P<run>\w+)\.py.*"
-    r"|\[\d+/\d+\] Executing '(?P<stats>[\w:,=-]+)' stats report.*"
-    r"|(?:Generating|Generated|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*"
-    r"|(?:\[\d+/\d+\] )?\[[=\s\d%]+\].*"
-    r"|NOTICE: Existing SQLite export found.*|It is assumed file was previously exported from.*"
-    r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
-)
-_OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
+
+#: Bytes among which a trace must begin to be read in columns.
+_HEAD = 1 << 16
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary or an event a row. A report without data gives a note, other text is skipped and reported."""
-    reading = _Reading(source, conversion)
-    for item in read_tables(reading.lines, fits):
-        yield from reading.take(item)
+    """A summary or an event a row. A report without data gives a note, other text is skipped and reported.
+
+    Where the head has a trace as CSV the whole is read in columns, else line by line.
+    """
+    with source.open(quiet=True) as stream:
+        head = Sample(source.name, stream.read(_HEAD), whole=False)
+    reader = read_csv if has_csv_trace(head.lines) else _read_text
+    return reader(source, conversion)
+
+
+def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    lines = Lines(source, conversion)
+    reading = Reading(source, conversion, lines)
+    trace: _Gathered | None = None
+    for item in read_tables(lines, fits):
+        reading.seen(item.line)
+        if isinstance(item, Text):
+            reading.text(item.line, item.text)
+        elif isinstance(item, Table):
+            yield from trace.close() if trace else ()
+            trace = None
+            if is_trace(item.fields or {}):
+                trace = _Gathered(reading.trace(item), lines, conversion.batch_rows)
+            else:
+                reading.opened(item)
+        elif trace:
+            yield from trace.take(item)
+        elif problem := reading.row(item):
+            lines.skip("bad-record", problem)
+        else:
+            lines.used()
+        yield from reading.rows.ready()
+    yield from trace.close() if trace else ()
     yield from reading.finish()
-
-
-class _Reading:
-    """What is known between the lines: the report that is worked on, the trace that is open."""
-
-    def __init__(self, source: Source, conversion: Conversion) -> None:
-        self.lines = Lines(source, conversion)
-        self._conversion = conversion
-        self._rows = Rows(conversion)
-        self._report = report_of(source.name)
-        self._names = Names()
-        self._trace: _Gathered | None = None
-        self._last = 0
-
-    def take(self, item: Table | Row | Text) -> Iterator[Batch]:
-        """The batches that are ready when the item has been taken."""
-        self._last = item.line
-        if isinstance(item, Table):
-            yield from self._close_trace()
-            self._open(item)
-        elif isinstance(item, Text):
-            self._text(item)
-        elif self._trace:
-            yield from self._trace.take(item)
-        else:
-            self._row(item)
-        yield from self._rows.ready()
-
-    def finish(self) -> Iterator[Batch]:
-        """The last batches: what is left of a trace, names of devices and threads."""
-        yield from self._close_trace()
-        self.lines.finish()
-        self._names.facts(self._rows, (self._last + 1) * IDS)
-        yield from self._rows.rest()
-
-    def _close_trace(self) -> Iterator[Batch]:
-        if self._trace:
-            yield from self._trace.close()
-            self._trace = None
-
-    def _open(self, table: Table) -> None:
-        fields = table.fields or {}
-        if is_trace(fields):
-            trace = TraceTable(table.headings, fields, table.line, self._names, self._conversion)
-            self._trace = _Gathered(trace, self.lines, self._conversion.batch_rows)
-            return
-        for heading in columns_of(fields).unknown(table.headings, fields):
-            self._conversion.report.issue("unknown-column", f"line {table.line}", heading)
-
-    def _row(self, row: Row) -> None:
-        table = row.table
-        scope = table.scope if table.path or not self._report else [self._report]
-        if is_memory(table.fields or {}):
-            problem = "" if memory_row(row, scope, self._rows) else "no figure"
-        else:
-            problem = summary_row(row, scope, self._report, self._rows)
-        if problem:
-            self.lines.skip("bad-record", problem)
-        else:
-            self.lines.used()
-
-    def _text(self, text: Text) -> None:
-        """Takes a line between the tables, and remembers the report that the next table belongs to."""
-        words = bare(text.text).strip()
-        if words.startswith("SKIPPED:"):
-            scope = [self._report] if self._report else None
-            self._rows.summary("note", words, id=text.line * IDS, metric="note", scope=scope)
-            self.lines.used()
-            self._report = ""
-        elif found := _OLD_TITLE.fullmatch(words):
-            self.lines.structure()
-            self._report = found.group(1)
-        elif found := _WORKING.fullmatch(words):
-            self.lines.structure()
-            self._report = next(filter(None, found.groups()), self._report)
 
 
 class _Gathered:

@@ -1,0 +1,89 @@
+"""Files of CSV or TSV that have a trace: millions of rows, taken in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.source import Source
+
+from .._shared.columns import Heading, heading
+from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable, find_csv
+from .._shared.dialects import Delimited, is_rule
+from .._shared.lines import Line
+from .._shared.tables import Row, Table
+from .reading import Reading
+from .tables import fits, is_trace
+from .traces import TraceTable
+
+#: A table as the room knows it: its headings, field -> index of the column.
+_Known = tuple[tuple[Heading, ...], dict[str, int]]
+
+
+def has_csv_trace(lines: Sequence[str]) -> bool:
+    """Whether a trace stands among the lines as CSV, and nothing in columns of fixed width."""
+    heads = [line for line in lines if "Start" in line]
+    return any(is_trace(known[1]) for _, known in find_csv(heads, _known)) and not any(map(is_rule, lines))
+
+
+def _known(cells: Sequence[str]) -> _Known | None:
+    headings = tuple(heading(cell) for cell in cells)
+    fields = fits(headings)
+    return None if fields is None else (headings, fields)
+
+
+def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """As `read` does, for a file in which all tables are CSV."""
+    lines = CsvBlocks(source, conversion, _known, units=lambda cells: False)
+    reading = Reading(source, conversion, lines)
+    trace: TraceTable | None = None
+    table: Table | None = None
+    for item in lines:
+        if isinstance(item, Line):
+            reading.seen(item.number)
+            reading.text(item.number, item.text)
+        elif isinstance(item, CsvTable):
+            if trace:
+                trace.close()
+            reading.seen(item.line)
+            table = _table(item)
+            trace = reading.trace(table) if is_trace(item.what[1]) else None
+            if trace is None:
+                reading.opened(table)
+        else:
+            reading.seen(int(item.block.numbers[-1].as_py()))
+            if trace:
+                yield from _events(item, trace, conversion)
+            elif table:
+                _summaries(item, table, reading, conversion)
+        yield from reading.rows.ready()
+    if trace:
+        trace.close()
+    yield from reading.finish()
+
+
+def _table(found: CsvTable) -> Table:
+    """A table as the rest of the room knows it."""
+    headings, fields = found.what
+    return Table(found.ordinal, found.line, (), Delimited("commas"), headings, fields)
+
+
+def _events(rows: CsvRows, trace: TraceTable, conversion: Conversion) -> Iterator[Batch]:
+    cells = [rows.block.get(name) for name in rows.table.headings]
+    numbers = rows.block.numbers.to_numpy()
+    batches, skips = trace.take(numbers, cells)
+    for skip in skips:
+        where = f"line {skip.first}" if skip.first == skip.last else f"lines {skip.first}-{skip.last}"
+        conversion.report.issue(skip.kind, where, skip.detail, skip.rows)
+    conversion.report.used(len(numbers) - sum(skip.rows for skip in skips))
+    yield from batches
+
+
+def _summaries(rows: CsvRows, table: Table, reading: Reading, conversion: Conversion) -> None:
+    columns = [rows.block.get(name).to_pylist() for name in rows.table.headings]  # type: ignore[union-attr]
+    for number, *cells in zip(rows.block.numbers.to_pylist(), *columns, strict=True):
+        if problem := reading.row(Row(table, number, [cell.strip() for cell in cells])):
+            conversion.report.issue("bad-record", f"line {number}", problem)
+        else:
+            conversion.report.used()

@@ -1,0 +1,87 @@
+"""What is known between the lines of a file: the report that is worked on, names of devices; what is no trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.line_account import LineAccount
+from .._shared.prefixes import bare
+from .._shared.tables import Row, Table
+from .block import IDS, Names
+from .columns import report_of
+from .memory import memory_row
+from .summaries import summary_row
+from .tables import columns_of, is_memory
+from .traces import TraceTable
+
+#: What nsys says while it works: the name of the report that follows, or nothing of interest.
+_WORKING = re.compile(
+    r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|Running \[(?:.*/)?(?P<run>\w+)\.py.*"
+    r"|\[\d+/\d+\] Executing '(?P<stats>[\w:,=-]+)' stats report.*"
+    r"|(?:Generating|Generated|Using|Exporting|Importing|Processing|Loading|Saved|Report file).*"
+    r"|(?:\[\d+/\d+\] )?\[[=\s\d%]+\].*|\*\* .+ \((?P<title>\w+)\):"
+    r"|NOTICE: Existing SQLite export found.*|It is assumed file was previously exported from.*"
+    r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
+)
+_OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
+
+
+class Reading:
+    """A file that is being read; `account` is the one of its lines."""
+
+    def __init__(self, source: Source, conversion: Conversion, account: LineAccount) -> None:
+        self.rows = Rows(conversion)
+        self._conversion = conversion
+        self._account = account
+        self._report = report_of(source.name)
+        self._names = Names()
+        self._last = 0
+
+    def seen(self, line: int) -> None:
+        """The reading has come to that line."""
+        self._last = line
+
+    def trace(self, table: Table) -> TraceTable:
+        """Opens a trace."""
+        return TraceTable(table.headings, table.fields or {}, table.line, self._names, self._conversion)
+
+    def opened(self, table: Table) -> None:
+        """Says which headings of a table without times aren't known."""
+        fields = table.fields or {}
+        for heading in columns_of(fields).unknown(table.headings, fields):
+            self._conversion.report.issue("unknown-column", f"line {table.line}", heading)
+
+    def row(self, row: Row) -> str:
+        """Adds the summaries of a row; returns what is wrong with it, '' for nothing."""
+        table = row.table
+        scope = table.scope if table.path or not self._report else [self._report]
+        if is_memory(table.fields or {}):
+            return "" if memory_row(row, scope, self.rows) else "no figure"
+        return summary_row(row, scope, self._report, self.rows)
+
+    def text(self, line: int, text: str) -> None:
+        """Takes a line between the tables, and remembers the report that the next table belongs to."""
+        words = bare(text).strip()
+        if words.startswith("SKIPPED:"):
+            scope = [self._report] if self._report else None
+            self.rows.summary("note", words, id=line * IDS, metric="note", scope=scope)
+            self._account.used()
+            self._report = ""
+        elif found := _OLD_TITLE.fullmatch(words):
+            self._account.structure()
+            self._report = found.group(1)
+        elif found := _WORKING.fullmatch(words):
+            self._account.structure()
+            self._report = next(filter(None, found.groups()), self._report)
+
+    def finish(self) -> Iterator[Batch]:
+        """The last batches, and the names of devices and threads."""
+        self._account.finish()
+        self._names.facts(self.rows, (self._last + 1) * IDS)
+        yield from self.rows.rest()
