@@ -222,7 +222,7 @@ def _check(record: str, name: str, column: pa.Array, faults: Faults) -> None:
 def _is_object(text: str) -> bool:
     try:
         msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True
 

@@ -75,6 +75,6 @@ def _member(name: str, cells: pa.StringArray) -> pa.StringArray:
 def _is_json(text: str) -> bool:
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return False
     return True

@@ -53,7 +53,7 @@ def _lines(stream: BinaryIO) -> Iterator[Part | Fault]:
 def _whole(text: bytes) -> Iterator[Part | Fault]:
     try:
         document = msgspec.json.decode(text, type=_Document)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         yield Fault(0, "$", f"is no whole canonical document: {error}")
         return
     yield Part(0, None, [b'{"ktrace":' + bytes(document.ktrace) + b"}"])

@@ -99,7 +99,7 @@ def _catalog(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
     records = Records(conversion)
     try:
         facts = msgspec.json.decode(text, type=list[msgspec.Raw])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedInput(
             f"the catalog is no list of JSON: {error}",
             path=path,

@@ -57,7 +57,7 @@ def _file(path: Path, shown: str, number: int) -> Iterator[Part | Fault]:
         try:
             facts = msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
             yield Part(number, None, list(map(bytes, facts)))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             yield Fault(number, "$", f'the catalog, "ktrace.catalog" in the footer, is no list of JSON: {error}')
 
 

@@ -336,9 +336,11 @@ def test_csv_in_another_order_with_broken_rows() -> None:
     assert sorted(where for where, _ in places(trace, "bad-record")) == ["row 2", "row 3", "row 5"]
 
 
-def test_a_csv_cell_that_is_no_json_is_a_bad_record(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cell", ['"{""a"":"', '"{""a"":' + "[" * 10_000 + "]" * 10_000 + '}"'], ids=["cut", "deep"])
+def test_a_csv_cell_that_is_no_json_is_a_bad_record(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "in.csv"
-    path.write_text('source,id,ts,kind,name,timing,args\nrun,1,5,op,a,measured,"{""a"":"\nrun,2,5,op,b,measured,"{}"\n')
+    head = "source,id,ts,kind,name,timing,args"
+    path.write_text(f'{head}\nrun,1,5,op,a,measured,{cell}\nrun,2,5,op,b,measured,"{{}}"\n')
     trace = read(path, "csv")
     assert trace.to_arrow()["events"]["id"].to_pylist() == [2]
 

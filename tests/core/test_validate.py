@@ -18,6 +18,7 @@ from ktrace.validate import Fault, Validation, validate
 
 EVENT = {"record": "event", "source": "run", "id": 1, "ts": 5, "kind": "kernel", "name": "k", "timing": "measured"}
 HEADER = '{"ktrace":"1.0"}'
+DEEP = "[" * 10_000 + "]" * 10_000
 SOUND = [
     *(SAMPLES / "jsonl" / name for name in ("all-records.jsonl", "newer-minor.jsonl")),
     *sorted((SAMPLES / "json").glob("*")),
@@ -140,6 +141,13 @@ def test_json_documents(tmp_path: Path) -> None:
     assert pairs(check(tmp_path, opening, "]}", name="f.json")) == []
 
 
+def test_what_is_nested_too_deeply_is_a_fault(tmp_path: Path) -> None:
+    document = json.dumps({"ktrace": "1.0", "records": [EVENT | {"args": 0}]}).replace('"args": 0', f'"args": {DEEP}')
+    assert pairs(check(tmp_path, document, name="a.json")) == [(0, "$")]
+    row = f"run,1,5,kernel,k,measured,{DEEP}"
+    assert pairs(check(tmp_path, "source,id,ts,kind,name,timing,args", row, name="a.csv")) == [(1, "$.args")]
+
+
 def changed(tmp_path: Path, **columns: pa.Array) -> Path:
     """The sample in one Parquet file, some of its columns replaced."""
     table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
@@ -171,10 +179,11 @@ def test_parquet_facts_of_the_footer_are_checked(tmp_path: Path) -> None:
     assert pairs(validate(str(path))) == [(table.num_rows + 1, "$.entity")]
 
 
-def test_a_parquet_catalog_that_is_no_json_is_a_fault_and_an_error_with_its_place(tmp_path: Path) -> None:
+@pytest.mark.parametrize("catalog", ["[{", DEEP], ids=["cut", "deep"])
+def test_a_parquet_catalog_that_is_no_json_is_a_fault_and_an_error_with_its_place(tmp_path: Path, catalog: str) -> None:
     table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
     path = tmp_path / "in.parquet"
-    pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0", "ktrace.catalog": "[{"}), path)
+    pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0", "ktrace.catalog": catalog}), path)
     [fault] = validate(path).faults
     assert (fault.record, fault.path) == (table.num_rows + 1, "$")
     assert '"ktrace.catalog"' in fault.reason
