@@ -59,17 +59,21 @@ KINDS: dict[str, Kind] = {
     "counters-capped": Kind(
         Severity.NOTE, "Only the longest kernels keep their counters: viewers get slow where many have some."
     ),
+    "capture-warning": Kind(Severity.NOTE, "The profiler warned of its own capture; something may be missing in it."),
+    "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may hold secrets."),
     # Repairs: the source was damaged, the meaning is plain.
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
     "text-number": Kind(Severity.REPAIR, "A number stands in quotes; it was read as the number."),
     "json-repair": Kind(Severity.REPAIR, "Text that is no JSON was read as what it must have been."),
     "duplicate-key": Kind(Severity.REPAIR, "An object has a key twice; the last one counts."),
+    "missing-string": Kind(Severity.REPAIR, "A name that the file hasn't got was replaced by its number."),
     # Skips: a record of the source is not in the result.
     "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
     "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),
+    "not-executed": Kind(Severity.SKIP, "A record of work that never ran was left out: its begin and end are 0."),
     "end-without-begin": Kind(Severity.SKIP, "The end of a slice that never began was left out."),
     "unbound-link": Kind(Severity.SKIP, "An arrow's end that is on no slice was left out."),
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),

@@ -60,6 +60,15 @@ class Block:
         for name in names:
             self.take(name)
 
+    def is_left(self, name: str) -> bool:
+        """Whether the source has the column and nobody took it."""
+        own = self._find((name,))
+        return own is not None and own not in self._taken
+
+    def replaced(self, columns: Mapping[str, pa.Array]) -> Block:
+        """The rows with other values in these columns, nothing taken yet."""
+        return Block(self.place, self.numbers, self._columns | dict(columns))
+
     def _find(self, spellings: tuple[str, ...]) -> str | None:
         return next((self._own[name] for spelling in spellings if (name := spelling.casefold()) in self._own), None)
 
