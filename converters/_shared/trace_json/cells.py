@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from ktrace.jsontext import json_cells
 
 from .numbers import kind_of, nanoseconds, same_spelling
+from .raw import Raw
 
 Int32 = npt.NDArray[np.int32]
-Raw = msgspec.Raw
 
 #: Distinct values that a column remembers from one `Events` to the next.
 MOST_DISTINCT = 1 << 16

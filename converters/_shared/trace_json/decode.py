@@ -22,7 +22,8 @@ from ktrace.report import Report
 from ..decoding import no_gc
 from .events import Events
 from .gather import Gather, Group
-from .shapes import Raw, Shapes
+from .raw import Raw, elements_of, members_of
+from .shapes import Shapes
 
 #: Events that are gathered at most before they are handed on: the order of rows is the same for every size of batches.
 MOST_EVENTS = 1 << 17
@@ -36,9 +37,6 @@ _OF_FLOWS = {"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"}
 
 #: An element that is no event: its place in the chunk, and its text.
 Strange = tuple[int, bytes]
-
-_raws = msgspec.json.Decoder(list[Raw])
-_object = msgspec.json.Decoder(dict[str, Raw])
 
 
 class Decoder:
@@ -126,7 +124,7 @@ class Decoder:
 
     def _mixed(self, text: bytes) -> tuple[list[Group], int]:
         """As `_typed`, where some events have a `cat` and others haven't."""
-        elements = list(map(bytes, _raws.decode(text)))
+        elements = list(map(bytes, elements_of(text)))
         has_cat = np.array([b'"cat"' in element for element in elements])
         groups: list[Group] = []
         for shapes, rows in (
@@ -141,8 +139,8 @@ class Decoder:
 
     def _learn(self, text: bytes) -> bool:
         """Widens the shapes by all events of a chunk. False where it's no use: an element is no event."""
-        elements = _raws.decode(text)
-        events = [_object.decode(element) for element in elements if bytes(element)[:1] == b"{"]
+        elements = elements_of(text)
+        events = [members_of(element) for element in elements if bytes(element)[:1] == b"{"]
         if self._by_cat.usable:
             self._by_cat.learn(event for event in events if "cat" in event)
             self._by_phase.learn(event for event in events if "cat" not in event)
@@ -199,7 +197,7 @@ class Decoder:
         throughout.
         """
         place = 1
-        for element in map(bytes, _raws.decode(text)):
+        for element in map(bytes, elements_of(text)):
             place = text.find(element, place)
             found: list[str] = []
             with suppress(RecursionError):
@@ -250,14 +248,14 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
     strange: list[Strange] = []
     elements: list[bytes] = []
     place = 1
-    for content in map(bytes, _raws.decode(text)):
+    for content in map(bytes, elements_of(text)):
         inner = _inner(content)
         elements += inner or (content,)
         if inner:
             strange.append((text.find(content, place) - 1, b"["))
     for row, content in enumerate(elements):
         place = text.find(content, place)
-        event = _object.decode(content) if content[:1] == b"{" else None
+        event = members_of(content) if content[:1] == b"{" else None
         if event:
             rows.append(row)
             events.append(event)
@@ -272,7 +270,7 @@ def _inner(element: bytes) -> list[bytes]:
     if element[:1] != b"[":
         return []
     found: list[bytes] = []
-    for part in map(bytes, _raws.decode(element)):
+    for part in map(bytes, elements_of(element)):
         inner = [part] if part[:1] == b"{" else _inner(part)
         if not inner:
             return []

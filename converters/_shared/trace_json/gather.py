@@ -13,11 +13,11 @@ import pyarrow as pa
 from ..dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
 from .events import MEMBERS, ROOM, TEXTS, Events, Int64
-from .shapes import Raw, Struct, column_name
+from .raw import Raw, members_of
+from .shapes import Struct, column_name
 
 _CLOCKS = ("ts", "dur")
 _as_tuple = msgspec.structs.astuple
-_object = msgspec.json.Decoder(dict[str, Raw])
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Gather:
         if text[:1] != b"{":
             self._few_members.setdefault("args", Sparse()).put(row, text)
             return 0
-        members = _object.decode(text)
+        members = members_of(text)
         for key, value in members.items():
             column = self._few_args.get(key)
             if column is None:

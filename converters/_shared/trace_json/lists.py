@@ -17,6 +17,7 @@ from ..decoding import is_utf8
 from .chunks import Text
 from .decode import Decoder
 from .events import Events
+from .raw import elements_of
 from .repair import Repair, mend, mend_words
 from .salvage import salvage
 
@@ -148,7 +149,7 @@ def _list_end(text: bytes, error: str) -> int:
     at = int(found[1]) if found else 0
     while (at := text.rfind(b"]", 0, at)) > 0:
         try:
-            msgspec.json.decode(text[: at + 1], type=list[msgspec.Raw])
+            elements_of(text[: at + 1])
             return at + 1
         except msgspec.DecodeError:
             pass

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from ktrace.jsontext import dump_json, json_cells
 
-Int64 = npt.NDArray[np.int64]
-Raw = msgspec.Raw
+from .events import Int64
+from .raw import Raw
 
 #: Digits of a number that int64 holds for certain.
 _DIGITS = 18

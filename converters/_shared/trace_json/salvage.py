@@ -14,6 +14,7 @@ import msgspec
 
 from ..decoding import is_utf8
 from .chunks import Text
+from .raw import elements_of, members_of
 from .repair import Repair, mend, mend_all
 
 #: Bytes that are looked at beyond an event's begin before it is given up.
@@ -27,9 +28,6 @@ _SCALAR = re.compile(rb'(?:"(?:[^"\\]|\\.)*"|[^,{\[\]"])+|["\[]', re.DOTALL)
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NEXT = re.compile(rb"\s*,\s*\{")
 _SEPARATORS = re.compile(rb"[\s,]*")
-
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 #: Levels of nesting, and calls, of the interpreter's limit (1000) that are left to those who go on with a text.
 _SPARE = 100
@@ -159,7 +157,7 @@ def _take_other(text: Text, found: Salvaged) -> None:
 def _is_object(text: bytes) -> bool:
     """Whether it is a JSON object, its texts UTF-8."""
     try:
-        _object.decode(text)
+        members_of(text)
         _nested(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
@@ -169,13 +167,13 @@ def _is_object(text: bytes) -> bool:
 def _nested(text: bytes) -> None:
     """Raises RecursionError where a text is nested so deeply that who takes it, some calls further on, couldn't."""
     if text.count(b"[") + text.count(b"{") > _SPARE:
-        _list.decode(b"[" * _SPARE + text + b"]" * _SPARE)
+        elements_of(b"[" * _SPARE + text + b"]" * _SPARE)
 
 
 def is_json(text: bytes) -> bool:
     """Whether it is a JSON value, its texts UTF-8."""
     try:
-        msgspec.json.decode(text, type=list[msgspec.Raw]) if text[:1] == b"[" else msgspec.json.decode(text)
+        elements_of(text) if text[:1] == b"[" else msgspec.json.decode(text)
         _nested(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False

@@ -18,8 +18,7 @@ import msgspec
 
 from .events import MEMBERS, TEXTS
 from .numbers import kind_of
-
-Raw = msgspec.Raw
+from .raw import Raw, members_of
 
 #: Distinct tags, keys of one shape's args, further members: beyond these, events are decoded one by one.
 MOST_TAGS = 64
@@ -71,7 +70,7 @@ class Shape:
             self.loose = True
             self.struct = None
             return
-        for key, value in msgspec.json.decode(text, type=dict[str, Raw]).items():
+        for key, value in members_of(text).items():
             self._widen(self.args, key, kind_of(bytes(value)))
         if not self.loose and (len(self.args) > MOST_KEYS or any(map(_ODD_KEY.search, self.args))):
             self.loose = True
