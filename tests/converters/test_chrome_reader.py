@@ -72,15 +72,6 @@ def test_real_files_say_what_json_says(path: Path) -> None:
     assert links == Counter({"out": phases["s"], "step": phases["t"], "in": phases["f"]}) + Counter()
 
 
-@needs_corpus
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_what_is_written_of_a_real_file_comes_back(path: Path, tmp_path: Path) -> None:
-    convert(path, tmp_path / "a.jsonl")
-    convert(path, tmp_path / "b.trace.json")
-    convert(tmp_path / "b.trace.json", tmp_path / "b.jsonl")
-    assert_alike(tmp_path / "a.jsonl", tmp_path / "b.jsonl")
-
-
 #: Files with events alone: a table that was laid out stays a timeline.
 WRITTEN = [
     path
@@ -90,8 +81,8 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize("path", WRITTEN, ids=lambda path: path.name)
-def test_what_is_written_of_a_sample_comes_back(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", WRITTEN + FILES, ids=lambda path: path.name)
+def test_what_is_written_comes_back(path: Path, tmp_path: Path) -> None:
     convert(path, tmp_path / "a.jsonl")
     convert(path, tmp_path / "b.trace.json")
     convert(tmp_path / "b.trace.json", tmp_path / "b.jsonl")
