@@ -65,11 +65,8 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
 
 def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
     while True:
-        head = stream.read(_HEAD.size)
-        if len(head) < _HEAD.size:
-            raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")
-        kind, size = _HEAD.unpack(head)
-        data = stream.read(size)
+        kind, size = _HEAD.unpack(_taken(stream, _HEAD.size))
+        data = _taken(stream, size)
         if kind == _BATCH:
             with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
                 metadata = reader.schema.metadata
@@ -82,6 +79,13 @@ def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
             raise said
         report.merge(said)
         return
+
+
+def _taken(stream: IO[bytes], size: int) -> bytes:
+    data = stream.read(size)
+    if len(data) < size:
+        raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")
+    return data
 
 
 def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:

@@ -25,12 +25,14 @@ from perfetto_samples import BEGIN, COUNTER, END, FOLDER, INSTANT, NEEDED
 from perfetto_samples import SAMPLES as MADE
 
 import ktrace
+from ktrace.behind import Behind
 from ktrace.conversion import Conversion
 from ktrace.converters.perfetto import field_names, read_wire
 from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.detection import detect
 from ktrace.errors import DamagedInput, KtraceError, StrictFailure
 from ktrace.info import inspect
+from ktrace.model import Batch
 from ktrace.pipeline import convert, read_batches
 from ktrace.report import Report
 from ktrace.rows import Rows, to_rows
@@ -594,6 +596,23 @@ def test_a_child_that_is_not_wanted_any_more_ends(monkeypatch: pytest.MonkeyPatc
     batches.close()
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("sent", [0, 100_000])
+def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two batches, or in the middle of one."""
+    from ktrace.converters.perfetto import read_ahead
+
+    def die(stream: Behind, batch: Batch) -> None:
+        if sent:
+            stream.write(read_ahead._HEAD.pack(b"b", 1 << 20) + bytes(sent))
+        os._exit(1)
+
+    monkeypatch.setattr(read_ahead, "_LARGE", 0)
+    monkeypatch.setattr(read_ahead, "_send_batch", die)
+    (path,) = FOLDER.glob("clocks-*")
+    with pytest.raises(KtraceError, match="ended too early"):
+        list(read_batches([str(path)], Report(), jobs=2))
 
 
 def test_metrics_of_kernels_come_back_to_their_kernels(tmp_path: Path) -> None:
