@@ -14,6 +14,7 @@ from ktrace.conversion import Conversion
 from ktrace.report import Report
 from ktrace.source import Source
 
+from .gpu_counters import OCCUPANCY
 from .read_args import INT, Chunk, Values
 from .read_context import Context
 from .read_packets import mapped
@@ -23,7 +24,6 @@ from .read_wire import Int64
 
 #: Table -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
 #: Names of arguments begin with "argument ", those of counters with "counter ".
-_OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 TABLES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
@@ -32,7 +32,7 @@ TABLES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
         (("argument workgroup_size", "argument grid_size"),),
         ("argument registers_per_thread", "argument shared_mem_static", "argument shared_mem_dynamic"),
     ),
-    "Occupancy": ((("argument sm__maximum_warps_per_active_cycle_pct", f"counter {_OCCUPANCY}"),), ()),
+    "Occupancy": ((("argument sm__maximum_warps_per_active_cycle_pct", f"counter {OCCUPANCY}"),), ()),
     "Speed of Light": (((f"counter {_COMPUTE}", f"counter {_MEMORY}"), ("counter SQ_BUSY_CYCLES_avr",)), ()),
     "streams below their device": ((("argument device", "argument stream"),), ()),
 }
