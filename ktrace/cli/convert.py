@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from ktrace.report import Report
 
 
 @click.command("convert")
@@ -78,10 +82,15 @@ def command(
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
             account_file.open().write(text.encode("utf-8", "backslashreplace"))
+    _tell_issues(account)
+    click.echo(f"{output}: {account.line()}", err=True)
+
+
+def _tell_issues(account: Report) -> None:
+    """A line for each kind of issue, the worst first, with its first places."""
     for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
         places = ", ".join(dict.fromkeys(where for where, _ in issue.places[:3]))
         more = ", ..." if len(issue.places) > 3 else ""
         click.echo(
             f"{issue.severity.name.lower()}: {issue.rows:,} x {issue.kind} ({places}{more}): {issue.sentence}", err=True
         )
-    click.echo(f"{output}: {account.line()}", err=True)
