@@ -144,10 +144,13 @@ class CsvBlocks(LineAccount):
             if self._table is None:
                 text = yield from self._search(text, last)
                 continue
-            part = self._part(self._table, text, small, last)
+            lines = line_count(text)
+            part = parse_fast(text, lines, self._line, len(self._table.headings), self._table.dialect)
+            if part is None and small:
+                part = self._one_by_one(self._table, text, last)
             again = None if part is None else self._next_headings(part)
             if part is not None and again is None:
-                count = line_count(text) - part.left
+                count = lines - part.left
                 self._line += count
                 self._kept = text[_offset(text, count) :] if part.left else b""
                 yield from self._blocks(self._table, part)
@@ -210,14 +213,10 @@ class CsvBlocks(LineAccount):
             self._line += 1
         return table, len(following) if has_units else 0
 
-    def _part(self, table: CsvTable, text: bytes, small: bool, last: bool) -> Part | None:
-        """The rows in some lines; None where they would have to be read one by one and are too many for it."""
-        width = len(table.headings)
-        part = parse_fast(text, self._line, width, table.dialect)
-        if part is None and small:
-            part = parse_lines(text, self._line, width, table.dialect, last)
-            for number in part.bad:
-                self._report.issue("encoding", f"{self._place}line {number}")
+    def _one_by_one(self, table: CsvTable, text: bytes, last: bool) -> Part:
+        part = parse_lines(text, self._line, len(table.headings), table.dialect, last)
+        for number in part.bad:
+            self._report.issue("encoding", f"{self._place}line {number}")
         return part
 
     def _next_headings(self, part: Part) -> int | None:

@@ -72,12 +72,14 @@ def line_count(text: bytes) -> int:
     return text.count(b"\n") + (not text.endswith(b"\n") and text != b"")
 
 
-def parse_fast(text: bytes, first: int, width: int, dialect: Dialect) -> Part | None:
+def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect) -> Part | None:
     """The rows by Arrow; None where it refuses them, or the lines can't be numbered.
 
-    `first` is the number of the first line. A blank line is among the others, as ''.
+    `lines` is how many there are, `first` the number of the first. A blank one is among the others, as ''.
     """
-    if (dialect.spaced and b' "' in text) or text.count(b'"') % 2 or not is_utf8(text):
+    if (dialect.spaced and b' "' in text) or not is_utf8(text):
+        return None
+    if not text.endswith(b"\n") and text.count(b'"') % 2:
         return None  # Arrow takes a quote that is open at the end for closed
     invalid: list[tuple[int, str]] = []
 
@@ -107,12 +109,12 @@ def parse_fast(text: bytes, first: int, width: int, dialect: Dialect) -> Part | 
         return None  # the quote is open at the end
     if dialect.spaced:
         columns = [pc.utf8_ltrim_whitespace(column) for column in columns]
-    return _numbered(columns, invalid, text, first)
+    return _numbered(columns, invalid, lines, first)
 
 
-def _numbered(columns: list[pa.StringArray], invalid: list[tuple[int, str]], text: bytes, first: int) -> Part | None:
+def _numbered(columns: list[pa.StringArray], invalid: list[tuple[int, str]], lines: int, first: int) -> Part | None:
     """The rows with their lines; None where rows and lines don't tally."""
-    lines, count = line_count(text), len(columns[0])
+    count = len(columns[0])
     total = count + len(invalid)
     if any("\n" in row or (index == total - 1 and '"' in row) for index, row in invalid):
         return None  # a quote that isn't closed took more than its line
@@ -127,9 +129,9 @@ def _numbered(columns: list[pa.StringArray], invalid: list[tuple[int, str]], tex
         if int(spans.sum()) != lines:
             return None
     starts = np.cumsum(spans) - spans + first
-    part = Part(starts[kept], spans[kept], columns, [(int(starts[index]), row) for index, row in invalid])
-    blank = b"\n\n" in text or b"\n\r\n" in text or text.startswith((b"\n", b"\r\n"))
-    return _without_blank(part) if blank and count else part
+    return _without_blank(
+        Part(starts[kept], spans[kept], columns, [(int(starts[index]), row) for index, row in invalid])
+    )
 
 
 def _without_blank(part: Part) -> Part:

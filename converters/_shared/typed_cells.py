@@ -1,0 +1,135 @@
+"""Blocks of text cells become blocks of typed columns, told by a table what each of the model's columns is made of.
+
+    FIELDS = {
+        "ts": Time("Start"),                     "<ts>"      int64 ns
+        "bytes": Size("Size"),                   "<bytes>"   int64 B
+        "grid_x": Whole("Grid X"),               "<grid_x>"  int64
+        "name": Text("Name"),                    "<name>"    text, blank where the source has a blank one
+    }
+    block = typed(rows, FIELDS)
+    batches.events(block, ids, ts=block.take("<ts>"), name=block.take("<name>"), ...)
+
+What a field can't hold stays under the source's own heading, as do the columns that no field takes; they become
+arguments, each cell the number that it is or its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.report import Report
+
+from .blocks import Block
+from .cells import BINARY_BYTES, Bools, argument, floats, integers, only, says, sizes, stripped, times
+from .columns import heading
+from .csv_blocks import CsvRows, CsvTable
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column of the model and the headings that it may stand under, the first one that is there wins."""
+
+    spellings: tuple[str, ...]
+
+    def __init__(self, *spellings: str) -> None:
+        object.__setattr__(self, "spellings", spellings)
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """The column, and the rows of which the cells stay arguments."""
+        raise NotImplementedError
+
+
+class Text(Field):
+    """A text as it stands, blanks around it taken off."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """Nothing stays."""
+        return pc.utf8_trim_whitespace(cells), None
+
+
+class Word(Field):
+    """A text that is null where the cell says nothing."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """Nothing stays."""
+        return stripped(cells), None
+
+
+class Whole(Field):
+    """A whole number; what is none stays."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """What is no whole number stays."""
+        return _with_misfits(cells, integers(cells))
+
+
+class Number(Field):
+    """A float64; what is none stays."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """What is no number stays."""
+        return _with_misfits(cells, floats(cells))
+
+
+class Time(Field):
+    """A time in ns, of the unit below the heading or in it, else ns. What is none stays."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """What is no time stays."""
+        return _with_misfits(cells, times(cells, unit or "ns").ns)
+
+
+class Size(Field):
+    """A size in bytes, K being 1024. What is rounded stays."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """What was rounded stays, as does what is no size."""
+        found = sizes(cells, unit or "B", BINARY_BYTES)
+        return found.bytes, found.rounded if found.rounded.any() else None
+
+
+def _with_misfits(cells: pa.StringArray, column: pa.Array) -> tuple[pa.Array, Bools | None]:
+    if not column.null_count:
+        return column, None
+    misfits = says(stripped(cells)) & column.is_null().to_numpy(zero_copy_only=False)
+    return column, misfits if misfits.any() else None
+
+
+def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Mapping[str, str] | None = None) -> Block:
+    """The rows with a column `<field>` for each field that the table has, what is left under the headings.
+
+    The source's own number of a time that was rounded stands under `$ts`, `$dur`. `units` are those that the room knows
+    of fields, where neither table nor heading says one.
+    """
+    source, table = rows.block, rows.table
+    columns: dict[str, pa.Array] = {}
+    left: dict[str, pa.Array] = {}
+    for name, field in fields.items():
+        own = _own(table, field.spellings)
+        cells = None if own is None else source.take(own)
+        if own is None or cells is None:
+            continue
+        unit = table.unit(own) or heading(own).unit or (units or {}).get(name, "")
+        column, kept = field.read(cells, unit)
+        columns[f"<{name}>"] = column
+        if kept is not None:
+            left[own] = argument(only(cells, kept))
+        if isinstance(field, Time) and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
+            left[f"${name}"] = argument(only(cells, rounded))
+            for row in np.flatnonzero(rounded).tolist():
+                report.issue("rounded", source.where(row), f"${name}")
+    for heading_, cells in source.rest().items():
+        if says(cells).any():
+            own = heading_.removeprefix("args.")
+            left[own] = argument(cells, heading(own))
+    return Block(source.place, source.numbers, columns | left)
+
+
+def _own(table: CsvTable, spellings: tuple[str, ...]) -> str | None:
+    own = {name.casefold(): name for name in reversed(table.headings)}
+    return next((own[name.casefold()] for name in spellings if name.casefold() in own), None)
