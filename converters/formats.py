@@ -24,6 +24,7 @@ FORMATS = (
     Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True),
     Format("ncu", "Nsight Compute: printed text, CSV of the details and raw pages", ".ncu", ("*ncu*.csv", "*ncu*.txt", "*ncu*.log"), reads=True),
     Format("nsys-stats", "Nsight Systems statistics table", ".nsys_stats", ("*.txt", "*.tsv"), reads=True),
+    Format("rpd", "ROCm rocmProfileData database", ".rpd", ("*.rpd",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True),
     # Closed formats, to name the vendor's export command.
     Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.ncu-rep", "*.qdrep", "*.trace", "*.gputrace"), reads=True, closed=True),

@@ -18,8 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.conversion import Conversion
 from ktrace.database import quoted_name
 
+from .blocks import Block
+from .dictionaries import constant, encoded, indices
 from .sqlite import Database
 
 Int64 = npt.NDArray[np.int64]
@@ -29,6 +32,9 @@ SPAN = 1 << 14
 
 #: Rows that are read for one that is wanted, at most, before they are asked for one by one.
 _SPREAD = 8
+
+#: An id that stands for none.
+_NOTHING = -(1 << 63)
 
 
 class Lookup:
@@ -137,3 +143,61 @@ def _ends(column: pa.Array | None) -> tuple[int, int]:
         return 1, 0
     ends = pc.min_max(column)
     return ends["min"].as_py(), ends["max"].as_py()
+
+
+class Texts:
+    """Words of a table of strings by their ids, as dictionaries of those that some rows have."""
+
+    def __init__(self, database: Database, table: str | None, key: str, column: str, conversion: Conversion) -> None:
+        self._lookup = Lookup(database, table, key, [column]) if table else None
+        self._column = column
+        self._report = conversion.report
+
+    def column(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.DictionaryArray | None:
+        """The word of each row; null for a null.
+
+        An id without a string is reported and stands as "[string 1234]"; so is a null, as "[no name]", if `required`.
+        """
+        if ids is None:
+            return constant("[no name]", len(block)) if required else None
+        coded = encoded(ids if not required else pc.fill_null(ids, _NOTHING))
+        found = self._lookup.get(coded.dictionary) if self._lookup else {}
+        words = found.get(self._column, pa.nulls(len(coded.dictionary), pa.string())).to_pylist()
+        if None in words:
+            rows = indices(coded)
+            for code, number in enumerate(coded.dictionary.to_pylist()):
+                if words[code] is None:
+                    words[code] = "[no name]" if number == _NOTHING else f"[string {number}]"
+                    lost = np.flatnonzero(rows == code)
+                    self._report.issue("missing-string", block.where(int(lost[0])), words[code], len(lost))
+        return pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.string()))
+
+
+def first_ids(database: Database, tables: Sequence[tuple[str, int]]) -> dict[str, FirstId]:
+    """Table -> how rowids of it become ids of rows: each table has ids of its own, `each` of them a row.
+
+    So the id of a row is known wherever the row is met, and at every reading. Raises DamagedInput for rowids too far
+    apart.
+    """
+    found: dict[str, FirstId] = {}
+    first = 1
+    for table, each in tables:
+        least, greatest = database.rowids(table)
+        found[table] = FirstId(first, least, each)
+        first += each * (greatest - least + 1)
+    if first >= 1 << 62:
+        raise database.damaged(tables[-1][0], "its rowids are too far apart")
+    return found
+
+
+class FirstId(NamedTuple):
+    """The id of the first row of a table, the least of its rowids, and how many ids a row has."""
+
+    first: int
+    least: int
+    each: int
+
+    def of(self, rowids: pa.Array) -> Int64:
+        """The ids of rows."""
+        numbers: Int64 = rowids.to_numpy()
+        return self.first + (numbers - self.least) * self.each

@@ -18,6 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.conversion import Conversion
+
+from .blocks import Block
 from .dictionaries import encoded
 
 #: hipMemcpyKind; 4 (default) leaves it to the addresses.
@@ -133,3 +136,16 @@ def mean_counter(name: str, xcc: int | None, shader_engines: int | None) -> tupl
     unit = MEANS.get(name)
     units = xcc if unit == "xcc" else shader_engines
     return (f"{name}_avr", units) if unit and units and units > 0 else None
+
+
+def executed(block: Block, conversion: Conversion, start: str, end: str) -> Block:
+    """The rows of work that ran. Those of which begin and end are 0 never did: they are reported."""
+    begin, last = block.get(start), block.get(end)
+    if begin is None or last is None:
+        return block
+    idle = pc.fill_null(pc.and_(pc.equal(begin, 0), pc.equal(last, 0)), False)
+    if not idle.true_count:
+        return block
+    for row in np.flatnonzero(idle.to_numpy(zero_copy_only=False)).tolist():
+        conversion.report.issue("not-executed", block.where(row), f"{start} and {end} are 0")
+    return block.filter(pc.invert(idle))

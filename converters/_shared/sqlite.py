@@ -25,7 +25,7 @@ from ktrace.report import Report
 from ktrace.source import Source
 
 from .blocks import Block
-from .table_reading import TableReading, cells
+from .table_reading import TableReading, cells, has_rowid
 
 #: A literal of the type of a column by what its declaration holds: SQLite's own rule, in its order.
 _AFFINITY = (
@@ -83,6 +83,18 @@ class Database:
         """The number of rows."""
         count: int = self.query(table, f"SELECT count(*) FROM {quoted_name(table)}")[0][0]
         return count
+
+    def rowids(self, table: str) -> tuple[int, int]:
+        """The least and the greatest rowid; (1, number of rows) of a table without rowids."""
+        if not has_rowid(self._connection, table):
+            return 1, self.count(table)
+        name = quoted_name(table)
+        least, greatest = self.query(table, f"SELECT (SELECT min(_rowid_) FROM {name}), max(_rowid_) FROM {name}")[0]
+        return (1, 0) if least is None else (least, greatest)
+
+    def damaged(self, table: str, what: str) -> DamagedInput:
+        """The error that says what is wrong with a table."""
+        return _damaged(self._path, table, ValueError(what))
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
         """Some columns of all rows of a small table; None in place of those that it hasn't got.

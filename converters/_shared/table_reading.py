@@ -49,7 +49,7 @@ class TableReading:
         self._types = types
         self._report = report
         self._where = where
-        self._rowid = _has_rowid(connection, table)
+        self._rowid = has_rowid(connection, table)
         self._read = 0
         self.last = _FIRST
 
@@ -165,7 +165,8 @@ def _fitting(value: Any, literal: str) -> Any:
     return float(value) if isinstance(value, (int, float)) else _MISFIT
 
 
-def _has_rowid(connection: sqlite3.Connection, table: str) -> bool:
+def has_rowid(connection: sqlite3.Connection, table: str) -> bool:
+    """Whether the rows of a table have numbers (no view, not WITHOUT ROWID)."""
     try:
         connection.execute(f"SELECT _rowid_ FROM {quoted_name(table)} LIMIT 0")
     except sqlite3.OperationalError:

@@ -1,0 +1,167 @@
+"""Which call started which work: rocpd_api_ops, and what the call asked for: rocpd_kernelapi, rocpd_copyapi.
+
+rocpd_api_ops      api_id 29, op_id 3           both get correlation 29
+rocpd_kernelapi    api_ptr_id 29, grid 1792 x 782 x 1 (blocks), workgroup 256 x 1 x 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+
+from .._shared.blocks import Batches
+from .._shared.lookup import FirstId, Int64, Lookup, Texts
+from .._shared.rocm import copy_kinds
+from .._shared.sqlite import Database
+
+#: Arguments of a kernel's launch and of a copy that have no column.
+_OF_KERNEL = ("privateSegmentSize", "kernelArgAddress", "aquireFence", "releaseFence")
+_OF_COPY = ("width", "height", "dst", "src", "dstDevice", "srcDevice", "sync", "pinned")
+_DIMENSIONS = {
+    f"{of}{axis.upper()}": f"{to}_{axis}" for of, to in (("grid", "grid"), ("workgroup", "block")) for axis in "xyz"
+}
+
+
+class Launches:
+    """The table rocpd_api_ops, read once; the first call of a work is its launch, further ones are links."""
+
+    def __init__(self, database: Database, table: str | None, conversion: Conversion) -> None:
+        self._database = database
+        self._conversion = conversion
+        self._rowid, self._api, self._op = self._read(table)
+        order = np.lexsort((np.arange(len(self._op)), self._op))
+        first = np.ones(len(order), np.bool_)
+        first[1:] = self._op[order[1:]] != self._op[order[:-1]]
+        self._further = np.sort(order[~first])
+        self._first = order[first]
+        self._launching = pa.array(np.unique(self._api))
+
+    def _read(self, table: str | None) -> tuple[Int64, Int64, Int64]:
+        parts: list[tuple[Int64, Int64, Int64]] = [(np.empty(0, np.int64),) * 3]
+        report = self._conversion.report
+        if table:
+            for block in self._database.blocks(table, self._conversion.batch_rows, ["api_id", "op_id"]):
+                api, op = block.get("api_id"), block.get("op_id")
+                if api is None or op is None:
+                    report.issue("bad-record", table, "no column api_id, op_id", len(block))
+                    continue
+                both = pc.and_(api.is_valid(), op.is_valid())
+                if both.false_count:
+                    where = block.where(pc.index(both, False).as_py())
+                    report.issue("bad-record", where, "api_id or op_id is null", both.false_count)
+                columns = (block.numbers, api, op)
+                parts.append(tuple(column.filter(both).to_numpy() for column in columns))
+        rowid, api_ids, op_ids = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return rowid, api_ids, op_ids
+
+    def of(self, op: pa.Int64Array) -> pa.Int64Array:
+        """The call that started each work, null where there is none."""
+        at = pc.index_in(op, value_set=pa.array(self._op[self._first]))
+        return pa.array(self._api[self._first]).take(at)
+
+    def starts(self, api: pa.Int64Array) -> pa.BooleanArray:
+        """Whether each call started a work."""
+        return pc.is_in(api, value_set=self._launching)
+
+    def rest(self, ids: dict[str, FirstId]) -> Iterator[Batch]:
+        """Links for the calls of a work beyond the first; all rows of the table are accounted for."""
+        self._conversion.report.used(len(self._op) - len(self._further), went="correlation")
+        size = self._conversion.batch_rows
+        for start in range(0, len(self._further), size):
+            rows = self._further[start : start + size]
+            self._conversion.report.used(len(rows))
+            link = ids["rocpd_api_ops"].of(pa.array(self._rowid[rows]))
+            ends = (ids["rocpd_api"].of(pa.array(self._api[rows])), ids["rocpd_op"].of(pa.array(self._op[rows])))
+            yield links(self._conversion, link, ends, "launch")
+
+
+def links(conversion: Conversion, ids: Int64, ends: tuple[Int64, Int64], word: str) -> Batch:
+    """Arrows between pairs of rows: two links each, of the ids `ids` and `ids` + 1."""
+    both = np.stack((ids, ids + 1), 1).ravel()
+    events = np.stack(ends, 1).ravel()
+    roles = np.tile(["out", "in"], len(ids))
+    keys = pa.array(np.repeat(ids, 2)).cast(pa.string())
+    return Batches(conversion).batch("links", both, link=word, key=keys, role=pa.array(roles), event=events)
+
+
+class Details:
+    """What calls asked for: columns and arguments of the rows that they are shown on."""
+
+    def __init__(self, database: Database, conversion: Conversion) -> None:
+        self._kernel = _lookup(
+            database,
+            "rocpd_kernelapi",
+            "api_ptr_id",
+            (*_DIMENSIONS, *_OF_KERNEL, "groupSegmentSize", "stream", "codeObject_id", "kernelName_id"),
+        )
+        self._copy = _lookup(database, "rocpd_copyapi", "api_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
+        self._code = _lookup(database, "rocpd_kernelcodeobject", "id", ("vgpr", "sgpr", "fbar"))
+
+    def get(self, api: pa.Int64Array) -> dict[str, pa.Array]:
+        """Columns of the model, `args.<key>`, and `kernelName_id`, by the id of a call; those of few are null."""
+        kernel = self._kernel.get(api) if self._kernel else {}
+        copy = self._copy.get(api) if self._copy else {}
+        found = {to: numbers(kernel.get(of)) for of, to in _DIMENSIONS.items()}
+        found["shared_memory"] = numbers(kernel.get("groupSegmentSize"))
+        found["bytes"] = numbers(copy.get("size"))
+        found["copy_kind"] = copy_kinds(numbers(copy.get("kind")))
+        found["kernelName_id"] = numbers(kernel.get("kernelName_id"))
+        code = self._code.get(numbers(kernel.get("codeObject_id"))) if self._code and kernel else {}
+        found["registers"] = numbers(code.get("vgpr"))
+        said = {key: kernel.get(key) for key in _OF_KERNEL} | {key: copy.get(key) for key in _OF_COPY}
+        said["stream"] = _either(kernel.get("stream"), copy.get("stream"))
+        said["sgpr"], said["fbar"] = code.get("sgpr"), code.get("fbar")
+        if copy.get("kind") is not None and found["copy_kind"] is not None:
+            unsaid = pc.if_else(found["copy_kind"].is_valid(), None, numbers(copy["kind"]))
+            said["kind"] = unsaid
+        return {name: column for name, column in (found | arguments(said)).items() if column is not None}
+
+
+def arguments(said: dict[str, pa.Array | None]) -> dict[str, pa.Array]:
+    """Those that say something, as columns of arguments."""
+    found = {}
+    for key, column in said.items():
+        if column is None:
+            continue
+        text = pa.types.is_string(column.type)
+        spoken = pc.if_else(pc.equal(column, ""), None, column) if text else column
+        if spoken.null_count < len(spoken):
+            found[f"args.{key}"] = spoken
+    return found
+
+
+def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
+    return pc.coalesce(one, other) if one is not None and other is not None else one if other is None else other
+
+
+def _lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) -> Lookup | None:
+    found = database.like(table)
+    return Lookup(database, found[0], key, columns) if found and database.has(found[0], key) else None
+
+
+def numbers(column: pa.Array | None) -> pa.Array | None:
+    """A column of whole numbers; texts that are none are null ('' stands where there is nothing to say)."""
+    if column is None or pa.types.is_integer(column.type):
+        return column
+    if pa.types.is_string(column.type):
+        plain = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
+        return pc.if_else(plain, column, None).cast(pa.int64())
+    return None
+
+
+def strings(database: Database, conversion: Conversion) -> Texts:
+    """The texts of rocpd_string."""
+    table = next(iter(database.like("rocpd_string")), None)
+    return Texts(database, table, "id", "string", conversion)
+
+
+def said_texts(column: pa.DictionaryArray) -> pa.StringArray:
+    """The words of a dictionary as texts, null where they are empty."""
+    words = column.dictionary
+    return pc.if_else(pc.equal(words, ""), None, words).take(column.indices)

@@ -1,0 +1,76 @@
+"""RPD to rows: calls, device work under the call that started it, ranges, counters of monitors, waits between works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.database import quoted_name
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.lookup import first_ids
+from .._shared.sqlite import Database, opened
+from .calls import Calls
+from .launches import Launches
+from .monitors import read_monitors
+from .ops import Ops, read_waits
+
+#: What is looked up for rows of the others, and what SQLite keeps for itself.
+_LOOKED_UP = frozenset(
+    {
+        *("rocpd_string", "rocpd_metadata", "rocpd_api_ops", "rocpd_kernelapi", "rocpd_copyapi"),
+        *("rocpd_kernelcodeobject", "rocpd_barrierop", "rocpd_ustring"),
+    }
+)
+
+#: Tables with rows of their own, and how many ids a row of each takes.
+_HAPPENINGS = {"rocpd_api": 1, "rocpd_op": 1, "rocpd_monitor": 1, "rocpd_op_inputSignals": 2, "rocpd_api_ops": 2}
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The rows of the tables one after the other. Raises DamagedInput for a database that can't be read."""
+    with opened(source, conversion) as database:
+        tables = {name: found for name in _HAPPENINGS for found in database.like(name)[:1]}
+        ids = first_ids(database, [(table, _HAPPENINGS[name]) for name, table in tables.items()])
+        by_name = {name: ids[table] for name, table in tables.items()}
+        launches = Launches(database, tables.get("rocpd_api_ops"), conversion)
+        if "rocpd_api" in tables:
+            yield from Calls(database, tables["rocpd_api"], by_name["rocpd_api"], launches, conversion).read()
+        if "rocpd_op" in tables:
+            ops = Ops(database, tables["rocpd_op"], by_name["rocpd_op"], launches, conversion)
+            yield from ops.read()
+        if "rocpd_monitor" in tables:
+            yield from read_monitors(database, tables["rocpd_monitor"], by_name["rocpd_monitor"], conversion)
+        yield from read_waits(database, tables, by_name, conversion)
+        yield from launches.rest(by_name)
+        yield from _catalog(database, tables.get("rocpd_op"), conversion)
+        _tell_others(database, conversion, set(tables.values()))
+
+
+def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Iterator[Batch]:
+    """The tool, the clock, the GPUs."""
+    rows = Rows(conversion, first_id=0)
+    facts = {tag: value for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
+    rows.fact("source", facts={"tool": "rocmProfileData", **facts})
+    rows.fact("clock", facts={"kind": "monotonic"})
+    devices = (
+        database.query(ops, f"SELECT DISTINCT gpuId FROM {quoted_name(ops)} ORDER BY 1")
+        if ops and database.has(ops, "gpuId")
+        else []
+    )
+    for (device,) in devices:
+        if isinstance(device, int):
+            rows.fact("device", device=device, name=f"GPU {device}", facts={"api": "hip", "vendor": "AMD"})
+    yield from rows.rest()
+
+
+def _tell_others(database: Database, conversion: Conversion, read: set[str]) -> None:
+    """Counts the rows of tables that aren't known."""
+    for table in database.tables:
+        if table in read or table.casefold() in _LOOKED_UP or table.startswith("sqlite_"):
+            continue
+        if rows := database.count(table):
+            conversion.report.record(rows)
+            conversion.report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)

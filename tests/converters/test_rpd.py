@@ -1,0 +1,162 @@
+"""RPD against SQL and rpd2tracing's own output, and on samples made by the documented tables (synthetic)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES, SHARED
+
+import ktrace
+from ktrace.jsontext import decoded
+from ktrace.trace import Trace
+
+REAL = SHARED / "corpus" / "rpd" / "matmul_result.rpd"
+ODD = SAMPLES / "rpd" / "two-calls-a-kernel-never-run-and-nulls.rpd"
+AT = 8_306_017_000_000_000
+
+
+def rows(trace: Trace, record: str = "events") -> list[dict[str, Any]]:
+    """The rows without their nulls, arguments taken apart."""
+    table = trace.to_arrow()[record]
+    columns = {
+        name: decoded(column).to_pylist() for name, column in zip(table.column_names, table.columns, strict=True)
+    }
+    found = [{name: values[i] for name, values in columns.items() if values[i] is not None} for i in range(len(table))]
+    for row in found:
+        if "args" in row:
+            row["args"] = json.loads(row["args"])
+    return found
+
+
+@pytest.fixture
+def real() -> Path:
+    if not REAL.exists():
+        pytest.skip("the real file is not at hand (../shared/corpus/rpd)")
+    return REAL
+
+
+def asked(path: Path, sql: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)) as database:
+        return database.execute(sql).fetchall()
+
+
+def test_device_work_is_what_sql_says(real: Path) -> None:
+    trace = ktrace.read(real)
+    ours = sorted(
+        (row["name"], row["device"], row["stream"], row["ts"], row["ts"] + row["dur"], row["pid"], row["correlation"])
+        for row in rows(trace)
+        if row["kind"] in ("kernel", "memcpy", "memset")
+    )
+    theirs = asked(
+        real,
+        "SELECT iif(d.string = '', t.string, d.string), o.gpuId, o.queueId, o.start, o.end, a.pid, a.id FROM rocpd_op o"
+        " JOIN rocpd_string d ON d.id = o.description_id JOIN rocpd_string t ON t.id = o.opType_id"
+        " JOIN rocpd_api_ops l ON l.op_id = o.id JOIN rocpd_api a ON a.id = l.api_id",
+    )
+    assert ours == sorted(theirs)
+    assert trace.device_time() == sum(end - start for *_, start, end, _, _ in theirs) == 183_918_056
+    assert trace.report.line() == "read 310 records, gave 225 rows, repaired 0, skipped 0"
+
+
+def test_what_the_calls_asked_for_is_on_their_work(real: Path) -> None:
+    found = rows(ktrace.read(real))
+    grids = Counter(
+        tuple(row[f"{of}_{axis}"] for of in ("grid", "block") for axis in "xyz")
+        for row in found
+        if row["kind"] == "kernel"
+    )
+    asked_for = asked(real, "SELECT gridX, gridY, gridZ, workgroupX, workgroupY, workgroupZ FROM rocpd_kernelapi")
+    assert grids == Counter(asked_for)
+    copies = Counter((row["copy_kind"], row["bytes"]) for row in found if row["kind"] == "memcpy")
+    ways = {1: "HtoD", 2: "DtoH"}
+    assert copies == Counter((ways[kind], size) for kind, size in asked(real, "SELECT kind, size FROM rocpd_copyapi"))
+
+
+def test_calls_and_monitors_are_what_sql_says(real: Path) -> None:
+    found = rows(ktrace.read(real))
+    ours = sorted(
+        (row["name"], row["pid"], row["tid"], row["ts"], row["dur"], row.get("args", {}).get("args", ""))
+        for row in found
+        if row["kind"] in ("api", "overhead", "range")
+    )
+    theirs = asked(real, "SELECT apiName, pid, tid, start, end - start, args FROM api")
+    assert ours == sorted(theirs)
+    monitors = [
+        (row["name"], row["device"], row["ts"], row["dur"], row["value"]) for row in found if row["kind"] == "counter"
+    ]
+    assert monitors == asked(real, "SELECT monitorType, deviceId, start, end - start, value * 1.0 FROM rocpd_monitor")
+
+
+def test_the_database_and_rpd2tracing_agree(real: Path) -> None:
+    """rpd2tracing writes whole microseconds, rounded down."""
+    text = real.with_suffix(".json").read_text()
+    slices = [event for event in json.loads(text) if event.get("ph") == "X"]
+    found = rows(ktrace.read(real))
+    ours = Counter((row["name"], row["ts"] // 1000, row["dur"] // 1000) for row in found if row["kind"] != "counter")
+    assert ours == Counter((event["name"], int(event["ts"]), int(event["dur"])) for event in slices)
+    assert ours.total() == 210
+
+
+def test_odd_rows() -> None:
+    trace = ktrace.read(ODD)
+    found = {row["id"]: row for row in rows(trace)}
+    first = min(found)
+    forward, copy, launch, graph = (found[first + i] for i in range(4))
+    assert (forward["kind"], forward["name"], forward["dur"]) == ("range", "forward", 90_000)
+    assert (copy["name"], copy["args"]) == ("hipMemcpyAsync", {"args": "dst=0x7f00 | size=0x1000"})
+    kernels = [row for row in found.values() if row["kind"] == "kernel"]
+    assert [row["name"] for row in kernels] == ["void scale<float>(float*, int) [clone .kd]"] * 2
+    assert [row["short_name"] for row in kernels] == ["void scale<float>(float*, int)"] * 2
+    one, two = kernels
+    assert (one["correlation"], one["grid_x"], one["block_x"]) == (launch["correlation"], 64, 256)
+    assert (one["shared_memory"], one["registers"]) == (4096, 32)
+    assert one["args"] == {
+        **{"privateSegmentSize": 0, "releaseFence": "agent", "stream": "0x0", "sgpr": 48, "fbar": 0},
+        **{"sequenceId": 0, "completionSignal": "0x10"},
+    }
+    assert two["correlation"] == graph["correlation"]
+    copied = next(row for row in found.values() if row["kind"] == "memcpy")
+    assert (copied["copy_kind"], copied["bytes"], copied["args"]["stream"]) == ("HtoD", 4096, "0x55")
+    barrier = next(row for row in found.values() if row["kind"] == "sync")
+    assert (barrier["name"], barrier["args"]) == (
+        "Barrier",
+        {"signalCount": 2, "releaseFence": "system", "sequenceId": 0},
+    )
+    counters = [
+        (row.get("device"), row.get("track"), row.get("value")) for row in found.values() if row["kind"] == "counter"
+    ]
+    assert counters == [(2, None, 1700.0), (2, None, 210.5), (None, "cpu 0", None)]
+    assert "[string 99]" in [row["name"] for row in found.values()]
+    issues = {kind: issue.rows for kind, issue in trace.report.issues.items()}
+    assert issues == {
+        **{"bad-record": 3, "negative-duration": 1, "not-executed": 1, "time-range": 1, "missing-string": 1},
+    }
+
+
+def test_a_work_of_two_calls_has_an_arrow_from_the_second_and_waits_are_arrows() -> None:
+    trace = ktrace.read(ODD)
+    names = {row["id"]: (row["kind"], row["ts"] - AT) for row in rows(trace)}
+    arrows = [(row["link"], row["role"], names[row["event"]]) for row in rows(trace, "links")]
+    assert arrows == [
+        ("wait", "out", ("memcpy", 7_000)),
+        ("wait", "in", ("kernel", 20_000)),
+        ("launch", "out", ("api", 12_000)),
+        ("launch", "in", ("kernel", 23_000)),
+    ]
+
+
+def test_tables_that_nobody_knows_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("CREATE TABLE rocpd_stackframe (api_ptr_id INT, depth INT, name_id INT)")
+        writer.execute("INSERT INTO rocpd_stackframe VALUES (1, 0, 1), (1, 1, 2)")
+        writer.commit()
+    report = ktrace.read(path).report
+    assert (report.issues["unrecognised"].rows, report.balanced()) == (2, True)
