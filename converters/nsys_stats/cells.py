@@ -33,6 +33,9 @@ _WHOLE_BYTES = BYTES | dict.fromkeys(("", "byte", "bytes"), 1)
 #: What stands in a cell that says nothing.
 _EMPTY = pa.array(["", "-", "--"])
 
+#: Decimals that a float64 holds, and that are written alike wherever a float is written.
+_SHORT_DECIMAL = r"^-?\d{1,9}\.\d{1,3}$"
+
 _GREATEST = (1 << 63) - 1
 _SCALE = 12
 _DIGITS_OF = {"s": 9, "sec": 9, "ms": 6, "msec": 6, "us": 3, "usec": 3, "ns": 0, "nsec": 0, "": 0}
@@ -130,6 +133,11 @@ def sizes(cells: pa.StringArray, unit: str) -> Sizes:
     """Stripped cells as sizes; `unit` is that of the heading, B where it has none."""
     if unit in ("", "B", "byte", "bytes") and (numbers := _whole_numbers(cells)) is not None:
         return Sizes(numbers, np.zeros(len(cells), np.bool_))
+    if unit in DECIMAL_BYTES and (found := _decimals(cells, len(str(DECIMAL_BYTES[unit])) - 1)):
+        known = pc.not_equal(found.ns, 0)
+        return Sizes(
+            pc.if_else(known, found.ns, pa.scalar(None, pa.int64())), cells.is_valid().to_numpy(zero_copy_only=False)
+        )
     rounded = _by_distinct(cells, partial(_is_rounded, unit=unit), pa.bool_())
     return Sizes(
         _by_distinct(cells, partial(_size, unit=unit), pa.int64()),
@@ -160,6 +168,8 @@ def argument(cells: pa.StringArray, head: Heading) -> pa.Array:
     numbers = _whole_numbers(cells)
     if numbers is not None:
         return numbers
+    if pc.all(pc.match_substring_regex(cells, _SHORT_DECIMAL)).as_py():
+        return pc.cast(cells, pa.float64())
     column = cells.dictionary_encode()
     values = [plain(text, head) for text in column.dictionary.to_pylist()]
     if all(isinstance(value, str) for value in values):

@@ -18,7 +18,6 @@ from .reading import Reading
 from .tables import fits, is_trace
 from .traces import TraceTable
 
-
 #: Bytes among which a trace must begin to be read in columns.
 _HEAD = 1 << 16
 
