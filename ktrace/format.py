@@ -94,7 +94,8 @@ class Format:
 
     `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
     `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device work
-    since the format shows it where it overlaps, `folder` that an output may be a folder, `closed` that the room only recognises files that nobody but the vendor can read.
+    since the format shows it where it overlaps, `folder` that an output may be a folder, `closed` that the room only
+    recognises files that nobody but the vendor can read.
     """
 
     name: str

@@ -14,7 +14,7 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -94,6 +94,18 @@ def union_schema() -> pa.Schema:
 def is_required(record: str, column: str) -> bool:
     """Whether `column` of `record` is never null."""
     return not arrow_schema(record).field(column).nullable
+
+
+class Rows(Protocol):
+    """Rows of events of which some columns are asked for: a `Batch`, or one of a timeline."""
+
+    def __len__(self) -> int: ...
+
+    def has(self, name: str) -> bool:
+        """Whether the column is there; one that isn't is null throughout."""
+
+    def column(self, name: str) -> pa.Array:
+        """The column, full of nulls where none has it."""
 
 
 @dataclass(frozen=True, slots=True)

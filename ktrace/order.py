@@ -11,17 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.catalog import Catalog
-from ktrace.model import Batch
+from ktrace.model import Batch, arrow_schema
 from ktrace.ordering.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
 from ktrace.ordering.eventstore import LAUNCHED, WORK, EventStore
 from ktrace.ordering.finish import finished
+from ktrace.ordering.gathered import Gathered
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.ordering.pairing import pair
@@ -92,14 +94,17 @@ class Arrows:
 class TimelineBatch:
     """Events of a range of time.
 
-    `batch` holds events of all kinds, sorted by (ts, -dur, track, id), with `lane` filled, `track` the index
-    of each row's track in `Timeline.tracks`, `serial` a number of each row that is unique in the timeline (from 1, in
-    no order), `work` which rows are device work whose time was measured, on a track with a device or stream.
+    `rows` are events of all kinds, sorted by (ts, -dur, track, id), `lane` the lane of each, `track` the index
+    of its track in `Timeline.tracks`, `serial` a number that is unique in the timeline (from 1, in no order), `work`
+    whether it is device work whose time was measured, on a track with a device or stream.
     A slice kind whose `dur` is null has no known end: its edge ends with the trace.
     `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
+
+    `batch` has all of this as columns; `column` and `taken` cost less where some columns or rows are enough.
     """
 
-    batch: Batch
+    rows: Gathered
+    lane: Int32
     track: Int32
     serial: Int64
     work: npt.NDArray[np.bool_]
@@ -108,7 +113,26 @@ class TimelineBatch:
     link_ends: int
 
     def __len__(self) -> int:
-        return len(self.batch)
+        return len(self.rows)
+
+    @cached_property
+    def batch(self) -> Batch:
+        """All rows with all columns, `lane` among them."""
+        return Batch("events", self.rows.batch().columns.append_column("lane", pa.array(self.lane)))
+
+    def has(self, name: str) -> bool:
+        """Whether the column is there; one that isn't is null throughout."""
+        return name in self.rows.names
+
+    def column(self, name: str) -> pa.Array:
+        """The column of all rows, full of nulls where none has it."""
+        if self.has(name):
+            return self.rows.column(name)
+        return pa.nulls(len(self), arrow_schema("events").field(name).type)
+
+    def taken(self, rows: Int64) -> Batch:
+        """Some rows with the columns that some of them have, but `lane`."""
+        return self.rows.batch(rows)
 
 
 @dataclass
@@ -240,7 +264,8 @@ class _Given:
         arrow, out, kind = (ends[name].copy() for name in ("arrow", "out", "kind"))
         peer = self._peers(ends["peer"])
         return TimelineBatch(
-            Batch("events", finished(self.store, self.pairs, rows, low, high)),
+            finished(self.store, self.pairs, rows, low, high),
+            np.ascontiguousarray(rows["lane"]),
             track,
             place + 1,
             is_work(self.store.keys.rows["flags"][place], rows["track"], self.placed),

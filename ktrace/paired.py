@@ -75,8 +75,8 @@ def _slices(store: EventStore, spill: Spill, report: Report, ledger: Ledger, siz
         place = store.keys.between(low, high)
         keys = store.keys.rows[place]
         left = keys["flags"] & GONE == 0
-        rows = np.zeros(int(left.sum()), [("ts", "i8"), ("end", "i8"), ("place", "i8"), ("lane", "i4")])
+        rows = np.zeros(int(left.sum()), [("ts", "i8"), ("end", "i8"), ("place", "i8")])
         rows["ts"], rows["end"], rows["place"] = keys["ts"][left], keys["end"][left], place[left]
         if len(rows):
             ledger.given += len(rows)
-            yield Batch("events", finished(store, pairs, rows, low, high).drop_columns(["lane"]))
+            yield finished(store, pairs, rows, low, high).batch()

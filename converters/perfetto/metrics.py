@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.model import Rows
 
 from .._shared.arguments import is_in, plain
 from .encode import Bools, Int64
@@ -21,7 +21,7 @@ class Metrics:
     kernel: Int64
 
 
-def metrics_of(batch: Batch, stage: Bools) -> Metrics:
+def metrics_of(batch: Rows, stage: Bools) -> Metrics:
     """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch."""
     kernel = np.full(len(batch), -1, np.int64)
     counter = is_in(batch.column("kind"), ("counter",))

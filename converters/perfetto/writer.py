@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import INTERNAL, TRACK_COLUMNS, Batch
+from ktrace.model import INTERNAL, TRACK_COLUMNS, Batch, Rows
 from ktrace.order import Timeline, TimelineBatch
 from ktrace.rows import to_rows
 from ktrace.sink import Sink
@@ -95,8 +95,8 @@ class Writer:
         if self._stages.is_full:
             self._write(first_packet(GPU, [], 0, self._stages.restart()))
         stage = batch.work
-        metric = metrics_of(batch.batch, stage)
-        lost = _no_numbers(batch.batch)
+        metric = metrics_of(batch, stage)
+        lost = _no_numbers(batch)
         host_arrows, waits, homeless = self._arrows.split(batch, stage, self._api[batch.track])
         self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         if stage.any():
@@ -131,7 +131,7 @@ class Writer:
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
-        host = HostRows(_taken(batch.batch, rows), Coded(place.table, place.codes[position[rows]]), arrows.of(rows))
+        host = HostRows(_taken(batch, rows), Coded(place.table, place.codes[position[rows]]), arrows.of(rows))
         numbers, events = self._events.events(host)
         ends = np.flatnonzero(~is_row[at])
         end = Columns(len(ends))
@@ -144,8 +144,8 @@ class Writer:
         """The fields of type and track of those edges."""
         edges = batch.edges
         row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
-        series, numbers = _series(batch.batch)
-        kinds = np.where(slice_rows(batch.batch), _BEGINS, _POINT)
+        series, numbers = _series(batch)
+        kinds = np.where(slice_rows(batch), _BEGINS, _POINT)
         kinds[numbers >= 0] = _COUNTS
         kind = np.append(kinds, _ENDS)[row]
         number = np.append(numbers, -1)[row]
@@ -166,7 +166,7 @@ class Writer:
         return Coded(Table(pieces), found.indices.to_numpy())
 
     def _write_stages(self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None) -> None:
-        part = _taken(batch.batch, rows)
+        part = _taken(batch, rows)
         track = batch.track[rows]
         for number in np.unique(track).tolist():
             if number not in self._gpus.queues:
@@ -215,17 +215,17 @@ class Writer:
         if not len(rows):
             return
         of = kernel[rows]
-        part = _taken(batch.batch, rows)
+        part = _taken(batch, rows)
         series, numbers = _series(part)
         names = np.array([self._counters.number(*key) for key in series], np.int64)
-        dur = pc.fill_null(batch.batch.column("dur"), 0).to_numpy(zero_copy_only=False)
-        estimated = pc.is_valid(batch.batch.column("occupancy")).to_numpy(zero_copy_only=False)
+        dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)
+        estimated = pc.is_valid(batch.column("occupancy")).to_numpy(zero_copy_only=False)
         distinct = np.unique(of)
         self._counters.add(
             kernels=len(distinct) - int(np.count_nonzero(estimated[distinct])),
             dur=dur[of],
             serial=batch.serial[of],
-            ts=batch.batch.column("ts").to_numpy()[of],
+            ts=batch.column("ts").to_numpy()[of],
             gpu=self._gpu_numbers(batch.track[of]),
             name=names[numbers],
             value=part.column("value").to_numpy(zero_copy_only=False),
@@ -294,18 +294,18 @@ def _parts(key: int, tracks: int) -> tuple[int, int, int]:
 _WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
 
 
-def _taken(batch: Batch, rows: Int64) -> Batch:
+def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
     """Some rows of a batch, without the columns that say where they are or say nothing."""
-    which = pa.array(rows)
-    columns = {
-        name: column if len(rows) == len(batch) else column.take(which)
-        for name, column in zip(batch.columns.schema.names, batch.columns.columns, strict=True)
+    columns = batch.taken(rows).columns
+    names = [
+        name
+        for name, column in zip(columns.schema.names, columns.columns, strict=True)
         if name not in _WHERE and (column.null_count < len(column) or name == "id")
-    }
-    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+    ]
+    return Batch("events", columns.select(names))
 
 
-def _no_numbers(batch: Batch) -> Bools:
+def _no_numbers(batch: Rows) -> Bools:
     """Which rows are counters without a finite value."""
     counter = is_in(batch.column("kind"), ("counter",))
     if not counter.any():
@@ -315,7 +315,7 @@ def _no_numbers(batch: Batch) -> Bools:
     return lost
 
 
-def _series(batch: Batch) -> tuple[list[tuple[str, str | None]], Int64]:
+def _series(batch: Rows) -> tuple[list[tuple[str, str | None]], Int64]:
     """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
     numbers = np.full(len(batch), -1, np.int64)
     rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded, json_cells
 from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
+from ktrace.ordering.gathered import Gathered, join
 from ktrace.ordering.spill import Batches, Runs, Spill
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
@@ -17,7 +17,7 @@ from ktrace.ordering.words import Words
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint8]
 
-#: What a row is, as bits of `flags`. WORK is that of a device, LAID_OUT has a synthetic time.
+#: What a row is, as bits of `flags`. WORK is that of a device, LAID_OUT a row of a table, on a track of its own.
 #: LAUNCHED: a call with its correlation is known (`join_launches`).
 SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT = 1, 2, 4, 8, 16, 32, 64, 128
 
@@ -44,7 +44,7 @@ class EventStore:
 
     def __init__(self, spill: Spill, words: Words, tracks: TrackIndex) -> None:
         self._spill = spill
-        self._words = words
+        self.words = words
         self._tracks = tracks
         self._batches = Batches(spill, "events")
         self._pending: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
@@ -72,7 +72,7 @@ class EventStore:
     def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the types of the model, numbers for words, and no column that is null throughout."""
         arrays = {
-            name: self._words.encode(name, array, _TYPES.get(name))
+            name: self.words.encode(name, array, _TYPES.get(name))
             for name, array in zip(columns.schema.names, columns.columns, strict=True)
             if array.null_count < len(array) or name in _REQUIRED
         }
@@ -86,7 +86,7 @@ class EventStore:
             self._keep(parts)
 
     def _keep(self, parts: list[pa.RecordBatch]) -> None:
-        columns = join(parts, self._words)
+        columns = join(parts, self.words)
         self._waiting -= columns.num_rows
         track = self._tracks.index(columns)
         ts = columns.column("ts").to_numpy()
@@ -117,17 +117,20 @@ class EventStore:
 
     def _flags(self, columns: pa.RecordBatch, has_dur: npt.NDArray[np.bool_]) -> Flags:
         """What each row is. An alloc or a kind of another package is a slice where it has a duration."""
-        kind, kinds = columns.column("kind"), self._words["kind"]
+        kind, kinds = columns.column("kind"), self.words["kind"]
         always = kinds.those(kind, lambda word: word in SLICE_KINDS and word != "alloc")
         never = kinds.those(kind, lambda word: word in POINT_KINDS)
         is_slice = always | (has_dur & ~never)
         flags = is_slice * np.uint8(SLICE) | (is_slice & ~has_dur) * np.uint8(UNFINISHED)
         if "half" in columns.schema.names:
             half = columns.column("half")
-            flags[self._words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
-            flags[self._words["half"].those(half, "end".__eq__)] = END
+            flags[self.words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
+            flags[self.words["half"].those(half, "end".__eq__)] = END
         flags[kinds.those(kind, lambda word: word in DEVICE_KINDS)] |= WORK
-        flags[self._words["timing"].those(columns.column("timing"), "synthetic".__eq__)] |= LAID_OUT
+        if "track" in columns.schema.names:
+            own_track = columns.column("track").is_valid().to_numpy(zero_copy_only=False)
+            synthetic = self.words["timing"].those(columns.column("timing"), "synthetic".__eq__)
+            flags[synthetic & own_track] |= LAID_OUT
         return flags
 
     def _leave_out(self, issue: str, which: npt.NDArray[np.bool_], flags: Flags, columns: pa.RecordBatch) -> None:
@@ -138,7 +141,7 @@ class EventStore:
     def _append_correlated(self, columns: pa.RecordBatch, place: Int64, track: npt.NDArray[np.int32]) -> None:
         if "correlation" not in columns.schema.names:
             return
-        kind, kinds = columns.column("kind"), self._words["kind"]
+        kind, kinds = columns.column("kind"), self.words["kind"]
         launch = kinds.those(kind, lambda word: word in HOST_KINDS)
         work = kinds.those(kind, lambda word: word in (*DEVICE_KINDS, "sync"))
         correlation, _ = values(columns, "correlation")
@@ -165,56 +168,15 @@ class EventStore:
             count += int(np.count_nonzero(open_))
         return count
 
-    def take(self, places: Int64) -> pa.RecordBatch:
-        """The rows at the places, with words for numbers."""
-        columns = self._take(places)
-        arrays = [
-            self._words.decode(name, array) for name, array in zip(columns.schema.names, columns.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(arrays, names=columns.schema.names)
-
-    def _take(self, places: Int64) -> pa.RecordBatch:
-        order = np.argsort(places, kind="stable")
-        rising = places[order]
+    def at(self, places: Int64) -> Gathered:
+        """The rows at the places, in that order."""
         starts = np.asarray(self.keys.starts)
-        numbers, first = np.unique(np.searchsorted(starts, rising, "right") - 1, return_index=True)
-        parts = []
-        for number, some in zip(numbers, np.split(rising, first[1:]), strict=True):
-            batch, rows = self._batches.get(int(number)), some - starts[number]
-            whole = rows[-1] - rows[0] + 1 == len(rows)
-            parts.append(batch.slice(rows[0], len(rows)) if whole else batch.take(pa.array(rows)))
-        columns = join(parts, self._words)
-        if np.any(order[1:] < order[:-1]):
-            back = np.empty(len(order), np.int64)
-            back[order] = np.arange(len(order))
-            columns = columns.take(pa.array(back))
-        return columns
-
-
-def join(parts: list[pa.RecordBatch], words: Words) -> pa.RecordBatch:
-    """The rows of batches of which each may lack columns, or have one of another type."""
-    if len(parts) == 1:
-        return parts[0]
-    names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
-    arrays = [_joined(name, parts, words) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-def _joined(name: str, parts: list[pa.RecordBatch], words: Words) -> pa.Array:
-    found = [part.column(name) if name in part.schema.names else None for part in parts]
-    kinds = {column.type for column in found if column is not None}
-    if len(kinds) > 1:
-        found = [None if column is None else _plain(name, words.decode(name, column)) for column in found]
-        kinds = {column.type for column in found if column is not None}
-    (kind,) = kinds
-    return pa.concat_arrays(
-        [pa.nulls(part.num_rows, kind) if column is None else column for part, column in zip(parts, found, strict=True)]
-    )
-
-
-def _plain(name: str, column: pa.Array) -> pa.Array:
-    """A column of which other batches have another type: an argument as JSON text, anything else as text."""
-    return json_cells(column).cast(pa.binary()) if name.startswith("args.") else decoded(column).cast(pa.string())
+        number = np.searchsorted(starts, places, "right") - 1
+        used = np.flatnonzero(np.bincount(number))
+        part = np.zeros(len(starts), np.int64)
+        part[used] = np.arange(len(used))
+        parts = [self._batches.get(int(batch)) for batch in used]
+        return Gathered(parts, part[number], places - starts[number], self.words)
 
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, npt.NDArray[np.bool_]]:

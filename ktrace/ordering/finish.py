@@ -1,4 +1,4 @@
-"""Rows of a range as they are given on: in order, with lanes, begins completed by what their ends say."""
+"""Rows of a range as they are given on: in order, begins completed by what their ends say."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ktrace.jsontext import dump_json
 from ktrace.model import TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import EventStore
+from ktrace.ordering.gathered import Gathered
 from ktrace.ordering.spill import Rows, Runs
 
 Int64 = npt.NDArray[np.int64]
@@ -24,18 +25,17 @@ _OF_BEGIN = {
 }
 
 
-def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: int | None) -> pa.RecordBatch:
+def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: int | None) -> Gathered:
     """The events of `rows`, whose ts are from `low` to below `high`."""
     place = np.ascontiguousarray(rows["place"])
-    columns = store.take(place)
+    found = store.at(place)
     here = pairs.rows[pairs.between(low, high)]
     if len(here):
         order = np.argsort(place)
         begins = order[np.searchsorted(place[order], here["begin"])]
-        columns = _paired(columns, store.take(here["end"]), begins, rows["end"] - rows["ts"])
-    found = {name: columns.column(name) for name in columns.schema.names if name != "half"}
-    found["lane"] = pa.array(rows["lane"])
-    return pa.RecordBatch.from_pydict(found)
+        ends = store.at(here["end"]).batch().columns
+        return Gathered.whole(_paired(found.batch().columns, ends, begins, rows["end"] - rows["ts"]), store.words)
+    return found
 
 
 def _paired(columns: pa.RecordBatch, added: pa.RecordBatch, begins: Int64, dur: Int64) -> pa.RecordBatch:

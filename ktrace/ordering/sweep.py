@@ -29,7 +29,10 @@ class Ordered(NamedTuple):
 
 
 def is_work(flags: npt.NDArray[np.uint8], track: npt.NDArray[np.int32], placed: Bools) -> Bools:
-    """Which events are device work whose time was measured, on a track with a device or stream (`placed`)."""
+    """Which events are device work on a track with a device or stream (`placed`).
+
+    Rows of tables that were laid out on a track of their own aren't; launches that are laid out on their stream are.
+    """
     found: Bools = (flags & (WORK | LAID_OUT) == WORK) & placed[track]
     return found
 

@@ -1,0 +1,125 @@
+"""Rows out of several kept batches in a wanted order, joined where they are asked for.
+
+    kernels   ts dur name grid_x      0 1 2 3        kept batches of different columns
+    calls     ts dur name tid         0 1 2 3
+    wanted    kernel 2, call 2, kernel 3, call 3     a range of time
+
+A writer that takes kernels and calls apart gets each as it was kept: columns that only the others have are never filled
+with nulls, and rows that stand behind each other are a slice, not a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.jsontext import decoded, json_cells
+from ktrace.model import Batch
+from ktrace.ordering.words import Words
+
+Int64 = npt.NDArray[np.int64]
+Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)
+
+
+class Gathered:
+    """Rows of `parts`: each is row `row` of the part of number `part`, in the order that is wanted."""
+
+    def __init__(self, parts: list[pa.RecordBatch], part: Int64, row: Int64, words: Words) -> None:
+        self._parts = parts
+        self._part = part
+        self._row = row
+        self._words = words
+        self._known: dict[str, pa.Array] = {}
+        self.names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
+
+    @classmethod
+    def whole(cls, columns: pa.RecordBatch, words: Words) -> Gathered:
+        """All rows of one batch, as they stand."""
+        rows = np.arange(columns.num_rows)
+        return cls([columns], np.zeros_like(rows), rows, words)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def column(self, name: str) -> pa.Array:
+        """A column of all rows, with words for numbers."""
+        if name not in self._known:
+            pieces = list(self._pieces(None))
+            found = [_some(part.column(name), rows) if name in part.schema.names else None for part, rows, _ in pieces]
+            joined = _joined(name, found, [len(rows) for _, rows, _ in pieces], self._words)
+            back = _back([places for _, _, places in pieces])
+            self._known[name] = self._words.decode(name, joined if back is None else joined.take(back))
+        return self._known[name]
+
+    def batch(self, index: Int64 | None = None) -> Batch:
+        """Events of some rows (None: all) with the columns that some of them have, but `half`."""
+        pieces = list(self._pieces(index))
+        columns = join([_some(part, rows) for part, rows, _ in pieces], self._words)
+        back = _back([places for _, _, places in pieces])
+        if back is not None:
+            columns = columns.take(back)
+        names = [name for name in columns.schema.names if name != "half"]
+        arrays = [self._words.decode(name, columns.column(name)) for name in names]
+        return Batch("events", pa.RecordBatch.from_arrays(arrays, names=names))
+
+    def _pieces(self, index: Int64 | None) -> Iterator[tuple[pa.RecordBatch, Int64, Int64]]:
+        """Of each part that some of the rows are in: the part, their rows in it, their places among the rows."""
+        part, row = (self._part, self._row) if index is None else (self._part[index], self._row[index])
+        if not len(row):
+            yield self._parts[0], row, row
+        for number in np.flatnonzero(np.bincount(part)).tolist():
+            places = np.flatnonzero(part == number)
+            yield self._parts[number], row[places], places
+
+
+def _back(places: list[Int64]) -> pa.Array | None:
+    """What takes rows that stand part by part back to their places, None where they stand there already."""
+    place = np.concatenate(places)
+    if not np.any(place[1:] < place[:-1]):
+        return None
+    back = np.empty(len(place), np.int64)
+    back[place] = np.arange(len(place))
+    return pa.array(back)
+
+
+def _some(columns: Columns, rows: Int64) -> Columns:
+    """Rows of a batch or a column; a slice of it where they stand behind each other."""
+    count = len(rows)
+    if not count:
+        return columns.slice(0, 0)
+    if int(rows[-1]) - int(rows[0]) + 1 == count and not np.any(rows[1:] < rows[:-1]):
+        return columns.slice(int(rows[0]), count)
+    return columns.take(pa.array(rows))
+
+
+def join(parts: list[pa.RecordBatch], words: Words) -> pa.RecordBatch:
+    """The rows of batches of which each may lack columns, or have one of another type."""
+    if len(parts) == 1:
+        return parts[0]
+    names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
+    rows = [part.num_rows for part in parts]
+    arrays = [
+        _joined(name, [part.column(name) if name in part.schema.names else None for part in parts], rows, words)
+        for name in names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _joined(name: str, found: list[pa.Array | None], rows: list[int], words: Words) -> pa.Array:
+    kinds = {column.type for column in found if column is not None}
+    if len(kinds) > 1:
+        found = [None if column is None else _plain(name, words.decode(name, column)) for column in found]
+        kinds = {column.type for column in found if column is not None}
+    (kind,) = kinds
+    return pa.concat_arrays(
+        [pa.nulls(count, kind) if column is None else column for column, count in zip(found, rows, strict=True)]
+    )
+
+
+def _plain(name: str, column: pa.Array) -> pa.Array:
+    """A column of which other batches have another type: an argument as JSON text, anything else as text."""
+    return json_cells(column).cast(pa.binary()) if name.startswith("args.") else decoded(column).cast(pa.string())
