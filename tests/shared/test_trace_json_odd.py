@@ -36,6 +36,23 @@ def test_a_member_of_any_type(tmp_path: Path, format: str, member: str, value: s
     assert len(events) == 3
 
 
+@pytest.mark.parametrize("phase", [*"XBbnSTpiIRPNODcVv(){?", None])
+@pytest.mark.parametrize("name", ["a", "[memory]"])
+def test_rows_that_hang_on_an_event_of_any_phase_have_ids_of_their_own(
+    tmp_path: Path, phase: str | None, name: str
+) -> None:
+    """An end of an arrow and a wait, or two counters, on each of three events that stand side by side."""
+    waits = {"wait_on_cuda_event_record_corr_id": 5, "Total Allocated": 5, "Total Reserved": 7}
+    event = {"ph": phase, "name": name, "cat": "cuda_sync", "pid": 1, "tid": 2, "dur": 1, "bind_id": 9, "flow_out": True}
+    events = [{key: value for key, value in event.items() if value} | {"ts": ts, "args": waits} for ts in range(3)]
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    trace = ktrace.read(path, format="kineto").to_arrow()
+    ids = trace["events"]["id"].to_pylist() + trace["links"]["id"].to_pylist()
+    assert len(ids) >= 6
+    assert len(set(ids)) == len(ids)
+
+
 @pytest.mark.parametrize("number", ["7.0", "7", '"7"'])
 def test_a_whole_number_in_any_spelling_is_a_thread(tmp_path: Path, number: str) -> None:
     _, events = convert(tmp_path, SLICE.replace('"tid": 2', f'"tid": {number}').join("[]").encode(), "chrome")

@@ -16,9 +16,12 @@ MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")
 #: Those that should be texts.
 TEXTS = frozenset({"ph", "cat", "name", "bp", "s"})
 
-#: Rows that an event of a phase may give; ids are counted so that each has one. Of a counter: a row a series.
-#: A slice or instant may have two ends of arrows (a bind_id, a wait), an allocation two counters.
-ROOM = dict.fromkeys("XBEbneSTpFiIR", 5)
+#: Rows that an event may give; ids are counted so that each has one. A slice or instant, that of a phase which nobody
+#: knows as well, may have two ends of arrows (a bind_id, a wait), an allocation two counters.
+ROOM = 5
+
+#: Phases of which an event gives one row; a counter has a further one for each series.
+ONE_ROW = frozenset("stfMC")
 
 
 @dataclass(frozen=True, slots=True)

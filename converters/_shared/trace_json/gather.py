@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
-from .events import MEMBERS, ROOM, TEXTS, Events, Int64
+from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events, Int64
 from .raw import Raw, members_of
 from .shapes import Struct, column_name
 
@@ -77,7 +77,7 @@ class Gather:
 
     def _add_structs(self, struct: Struct, events: Sequence[Any]) -> Int64 | None:
         *members, args = zip(*map(_as_tuple, events), strict=True)
-        phases = None
+        phases: Any = None
         for (key, _), cells in zip(struct.members, members, strict=True):
             if key in self._clocks:
                 self._take_clock(key, cells)
@@ -85,9 +85,6 @@ class Gather:
             codes = self._members[key].add(cells)
             if key == "ph":
                 phases = codes
-        for key in _CLOCKS:
-            if all(key != known for known, _ in struct.members):
-                self._take_clock(key, (None,) * len(events))
         filled: Any = None
         if struct.args:
             filled = self._add_args(args, struct)
@@ -95,7 +92,9 @@ class Gather:
             filled = np.array([self._put_args(row, cell) for row, cell in enumerate(args, self._rows)], np.int64)
         if struct.tag_field == "ph":
             return _rooms([struct.tag], np.zeros(len(events), np.int32), filled)
-        return None if phases is None else _rooms(self._members["ph"].values(), phases, filled)
+        if phases is None:
+            return np.full(len(events), ROOM, np.int64)
+        return _rooms(self._members["ph"].values(), phases, filled)
 
     def _add_args(self, args: Sequence[Any], struct: Struct) -> list[tuple[Any, ...]]:
         try:
@@ -168,9 +167,7 @@ def _column(kind: str, *, null: bool = True) -> Any:
 
 def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
     """The rows that each event may give; None where it is one throughout. `filled` has the args, or how many."""
-    if "C" not in phases and not any(phase in ROOM for phase in phases):
-        return None
-    table = np.array([*(ROOM.get(phase, 1) for phase in phases), 1], np.int64)
+    table = np.array([*(1 if phase in ONE_ROW else ROOM for phase in phases), ROOM], np.int64)  # the last of no phase
     rooms: Int64 = table[codes]
     if "C" in phases and filled is not None:
         rows = np.flatnonzero(codes == phases.index("C")).tolist()
@@ -178,7 +175,7 @@ def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
             rooms[rows] += np.array([sum(cell is not None for cell in filled[row]) for row in rows], np.int64)
         else:
             rooms[rows] += filled[rows]
-    return rooms
+    return None if (rooms == 1).all() else rooms
 
 
 def _free(key: str, columns: dict[str, Any]) -> str:
