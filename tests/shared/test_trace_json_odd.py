@@ -43,7 +43,7 @@ def test_rows_that_hang_on_an_event_of_any_phase_have_ids_of_their_own(
 ) -> None:
     """An end of an arrow and a wait, or two counters, on each of three events that stand side by side."""
     waits = {"wait_on_cuda_event_record_corr_id": 5, "Total Allocated": 5, "Total Reserved": 7}
-    event = {"ph": phase, "name": name, "cat": "cuda_sync", "pid": 1, "tid": 2, "dur": 1, "bind_id": 9, "flow_out": True}
+    event = {"ph": phase, "name": name, "cat": "cuda_sync", "pid": 1, "tid": 2, "bind_id": 9, "flow_out": True}
     events = [{key: value for key, value in event.items() if value} | {"ts": ts, "args": waits} for ts in range(3)]
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
