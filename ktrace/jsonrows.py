@@ -176,7 +176,7 @@ def _shapes(masks: list[pa.BooleanArray], rows: int) -> tuple[list[Int64], Int64
     codes = np.zeros(rows, np.int64)
     for number, valid in enumerate(masks, 1):
         codes = codes * 2 + valid.to_numpy(zero_copy_only=False)
-        if number % 48 == 0:
+        if number % 32 == 0:  # numbers of rows, and 32 bits, are an int64
             codes = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
     shape = pa.array(codes).dictionary_encode().indices.to_numpy()
     counts = np.bincount(shape)
