@@ -94,14 +94,14 @@ class TraceBlock:
         return found
 
     def sizes(self, name: str) -> tuple[pa.Int64Array, int]:
-        """The sizes of a field in bytes; one that is rounded, or of an unknown unit, stays an argument, too.
+        """The sizes of a field in bytes, and how many of them are rounded.
 
-        How many these are comes second.
+        What is rounded, or of an unknown unit, stays an argument, too.
         """
         cells = self.cells(name)
         found = sizes(cells, self.unit(name))
         self.keep(name, cells, found.rounded)
-        return found.bytes, int(found.rounded.sum())
+        return found.bytes, int((found.rounded & found.bytes.is_valid().to_numpy(zero_copy_only=False)).sum())
 
     def keep(self, name: str, cells: pa.StringArray, rows: Bools) -> None:
         """Makes cells of a field arguments under the source's heading, in those rows that say something."""

@@ -110,10 +110,10 @@ class TraceTable:
         found: dict[str, Column] = {}
         for field, column in (("static", "shared_memory"), ("dynamic", "shared_dynamic"), ("bytes", "bytes")):
             if block.has(field):
-                found[column], kept = block.sizes(field)
-                if kept:
+                found[column], rounded = block.sizes(field)
+                if rounded:
                     heading = block.headings[block.fields[field]].text
-                    self._rounded_sizes[heading] = self._rounded_sizes.get(heading, 0) + kept
+                    self._rounded_sizes[heading] = self._rounded_sizes.get(heading, 0) + rounded
         static, dynamic = found.get("shared_memory"), found.get("shared_dynamic")
         if static is not None and dynamic is not None:
             both = pc.add(pc.fill_null(static, 0), pc.fill_null(dynamic, 0))
