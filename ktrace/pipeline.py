@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name
 from ktrace.errors import InputError, KtraceError, OutputError, UsageError
@@ -103,7 +104,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         timeline = order(layout(batches, report), report, device_lanes=not fmt.overlap)
         ledger = report.stage(fmt.name)
         writer.start(timeline)
-        for ordered in timeline.batches():
+        for ordered in ahead(timeline.batches()):
             rows = len(ordered) + ordered.link_ends
             _account(report, ledger, rows, writer.write(ordered))
     else:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
 
+from ktrace.ahead import ahead
 from ktrace.database import quoted_name
 from ktrace.report import Report
 
@@ -67,21 +68,18 @@ class TableReading:
     def _fast(self, size: int) -> Iterator[Block]:
         import adbc_driver_sqlite.dbapi as adbc
 
-        with adbc.connect(self._uri) as connection, connection.cursor() as cursor, ThreadPoolExecutor(1) as ahead:
+        with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
             cursor.execute(self._sql())
             reader = cursor.fetch_record_batch()
             if reader.schema.types[1 : 1 + len(self._types)] != [_ARROW[kind] for kind in self._types.values()]:
                 raise _Refused("values of two types in the first rows")
-            coming = ahead.submit(next, reader, None)
-            first = True
-            while (batch := coming.result()) is not None:
-                coming = ahead.submit(next, reader, None)
-                batch = batch.slice(1) if first else batch
-                first = False
-                if batch.num_rows:
-                    self._check_text(batch)
-                    yield self._block(batch.column(0), batch.columns[1:])
+            with closing(ahead(reader)) as batches:
+                for number, batch in enumerate(batches):
+                    rows = batch if number else batch.slice(1)
+                    if rows.num_rows:
+                        self._check_text(rows)
+                        yield self._block(rows.column(0), rows.columns[1:])
 
     def _sql(self) -> str:
         types = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in self._types.items())
