@@ -1,4 +1,4 @@
-"""Statistics of Nsight Systems: what `nsys stats` prints, or the table copied from the window (2020 to 2026).
+"""Reports of Nsight Systems: what `nsys stats` prints, or the table copied from the window (2019 to 2026).
 
      ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 

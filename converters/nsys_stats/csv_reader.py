@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ktrace.conversion import Conversion
@@ -10,7 +11,7 @@ from ktrace.source import Source
 
 from .._shared.columns import Heading, heading
 from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable, find_csv
-from .._shared.dialects import Delimited, is_rule
+from .._shared.dialects import Delimited
 from .._shared.lines import Line
 from .._shared.tables import Row, Table
 from .reading import Reading
@@ -20,11 +21,14 @@ from .traces import TraceTable
 #: A table as the room knows it: its headings, field -> index of the column.
 _Known = tuple[tuple[Heading, ...], dict[str, int]]
 
+#: The rule below the headings of a table of fixed width.
+_RULE = re.compile(r"\s*-+(?: +-+)+\s*")
+
 
 def has_csv_trace(lines: Sequence[str]) -> bool:
     """Whether a trace stands among the lines as CSV, and nothing in columns of fixed width."""
     heads = [line for line in lines if "Start" in line]
-    return any(is_trace(known[1]) for _, known in find_csv(heads, _known)) and not any(map(is_rule, lines))
+    return any(is_trace(known[1]) for _, known in find_csv(heads, _known)) and not any(map(_RULE.fullmatch, lines))
 
 
 def _known(cells: Sequence[str]) -> _Known | None:

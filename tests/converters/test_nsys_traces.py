@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import random
+import re
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
@@ -359,8 +360,8 @@ def test_a_file_of_one_report_has_its_name_as_scope_and_its_kind(tmp_path: Path)
     "text",
     [
         '"Start","Duration","Grid X","Block X","Device","Stream","Name"\ns,us,,,,,\n1,2,3,4,"V100 (0)","7","k"\n',
-        '"Kind","Agent_Id","Queue_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp"\n"KERNEL_DISPATCH",1,1,"k",1,2,3\n',
-        '"ID","Process ID","Process Name","Host Name","Kernel Name","Stream","Metric Name"\n"0","1","p","h","k","7","m"\n',
+        '"Kind","Agent_Id","Queue_Id","Kernel_Name","Start_Timestamp","End_Timestamp"\n"KERNEL_DISPATCH",1,1,"k",2,3\n',
+        '"ID","Process ID","Process Name","Kernel Name","Stream","Metric Name"\n"0","1","p","k","7","m"\n',
         "Name,Start Time(ns),Duration(ns),GridX,GridY,GridZ\nk,1,2,3,4,5\n",
         "Operation,Total (ms),Count\nmatmul,1,2\n",
     ],
@@ -368,3 +369,61 @@ def test_a_file_of_one_report_has_its_name_as_scope_and_its_kind(tmp_path: Path)
 def test_traces_of_others_are_not_claimed(text: str) -> None:
     claims = detect_sample(Sample("x.csv", text.encode()), builtin_formats())
     assert "nsys-stats" not in [claim.format for claim in claims if claim.score > Score.NEAR]
+
+
+def in_columns(rows: list[list[str]], *, boxed: bool) -> str:
+    """A table as nsys prints it: numbers with thousands at the right, words at the left, a rule below the headings."""
+    head, body = rows[0], [[thousands(cell) for cell in row] for row in rows[1:]]
+    numeric = [all(re.fullmatch(r"[-\d.]*", row[index]) for row in rows[1:]) for index in range(len(head))]
+    widths = [max(len(head[index]), *(len(row[index]) for row in body[:100])) for index in range(len(head))]
+    lines = [[cell.center(width) for cell, width in zip(head, widths, strict=True)]]
+    for row in body:
+        aligned = zip(row, widths, numeric, strict=True)
+        lines.append([cell.rjust(width) if right else cell.ljust(width) for cell, width, right in aligned])
+    if boxed:
+        rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
+        drawn = [f"| {' | '.join(line)} |" for line in lines]
+        return "\n".join([rule, drawn[0], rule, *drawn[1:], rule]) + "\n"
+    texts = [" " + "  ".join(line) for line in lines]
+    return "\n".join([texts[0], " " + "  ".join("-" * width for width in widths), *texts[1:]]) + "\n"
+
+
+def thousands(cell: str) -> str:
+    whole, dot, rest = cell.partition(".")
+    return f"{int(whole):,}{dot}{rest}" if re.fullmatch(r"-?\d+(\.\d+)?", cell) else cell
+
+
+@pytest.mark.parametrize("boxed", [False, True])
+@pytest.mark.parametrize("path", [FOUR, EXEC, MEMORY], ids=lambda path: path.name)
+def test_columns_and_boxes_of_text_give_the_rows_of_csv(path: Path, boxed: bool, tmp_path: Path) -> None:
+    parts = path.read_text().split("\n\n")
+    text = ""
+    for part in parts:
+        lines = part.strip("\n").split("\n")
+        rows = [line for line in lines if line.count(",") > 2]
+        text += "\n".join(line for line in lines if line not in rows) + "\n\n"
+        text += (in_columns(list(csv.reader(rows)), boxed=boxed) if rows else "") + "\n"
+    copy = tmp_path / path.with_suffix(".txt").name
+    copy.write_text(text)
+    one, other = read(path), read(copy)
+    assert len(one.events) + len(one.summaries) > 1
+    for record in ("events", "summaries"):
+        expected, found = one.to_arrow()[record].to_pylist(), other.to_arrow()[record].to_pylist()
+        for rows in (expected, found):
+            for row in rows:
+                del row["id"], row["parent"], row["source"]
+        assert found == expected
+
+
+def test_many_rows_as_text(tmp_path: Path) -> None:
+    rows = [[cell.replace("\n", " ") for cell in row] for row in gpu_rows(250, seed=9)]
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "[3/3] Executing 'gputrace' stats report\n\n" + in_columns([GPU_HEAD.split(","), *rows], boxed=False)
+    )
+    trace = read(path)
+    assert trace.events.ts.tolist() == [int(row[0]) for row in rows]
+    assert trace.events.dur.sum() == sum(int(row[1]) for row in rows)
+    assert trace.events.name.tolist() == [row[-1] for row in rows]
+    assert trace.events.stream.tolist() == [int(row[-2]) for row in rows]
+    assert set(trace.report.issues) == {"rounded-size"}
