@@ -6,7 +6,8 @@
 
 Every slice is as wide as its total, in the order of the source; a table with a time of its own ends
 there, others follow one another on their track; rows with a parent nest in it. Each run is a process,
-each section a track. All figures of a row are arguments of its slice.
+each section a track. All figures of a row are arguments of its slice. Launches that say their stream stay on it
+(`ktrace/launches.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.jsontext import dump_json
+from ktrace.launches import Launches
 from ktrace.model import Batch
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch, to_rows
@@ -98,6 +100,7 @@ class _Plan:
         self._first: dict[str, int] = {}  # source -> its earliest time so far
         self._whole: dict[tuple[Any, ...], int] = {}  # (source, run) -> ns that shares are shares of
         self._described: set[str] = set()
+        self._launches: dict[str, Launches] = {}
 
     def saw_events(self, batch: Batch) -> None:
         """Remembers when the source begins, for tables without a time."""
@@ -109,8 +112,13 @@ class _Plan:
             self._first[source] = min(start, self._first.get(source, start))
 
     def take(self, batch: Batch) -> Iterator[Batch]:
-        """Collects rows; gives the slices of each table that is whole."""
-        for row in to_rows(batch):
+        """Collects rows; gives the slices of each table that is whole, and launches."""
+        source = batch.column("source")[0].as_py()
+        if source not in self._launches:
+            self._launches[source] = Launches(self.ledger, self._first.get(source, 0))
+        rest, events = self._launches[source].take(batch)
+        yield from self._of_launches(source, events)
+        for row in to_rows(rest) if rest is not None else ():
             key = (row["source"], row.get("table"))
             if key != self._table_key and self._table:
                 yield from self._lay_out()
@@ -118,10 +126,24 @@ class _Plan:
             self._table.append(row)
 
     def finish(self) -> Iterator[Batch]:
-        """Gives the last table."""
+        """Gives the last table and the last launches."""
+        for source, launches in self._launches.items():
+            yield from self._of_launches(source, launches.finish())
         if self._table:
             yield from self._lay_out()
         yield from self._given()
+
+    def _of_launches(self, source: str, events: list[Batch]) -> Iterator[Batch]:
+        if events:
+            self._describe(source)
+        yield from events
+
+    def _describe(self, source: str) -> None:
+        """Says once of a source that its times are ours."""
+        if source not in self._described:
+            self._described.add(source)
+            facts = dump_json({"description": DESCRIPTION})
+            self._facts.append({"entity": "source", "id": 0, "source": source, "facts": facts})
 
     def _lay_out(self) -> Iterator[Batch]:
         rows, self._table = self._table, []
@@ -138,11 +160,7 @@ class _Plan:
         self.ledger.given += drawn
         if len(rows) > drawn:
             self.ledger.removed["argument of a slice"] += len(rows) - drawn
-        source = rows[0]["source"]
-        if source not in self._described:
-            self._described.add(source)
-            facts = dump_json({"description": DESCRIPTION})
-            self._facts.append({"entity": "source", "id": 0, "source": source, "facts": facts})
+        self._describe(rows[0]["source"])
         if len(self._events) >= BATCH_ROWS:
             yield from self._given()
 
@@ -163,8 +181,9 @@ class _Plan:
     def _block(self, rows: list[Row], *, apart: bool) -> None:
         """Lays out what is of one table, of one run, with one time."""
         first = rows[0]
-        drawn = [row for row in rows if row["kind"] not in REMARKS]
-        remarks = [row for row in rows if row["kind"] in REMARKS]
+        heads = {row["id"] for row in rows if row["kind"] not in REMARKS}
+        remarks = [row for row in rows if row["kind"] in REMARKS and row.get("parent") not in heads]
+        drawn = [row for row in rows if row["kind"] not in REMARKS or row.get("parent") in heads]
         slices = _trees(drawn)
         for piece in slices:
             self._measure(piece)
@@ -280,6 +299,8 @@ def _arguments(piece: _Slice) -> Row:
     for row in (piece.head, *piece.measures):
         figures = {name: _plain(row[name]) for name in FIGURES if name in row}
         said = json.loads(row.get("args", "{}"))
+        if row["kind"] == "note":
+            said = {"text": row["name"]} | said
         if row is piece.head and row["metric"] == "duration":
             suffix = "_ns" if row.get("unit") == "ns" else ""
             arguments |= {name if name == "count" else name + suffix: value for name, value in figures.items()}

@@ -116,7 +116,9 @@ class Page:
         elif name:
             launches.metric(launches.figure(name, cell("Metric Unit"), section), cell("Metric Value"))
         if cell("Rule Name") or cell("Rule Description"):
-            args = {key: plain(cell(key)) for key in _RULE if key != "Rule Description" and cell(key)}
+            args: dict[str, Any] = {key: cell(key) for key in _RULE if key != "Rule Description" and cell(key)}
+            if "Estimated Speedup" in args:
+                args["Estimated Speedup"] = plain(args["Estimated Speedup"])
             launches.note(cell("Rule Description") or cell("Rule Name"), section, args)
 
     def _cells(self, fields: list[str]) -> Any:
@@ -153,9 +155,9 @@ class Page:
         cell = self._cells(fields)
         name = fields[self._at["Kernel Name"]] if "Kernel Name" in self._at else f"ID {cell('ID')}"
         head: dict[str, Any] = {"table": self._table, "name": name}
-        args: dict[str, Any] = {name: plain(cell(name)) for name in ("ID", "Kernel Time") if cell(name)}
-        if cell("CC"):
-            args["CC"] = cell("CC")
+        args: dict[str, Any] = {name: cell(name) for name in ("ID", "CC", "Kernel Time") if cell(name)}
+        if _WHOLE.fullmatch(cell("ID")):
+            args["ID"] = int(cell("ID"))
         for name, column in PLACES.items():
             if _WHOLE.fullmatch(cell(name)):
                 head[column] = int(cell(name))
@@ -179,7 +181,7 @@ class Page:
                 args[name] = cell(name)
         for name in self._others:
             if cell(name):
-                args[name] = plain(cell(name))
+                args[name] = cell(name)
         head["host"] = cell("Host Name") or None
         tell(head, cell("Process Name"), cell("CC"), launches)
         return {name: value for name, value in head.items() if value is not None} | {"args": args}

@@ -1,0 +1,234 @@
+"""The part of the stage `layout` for launches: rows that say their stream, with metrics, but no time.
+
+    id  parent  kind    name  metric              total   stream           stream 7
+    1           kernel  gemm  duration            30 us   7          ──►   [ gemm           ][ norm ]
+    2   1       metric        sm__throughput..    63.7 %                   63.7 %            12.9 %
+    3           kernel  norm  duration            10 us   7                0                 30    40 us
+
+They follow one another in the order of the source, each as wide as it is long, on the stream where they ran: as if
+nothing had overlapped, which is how profilers that replay kernels run them. Metrics are counters of their kernel; what
+says how it was launched, what isn't a number, and notes are its arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.jsontext import decoded, dump_json
+from ktrace.model import DEVICE_KINDS, Batch, arrow_schema
+from ktrace.report import Ledger
+
+Bools = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+#: Metrics that say how a kernel was launched and on what: arguments, not counters.
+_OF_LAUNCH = r"^(?:launch__|device__|sm__maximum_warps_)"
+
+#: Room for a launch whose duration isn't known, so that no two stand at one place: 1 us.
+_ROOM = 1000
+
+#: Columns that a kernel takes over from its row, and those that its metrics have of it.
+_KERNEL = (
+    *("host", "pid", "tid", "device", "context", "stream", "clock", "cat", "short_name"),
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "shared_dynamic"),
+    *("occupancy", "bytes", "copy_kind", "operation", "library", "precision", "layer", "args"),
+)
+_PLACE = ("host", "pid", "tid", "device", "context", "stream", "clock")
+
+#: What is kept of a row until its launch is whole.
+_COLUMNS = ("source", "id", "parent", "kind", "name", "metric", "unit", "value", "total", "count", "avg", "scope")
+
+
+def is_launch(batch: Batch) -> Bools:
+    """Which summaries are a launch each: device work that says its stream or context, not its time."""
+    if not batch.has("stream") and not batch.has("context"):
+        return np.zeros(len(batch), np.bool_)
+    placed = pc.or_(batch.column("stream").is_valid(), batch.column("context").is_valid())
+    device = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
+    timed = pc.equal(decoded(batch.column("metric")), "duration")
+    free = pc.and_(batch.column("parent").is_null(), batch.column("ts").is_null())
+    found: Bools = pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
+    return found
+
+
+class Launches:
+    """Lays out launches of one source. Holds those that aren't whole yet, and where each stands."""
+
+    def __init__(self, ledger: Ledger, start: int) -> None:
+        self._ledger = ledger
+        self._cursor = start
+        self._held: pa.Table | None = None  # the last launch, and what has come of its metrics
+        self._placed: list[pa.Table] = []  # id, ts, dur and place of all launches
+
+    def take(self, batch: Batch) -> tuple[Batch | None, list[Batch]]:
+        """The rows that are none of launches, and the events of launches that are whole."""
+        heads = is_launch(batch)
+        if not heads.any() and self._held is None:
+            return batch, []
+        mine = heads | self._is_behind(batch, batch.column("id").filter(pa.array(heads)))
+        rest = None if mine.all() else Batch("summaries", batch.columns.filter(pa.array(~mine)))
+        if not mine.any():
+            return rest, []
+        self._ledger.taken += int(mine.sum())
+        rows = _plain(batch).filter(pa.array(mine))
+        is_head = heads[mine]
+        if self._held is not None:
+            is_head = np.concatenate([self._held["head"].to_numpy(), is_head])
+            rows = pa.concat_tables([self._held.drop_columns("head"), rows], promote_options="default")
+        last = int(np.flatnonzero(is_head)[-1]) if is_head.any() else 0
+        self._held = rows.slice(last).append_column("head", pa.array(is_head[last:]))
+        return rest, list(self._events(rows.slice(0, last), is_head[:last]))
+
+    def finish(self) -> list[Batch]:
+        """The events of the last launch."""
+        held, self._held = self._held, None
+        return [] if held is None else list(self._events(held.drop_columns("head"), held["head"].to_numpy()))
+
+    def _is_behind(self, batch: Batch, new: pa.Array) -> Bools:
+        """Which rows are metrics and notes of launches."""
+        if not batch.has("parent"):
+            return np.zeros(len(batch), np.bool_)
+        known = [new, *(chunk for table in self._placed for chunk in table["id"].chunks)]
+        if self._held is not None:
+            known += self._held["id"].filter(self._held["head"]).chunks
+        kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
+        mine = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(known)))
+        found: Bools = mine.to_numpy(zero_copy_only=False)
+        return found
+
+    def _events(self, rows: pa.Table, is_head: Bools) -> Iterator[Batch]:
+        """Kernels and counters of whole launches."""
+        if not len(rows):
+            return
+        heads = rows.filter(pa.array(is_head))
+        behind = rows.filter(pa.array(~is_head))
+        places = self._place(heads)
+        of = pc.index_in(behind["parent"], self._ids()).to_numpy()  # all launches are placed by now
+        figure = pc.is_valid(behind["value"]).to_numpy()
+        argument = pc.match_substring_regex(behind["metric"], _OF_LAUNCH).to_numpy()
+        counter = figure & ~argument
+        twice = _repeated(behind, of, counter)
+        kernels = {name: places[name] for name in ("id", "ts", "dur")}
+        kernels |= {name: heads[name] for name in ("source", "kind", "name", *_KERNEL) if name in heads.schema.names}
+        own = np.flatnonzero(~counter)
+        first = len(self._ids()) - len(heads)
+        arguments = _arguments(behind.take(pa.array(own)), of[own] - first, heads)
+        yield _batch({**kernels, **arguments}, len(heads))
+        drawn = np.flatnonzero(counter & ~twice)
+        yield from self._counters(behind.take(pa.array(drawn)), of[drawn])
+        self._ledger.given += len(heads) + len(drawn)
+        if len(own):
+            self._ledger.removed["argument of a slice"] += len(own)
+        if twice.any():
+            self._ledger.removed["said twice"] += int(twice.sum())
+
+    def _ids(self) -> pa.Array:
+        return pa.chunked_array([chunk for table in self._placed for chunk in table["id"].chunks], pa.int64())
+
+    def _place(self, heads: pa.Table) -> pa.Table:
+        """Gives each launch its time."""
+        several = pc.multiply(heads["count"].cast(pa.float64()), heads["avg"])
+        figure = pc.coalesce(heads["total"], several, heads["value"]).to_numpy()
+        in_ns = pc.fill_null(pc.equal(heads["unit"], "ns"), False).to_numpy()
+        width = np.where(in_ns & np.isfinite(figure) & (figure > 0), np.nan_to_num(figure), 0.0)
+        width = np.rint(width).astype(np.int64)
+        extent = np.where(width > 0, width, _ROOM)
+        ends = self._cursor + np.cumsum(extent)
+        self._cursor = int(ends[-1]) if len(ends) else self._cursor
+        columns = {"id": heads["id"], "ts": pa.array(ends - extent), "dur": pa.array(width)}
+        columns |= {name: heads[name] for name in _PLACE if name in heads.schema.names}
+        placed = pa.table(columns)
+        self._placed.append(placed)
+        return placed
+
+    def _counters(self, rows: pa.Table, of: Int64) -> Iterator[Batch]:
+        """The metrics as counters at the begin of their kernel."""
+        if not len(rows):
+            return
+        places = pa.concat_tables(self._placed, promote_options="default").take(pa.array(of))
+        columns = {"source": rows["source"], "id": rows["id"], "parent": rows["parent"]}
+        columns |= {name: places[name] for name in places.schema.names if name != "id"}
+        columns |= {"name": rows["metric"], "value": rows["value"], "unit": rows["unit"]}
+        columns["kind"] = pa.array(["counter"]).take(pa.array(np.zeros(len(rows), np.int64)))
+        yield _batch(columns, len(rows))
+
+
+def _plain(batch: Batch) -> pa.Table:
+    """The columns that are needed, decoded; those that kernels take over as far as the batch has them."""
+    names = [*_COLUMNS, *(name for name in _KERNEL if batch.has(name) or name == "args")]
+    columns = {name: decoded(batch.args_text() if name == "args" else batch.column(name)) for name in names}
+    return pa.table(columns)
+
+
+def _batch(columns: dict[str, Any], rows: int) -> Batch:
+    """Synthetic events; columns full of nulls are left out."""
+    made = {}
+    for name, column in columns.items():
+        array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        if array.null_count < rows:
+            known = name in arrow_schema("events").names
+            made[name] = array.cast(arrow_schema("events").field(name).type) if known else array
+    synthetic = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array(["synthetic"]))
+    return Batch("events", pa.RecordBatch.from_pydict(made | {"timing": synthetic}))
+
+
+def _repeated(rows: pa.Table, of: Int64, counter: Bools) -> Bools:
+    """Counters that say the same of the same kernel as one before: pages show some metrics in two sections."""
+    twice = np.zeros(len(rows), np.bool_)
+    which = np.flatnonzero(counter)
+    if len(which):
+        part = rows.take(pa.array(which))
+        keys = [of[which]]
+        for name in ("metric", "unit", "value"):
+            codes = part[name].combine_chunks().dictionary_encode().indices
+            keys.append(pc.fill_null(codes, -1).to_numpy(zero_copy_only=False))
+        _, first = np.unique(np.stack(keys), axis=1, return_index=True)
+        twice[which] = True
+        twice[which[first]] = False
+    return twice
+
+
+def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array]:
+    """What becomes arguments of the kernels: a column a metric, a list of the notes, the ranges around."""
+    found: dict[str, list[Any]] = {}
+    notes: list[list[Any]] = [[] for _ in range(len(heads))]
+    columns = (rows[name].to_pylist() for name in ("kind", "name", "metric", "value", "args"))
+    for kernel, (kind, name, metric, value, args) in zip(of.tolist(), zip(*columns, strict=True), strict=True):
+        if kernel < 0:  # a launch that was given on before
+            continue
+        said = json.loads(args) if args else {}
+        if kind == "note":
+            notes[kernel].append({"text": name, **said} if said else name)
+            continue
+        number, key = 1, metric
+        while key in found and found[key][kernel] is not None:
+            number, key = number + 1, f"{metric} #{number + 1}"
+        if value is None:
+            text = next(iter(said.values())) if len(said) == 1 else said
+        found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
+    made = {f"args.{key}": _typed(values) for key, values in found.items()}
+    if any(notes):
+        made["args.notes"] = pa.array([dump_json(given).encode() if given else None for given in notes], pa.binary())
+    scopes = [dump_json(scope).encode() if scope else None for scope in heads["scope"].to_pylist()]
+    if any(scopes):
+        made["args.scope"] = pa.array(scopes, pa.binary())
+    return made
+
+
+def _typed(values: list[Any]) -> pa.Array:
+    """A column of numbers, integers where all are whole; of texts; of JSON where some are neither."""
+    given = [value for value in values if value is not None]
+    if all(isinstance(value, float) for value in given):
+        if all(value == value // 1 and abs(value) < 2**53 for value in given):
+            return pa.array([None if value is None else int(value) for value in values], pa.int64())
+        return pa.array(values, pa.float64())
+    if all(isinstance(value, str) for value in given):
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array([None if value is None else dump_json(value).encode() for value in values], pa.binary())
