@@ -35,7 +35,7 @@ from .encode_json import StageArguments
 from .encode_texts import fresh
 from .gpu_keys import Keys, chosen
 from .gpu_tracks import Gpus, Queue, specification
-from .sidecar import STAGE_COLUMNS, STAGE_RESERVED, argument_name
+from .sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
 from .wire import bytes_field, bytes_tag, int_field, int_tag, varint
 
 #: Kind -> category of its stage, and the stage's description.
@@ -276,6 +276,10 @@ def derived(rows: StageRows, queues: dict[int, Queue]) -> dict[str, pa.Array]:
             found["shared_mem_static"] = pc.subtract(arguments["shared_memory"], arguments["shared_dynamic"])
     if "occupancy" in arguments:
         found["occupancy_source"] = _where(arguments["occupancy"].is_valid(), "estimate")
+    for name, column in STAGE_COLUMNS.items():
+        if column not in arguments and f"args.{name}" in arguments:
+            found[name] = arguments[f"args.{name}"]
+    found |= {name: arguments[metric] for metric, name in LAUNCH_METRICS.items() if metric in arguments}
     if "bytes" in arguments and not any("bandwidth" in name.lower() for name in arguments):
         positive = pa.array(np.where(rows.dur > 0, rows.dur, 0), mask=rows.dur <= 0)
         found["bandwidth"] = pc.divide(

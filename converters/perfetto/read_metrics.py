@@ -24,7 +24,7 @@ from .read_tracks import Tracks
 from .sidecar import Sidecar
 
 #: The columns of a kernel that its metrics share.
-_SHARED = (*TRACK_COLUMNS, "dur")
+_SHARED = (*TRACK_COLUMNS, "dur", "timing")
 
 
 def with_parents(context: Context, data: Data) -> Iterator[Batch]:

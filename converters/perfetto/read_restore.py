@@ -61,7 +61,8 @@ def restore_stage(columns: Columns, arguments: Columns) -> Columns:
         arguments.pop(name, None)
     for name, column in STAGE_COLUMNS.items():
         if name in arguments:
-            arguments[column] = arguments.pop(name)
+            found, own = arguments.pop(name), arguments.get(f"args.{name}")
+            arguments[column] = found if own is None else pc.if_else(own.is_valid(), None, decoded(found))
     said = arguments.pop("kind", None)
     if said is not None:
         columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(columns["kind"]))

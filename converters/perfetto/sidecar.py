@@ -40,12 +40,24 @@ from .._shared import arguments as columns
 #: The arguments of a render stage that are a column of the model under another name -> the column.
 STAGE_COLUMNS = {"registers_per_thread": "registers", "sm__maximum_warps_per_active_cycle_pct": "occupancy"}
 
+#: Metrics that say how a kernel was launched -> the argument under which the GPU tab shows them, too.
+LAUNCH_METRICS = {
+    "launch__barrier_count": "barriers_per_block",
+    "launch__func_cache_config": "func_cache_config",
+    "launch__shared_mem_config_size": "shared_mem_config_size",
+    "launch__waves_per_multiprocessor": "waves_per_multiprocessor",
+    **{
+        f"launch__occupancy_limit_{what}": f"occupancy_limit_{what}"
+        for what in ("barriers", "blocks", "registers", "shared_mem", "warps")
+    },
+}
+
 #: The arguments of a render stage that the writer derives from columns and the catalog. The reader drops them.
 STAGE_DERIVED = frozenset(
     {
         *("process_id", "process_name", "device", "stream", "context", "api", "occupancy_source"),
-        *("workgroup_size", "grid_size", "thread_count", "waves_per_multiprocessor"),
-        *("shared_mem_static", "shared_mem_dynamic", "occupancy_limit_warps", "bandwidth"),
+        *("workgroup_size", "grid_size", "thread_count", "shared_mem_static", "shared_mem_dynamic", "bandwidth"),
+        *LAUNCH_METRICS.values(),
     }
 )
 

@@ -164,11 +164,27 @@ def test_the_sequence_of_stages_starts_anew_where_too_much_is_interned(monkeypat
 
 def test_a_laid_out_table_is_no_measured_work(tmp_path: Path) -> None:
     made = rows()
-    made.event("kernel", "k", ts=0, dur=5, timing="synthetic", device=0, stream=1)
+    made.event("kernel", "k", ts=0, dur=5, timing="synthetic", device=0, track="Statistics")
     made.event("kernel", "n", ts=0, dur=5, track="Kernels")
     found = decode(written(list(made.rest())))
     assert not found.stages
     assert len([event for _, _, event in found.events if event.type == BEGIN]) == 2
+
+
+def test_a_launch_that_is_laid_out_on_its_stream_is_a_stage_with_its_metrics() -> None:
+    made = rows()
+    how = {"args.launch__waves_per_multiprocessor": 1.5, "args.sm__maximum_warps_per_active_cycle_pct": 25}
+    kernel = made.event("kernel", "k", ts=0, dur=5, timing="synthetic", **how, **GPU)
+    counter = {"value": 12.5, "unit": "%", "parent": kernel, "timing": "synthetic"}
+    made.event("counter", "sm__throughput", ts=0, dur=5, **counter, **GPU)
+    found = decode(written(list(made.rest())))
+    assert not [event for _, _, event in found.events if event.type == BEGIN]
+    assert found.counters == [(0, "sm__throughput", 12.5)]
+    (stage,) = found.stages
+    shown = {name: value for name, (_, value) in stage.arguments.items()}
+    assert shown["timing"] == "synthetic"
+    assert shown["waves_per_multiprocessor"] == shown["launch__waves_per_multiprocessor"] == 1.5
+    assert shown["sm__maximum_warps_per_active_cycle_pct"] == 25
 
 
 @pytest.mark.skipif(not LINT.exists(), reason="no ../shared")
