@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Made = TypeVar("Made")
 
 
 def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
@@ -26,3 +28,17 @@ def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
     finally:
         if isinstance(items, Generator):
             items.close()
+
+
+def ahead_of(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:
+    """What is made of each item, in their order, by some threads, which are one item each ahead of what is used."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    coming: deque[Future[Made]] = deque()
+    with ThreadPoolExecutor(threads, "ktrace-ahead") as makers:
+        for item in items:
+            coming.append(makers.submit(make, item))
+            if len(coming) > threads:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()

@@ -134,7 +134,7 @@ class Database:
         try:
             yield from reading.blocks(size)
         except (sqlite3.Error, OSError) as error:
-            raise _damaged(self._path, f"{table} behind row {reading.last}", error) from None
+            raise _damaged(self._path, reading.place, error) from None
 
     def part(self, table: str, columns: Sequence[str], where: str) -> pa.Table:
         """Columns of the rows for which a condition in SQL holds, all at once; nothing is counted."""
@@ -143,12 +143,15 @@ class Database:
         parts = [pa.table({name: block.get(name) for name in types}) for block in blocks]
         return pa.concat_tables(parts) if parts else self._table(types, [])
 
-    def among(self, table: str, column: str, numbers: Sequence[int], columns: Sequence[str]) -> pa.Table:
+    def among(
+        self, table: str, column: str, numbers: Sequence[int], columns: Sequence[str], where: str = ""
+    ) -> pa.Table:
         """As `part`, for the rows in which a column is one of some numbers."""
         types = self._types(table, [column, *columns])
         wanted = ", ".join(map(quoted_name, types))
         sql = f"SELECT {wanted} FROM {quoted_name(table)} WHERE {quoted_name(column)}"
-        rows = self.query(table, f"{sql} IN (SELECT value FROM json_each(?))", [str(list(numbers))])
+        more = f" AND {where}" if where else ""
+        rows = self.query(table, f"{sql} IN (SELECT value FROM json_each(?)){more}", [str(list(numbers))])
         return self._table(types, rows)
 
     @staticmethod
