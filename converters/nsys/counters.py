@@ -1,0 +1,124 @@
+"""Sampled metrics: of GPUs, network cards, switches, CPU cores. A counter each, a series on a track of its own.
+
+GPU_METRICS               timestamp 5000  typeId 0x10000000000ff00  metricId 11  value 37
+TARGET_INFO_GPU_METRICS   typeId ...  metricId 11  metricName "SMs Active [Throughput %]"
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+
+from .._shared.blocks import Block
+from .reading import Reading
+
+Int64 = npt.NDArray[np.int64]
+
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]\s*$")
+
+
+def unit_of(name: str) -> str | None:
+    """The unit that a metric's name ends in: % of "SMs Active [Throughput %]", MHz of "GPC Clock Frequency [MHz]"."""
+    found = _BRACKETS.search(name)
+    return None if found is None else "%" if "%" in found[1] else found[1]
+
+
+class Series:
+    """Series by two numbers: for each row the name of its series and its unit."""
+
+    def __init__(self, names: dict[tuple[int, int], str], units: dict[tuple[int, int], str | None], word: str) -> None:
+        self._names = names
+        self._units = units
+        self._word = word
+
+    def columns(self, first: Int64, second: Int64) -> dict[str, pa.Array]:
+        """Columns `name`, `track` and `unit`."""
+        codes, keys = _pairs(first, second)
+        names = [self._names.get(key) or f"{self._word} {key[1]}" for key in keys]
+        units = [self._units.get(key) for key in keys]
+        place = pa.array(codes)
+        name = pa.DictionaryArray.from_arrays(place, pa.array(names, pa.string()))
+        columns = {"name": name, "track": name}
+        if any(units):
+            columns["unit"] = pa.DictionaryArray.from_arrays(place, pa.array(units, pa.string()))
+        return columns
+
+
+def _pairs(first: Int64, second: Int64) -> tuple[npt.NDArray[np.int32], list[tuple[int, int]]]:
+    """For each row the number of its pair, and the distinct pairs."""
+    high, low = (pa.array(column).dictionary_encode() for column in (first, second))
+    codes = high.indices.to_numpy().astype(np.int64) * len(low.dictionary) + low.indices.to_numpy()
+    present = np.flatnonzero(np.bincount(codes, minlength=1))
+    number = np.zeros(int(present.max(initial=0)) + 1, np.int32)
+    number[present] = np.arange(len(present))
+    highs, lows, width = high.dictionary.to_pylist(), low.dictionary.to_pylist(), max(1, len(low.dictionary))
+    return number[codes], [(highs[code // width], lows[code % width]) for code in present.tolist()]
+
+
+def gpu_metrics(reading: Reading, table: str) -> Iterator[Batch]:
+    """The metrics of GPUs and SoCs. The lowest byte of typeId is the GPU."""
+    names: dict[tuple[int, int], str] = {}
+    for info in reading.database.like(r"TARGET_INFO_(GPU|SOC)_METRICS"):
+        for kind, metric, name in reading.database.rows(info, "typeId", "metricId", "metricName"):
+            if isinstance(kind, int) and isinstance(metric, int) and isinstance(name, str):
+                names[kind, metric] = name
+    series = Series(names, {key: unit_of(name) for key, name in names.items()}, "metric")
+    for block, ids in reading.timed(table, "timestamp", "rawTimestamp"):
+        kinds, metrics = (_numbers(block, name) for name in ("typeId", "metricId"))
+        columns = series.columns(kinds, metrics)
+        ts, value = block.take("timestamp", "rawTimestamp"), block.take("value")
+        device = None if table.upper().startswith("SOC") else kinds & 0xFF
+        yield reading.batches.events(block, ids, kind="counter", ts=ts, value=_value(value), device=device, **columns)
+
+
+def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> Iterator[Batch]:
+    """Metrics over spans of time, whose names and units stand in a table of their own under one or two numbers."""
+    names: dict[tuple[int, int], str] = {}
+    units: dict[tuple[int, int], str | None] = {}
+    own = ("metricsListId", "metricsIdx") if info == "TARGET_INFO_NETWORK_METRICS" else ("", "id")
+    for found in reading.database.like(info):
+        for first, second, name, unit in reading.database.rows(found, own[0] or "none", own[1], "name", "unit"):
+            if isinstance(second, int) and isinstance(name, str):
+                names[first or 0, second], units[first or 0, second] = name, unit or None
+    series = Series(names, units, "metric")
+    for block, ids in reading.timed(table, "start", end="end"):
+        start, end = block.take("start"), block.take("end")
+        first = _numbers(block, keys[0]) if keys[0] else np.zeros(len(block), np.int64)
+        columns: dict[str, Any] = series.columns(first, _numbers(block, keys[1]))
+        where = block.take("globalId", "componentId")
+        if where is not None:
+            columns["track"] = _placed(columns["name"], where, "NIC" if "NIC" in table.upper() else "")
+        dur = None if end is None else pc.subtract(end, start)
+        value = _value(block.take("value", "count"))
+        yield reading.batches.events(block, ids, kind="counter", ts=start, dur=dur, value=value, **columns)
+
+
+def _placed(names: pa.DictionaryArray, where: pa.Array, word: str) -> pa.DictionaryArray:
+    """Series apart by the card, port or core that they are of."""
+    codes, keys = _pairs(
+        names.indices.to_numpy(zero_copy_only=False).astype(np.int64),
+        where.fill_null(-1).to_numpy(zero_copy_only=False),
+    )
+    words = names.dictionary.to_pylist()
+    shown = [f"{words[name]} ({word} {place})".replace("( ", "(") for name, place in keys]
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(shown, pa.string()))
+
+
+def _value(column: pa.Array | None) -> pa.Array | None:
+    return None if column is None else column.cast(pa.float64(), safe=False)
+
+
+def _numbers(block: Block, name: str) -> Int64:
+    column = block.take(name)
+    if column is None:
+        return np.zeros(len(block), np.int64)
+    numbers: Int64 = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers

@@ -1,0 +1,196 @@
+"""Work on the device: kernels, copies, sets, graphs, synchronisation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+
+from .._shared.blocks import Block
+from .._shared.dictionaries import constant
+from .places import NOTHING, shared_sum, without
+from .reading import Reading
+from .waits import Waits
+
+#: Kinds of copies from this on are migrations of unified memory.
+_UNIFIED = 11
+
+#: Label of a kind of copy -> the word of `copy_kind`.
+_WAY = re.compile(r"(?:Unified )?(Host|Device|Array|Peer)-to-(Host|Device|Array|Peer)")
+
+
+def kernels(reading: Reading, table: str) -> Iterator[Batch]:
+    """A kernel each; what isn't a column of the model stays an argument."""
+    for block, ids in reading.timed(table, "start", end="end"):
+        start = block.take("start")
+        demangled, mangled = block.get("demangledName"), block.get("mangledName")
+        if demangled is not None and mangled is not None and mangled.equals(demangled):
+            block.drop("mangledName")
+        names = reading.name(block, table, "demangledName", "shortName", "mangledName")
+        short = block.take("shortName")
+        if short is not None:
+            names["short_name"] = reading.words(table, "shortName").column(block, short)
+        process = reading.places.process(block)
+        dynamic = block.take("dynamicSharedMemory")
+        registers = block.take("registersPerThread")
+        columns: dict[str, Any] = {
+            **names,
+            **process,
+            **reading.places.device(block, process.get("pid")),
+            **{f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for what in ("grid", "block") for axis in "xyz"},
+            "registers": None if registers is None else registers.cast(pa.int32(), safe=False),
+            "shared_memory": shared_sum(block.take("staticSharedMemory"), dynamic),
+            "shared_dynamic": dynamic,
+            "correlation": reading.correlation(block),
+        }
+        dur = pc.subtract(block.take("end"), start)
+        said = reading.said(block, table)
+        yield reading.batches.events(block, ids, kind="kernel", ts=start, dur=dur, **columns, **said)
+
+
+def copies(reading: Reading, table: str) -> Iterator[Batch]:
+    """A copy each, named as nsys stats names it."""
+    for block, ids in reading.timed(table, "start", end="end"):
+        start = block.take("start")
+        process = reading.places.process(block)
+        place = reading.places.device(block, process.get("pid"))
+        kind = block.take("copyKind")
+        if kind is not None and place.get("stream") is not None:  # unified memory moves on no stream
+            unified = pc.and_(pc.greater_equal(kind, _UNIFIED), pc.equal(place["stream"], 0))
+            place["stream"] = pc.if_else(pc.fill_null(unified, False), None, place["stream"])
+        ways = None if kind is None else reading.enums.column("CUDA_MEMCPY_OPER", kind)
+        columns: dict[str, Any] = {
+            **process,
+            **place,
+            "name": constant("[CUDA memcpy]", len(block)) if ways is None else _renamed(ways, _copy_name),
+            "copy_kind": None if ways is None else _renamed(ways, _way),
+            "bytes": block.take("bytes"),
+            "correlation": reading.correlation(block),
+        }
+        dur = pc.subtract(block.take("end"), start)
+        said = reading.said(block, table)
+        yield reading.batches.events(block, ids, kind="memcpy", ts=start, dur=dur, **columns, **said)
+
+
+def _copy_name(label: str) -> str:
+    unified = label.removeprefix("Unified ")
+    return f"[CUDA memcpy {label}]" if unified == label else f"[CUDA Unified Memory memcpy {unified}]"
+
+
+def _way(label: str) -> str:
+    found = _WAY.fullmatch(label)
+    return f"{found[1][0]}to{found[2][0]}" if found else label
+
+
+def _renamed(column: pa.DictionaryArray, rename: object) -> pa.DictionaryArray:
+    words = [rename(word) for word in column.dictionary.to_pylist()]  # type: ignore[operator]
+    distinct = {word: code for code, word in enumerate(dict.fromkeys(words))}
+    codes = pa.array([distinct[word] for word in words], pa.int32())
+    named = pa.DictionaryArray.from_arrays(codes.take(column.indices), pa.array(list(distinct), pa.string()))
+    return named if not named.null_count else pc.fill_null(named.cast(pa.string()), rename("Unknown"))  # type: ignore[operator]
+
+
+def sets(reading: Reading, table: str) -> Iterator[Batch]:
+    """A memset each."""
+    for block, ids in reading.timed(table, "start", end="end"):
+        start = block.take("start")
+        process = reading.places.process(block)
+        columns: dict[str, Any] = {
+            **process,
+            **reading.places.device(block, process.get("pid")),
+            "name": "[CUDA memset]",
+            "bytes": block.take("bytes"),
+            "correlation": reading.correlation(block),
+        }
+        dur = pc.subtract(block.take("end"), start)
+        said = reading.said(block, table)
+        yield reading.batches.events(block, ids, kind="memset", ts=start, dur=dur, **columns, **said)
+
+
+def graphs(reading: Reading, table: str) -> Iterator[Batch]:
+    """A whole launch of a CUDA graph each, of which the kernels aren't recorded."""
+    for block, ids in reading.timed(table, "start", end="end"):
+        start = block.take("start")
+        process = reading.places.process(block)
+        number = block.get("graphId", "graphExecId")
+        columns: dict[str, Any] = {
+            **process,
+            **reading.places.device(block, process.get("pid")),
+            "name": constant("CUDA graph", len(block)) if number is None else _numbered("CUDA graph", number),
+            "correlation": reading.correlation(block),
+        }
+        dur = pc.subtract(block.take("end"), start)
+        said = reading.said(block, table)
+        yield reading.batches.events(block, ids, kind="graph", ts=start, dur=dur, **columns, **said)
+
+
+def _numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
+    encoded = pc.fill_null(numbers, -1).dictionary_encode()
+    words = [word if number < 0 else f"{word} {number}" for number in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
+
+
+def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
+    """A sync each, on the stream that waits, and the arrow from the call that recorded the event it waits for."""
+    for block, ids in reading.timed(table, "start", end="end", each=3):
+        start = block.take("start")
+        process = reading.places.process(block)
+        kind, event, recorded = block.take("syncType"), block.take("eventId"), block.take("eventSyncId")
+        columns: dict[str, Any] = {
+            **process,
+            **reading.places.device(block, process.get("pid")),
+            "name": (
+                constant("synchronization", len(block))
+                if kind is None
+                else _renamed(reading.enums.column("CUPTI_SYNC_TYPE", kind), str)
+            ),
+            "correlation": reading.correlation(block),
+            "args.eventId": None if event is None else without(event, NOTHING),
+            "args.eventSyncId": None if recorded is None else without(recorded, NOTHING),
+        }
+        dur = pc.subtract(block.take("end"), start)
+        said = reading.said(block, table)
+        yield reading.batches.events(block, ids, kind="sync", ts=start, dur=dur, **columns, **said)
+        if recorded is not None and process:
+            pids = pc.fill_null(process["pid"], -1).to_numpy()
+            yield from waits.arrivals(ids, pids, pc.fill_null(recorded, NOTHING).to_numpy())
+
+
+def _perhaps_timed(reading: Reading, table: str) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
+    """The rows of a table that has times only of late."""
+    if any(reading.database.has(table, name) for name in ("timestamp", "start")):
+        yield from reading.timed(table, "timestamp", "start")
+    else:
+        for block in reading.blocks(table):
+            yield block, reading.batches.ids(len(block))
+
+
+def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
+    """An event on its stream each; before schema 3.24 it has no time, and is one end of an arrow on its call."""
+    for block, ids in _perhaps_timed(reading, table):
+        ts = block.take("timestamp", "start")
+        process = reading.places.process(block)
+        event, recorded = block.get("eventId"), block.take("eventSyncId")
+        given = block.get("correlationId")
+        columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
+        if recorded is not None:
+            columns["args.eventSyncId"] = without(recorded, NOTHING)
+        if ts is not None:
+            columns |= {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
+            yield reading.batches.events(block, ids, **columns, **reading.said(block, table))
+            continue
+        keys = pc.binary_join_element_wise(
+            *(pc.fill_null(part, -1).cast(pa.string()) for part in (process.get("pid"), event) if part is not None), ":"
+        )
+        columns |= {"link": "event", "key": keys, "role": "out", "name": "CUDA event"}
+        if given is not None and "pid" in process:
+            columns["event"] = waits.calls_of(process["pid"], given)
+        reading.conversion.report.used(len(block))
+        yield reading.batches.batch("links", ids, **columns, **reading.said(block, table), **block.rest())

@@ -1,0 +1,302 @@
+"""Tables that describe: host, devices, processes, threads, streams, the capture itself. All become the catalog."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+from .places import pid_of, tid_of
+from .reading import Reading
+
+Row = dict[str, Any]
+
+#: Column of TARGET_INFO_GPU -> fact of a device.
+_DEVICE_FACTS = {"uuid": "uuid", "busLocation": "bus_id", "smCount": "sm_count", "totalMemory": "memory"}
+
+#: Key of GpuInfo, the same in TARGET_INFO_SYSTEM_ENV -> column of TARGET_INFO_GPU.
+_SAME = {"Id": "id", "Name": "name", "CuDevice": "cuDevice", "PwGpuId": "pwGpuId"}
+
+_SECRETS = ("ENVIRONMENT_VARIABLE", "DeviceEnvironment")
+
+_HOST_FACTS = {"OsDescription": "os", "CpuDescription": "cpu"}
+
+#: Rows of a table of facts beyond which it is left out.
+_FEW = 1000
+
+
+def all_rows(reading: Reading, table: str) -> list[Row]:
+    """The rows of a small table, each counted as a record that is in the catalog."""
+    columns = reading.database.tables[table]
+    rows = [
+        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
+        for row in reading.database.rows(table, *columns)
+    ]
+    reading.conversion.report.record(len(rows))
+    reading.conversion.report.used(len(rows), went="catalog")
+    return rows
+
+
+def session(reading: Reading) -> Iterator[Row]:
+    """The tool, its settings, the host, the unix time of the session's start."""
+    export = _settings(reading, "META_DATA_EXPORT|EXPORT_META_DATA")
+    capture = _settings(reading, "META_DATA_CAPTURE")
+    facts: Row = {"tool": export.pop("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems")}
+    if "EXPORT_PRODUCT_VERSION" in export:
+        facts["version"] = export.pop("EXPORT_PRODUCT_VERSION")
+    command = [capture[key] for key in capture if key == "PROCESS_0:COMMAND" or key.startswith("PROCESS_0:ARGUMENT_")]
+    if command:
+        facts["command"] = command
+    if "DERIVED_BY" in export:
+        facts["description"] = f"A part of {export.get('DERIVED_FROM', 'a capture')}, made by {export['DERIVED_BY']}."
+    facts |= {name: said for name, said in (("export", export), ("capture", capture)) if said}
+    details = [row for table in reading.database.like("ANALYSIS_DETAILS") for row in all_rows(reading, table)]
+    if details:
+        facts["analysis"] = details
+    yield {"entity": "source", "facts": facts}
+    yield from _host(reading)
+    yield _clock(reading, export)
+
+
+def _settings(reading: Reading, pattern: str) -> Row:
+    """Name -> value of a table of settings; several values of one name are a list. No environment."""
+    said: Row = {}
+    for table in reading.database.like(pattern):
+        hidden, first = 0, 0
+        for number, row in enumerate(all_rows(reading, table), 1):
+            name, value = row.get("name"), row.get("value")
+            if not isinstance(name, str):
+                continue
+            if name.rpartition(":")[2] in _SECRETS:
+                hidden += 1
+                first = first or number
+                continue
+            said[name] = value if name not in said else [*_listed(said[name]), value]
+        if hidden:
+            reading.conversion.report.issue("environment", f"{table} row {first}", rows=hidden)
+    return said
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _host(reading: Reading) -> Iterator[Row]:
+    """The host by TARGET_INFO_SYSTEM_ENV, and the devices that it lists, for a file without a table of them."""
+    facts: Row = {}
+    name = None
+    gpus: list[Row] = []
+    for table in reading.database.like("TARGET_INFO_SYSTEM_ENV"):
+        for number, row in enumerate(all_rows(reading, table), 1):
+            key, value = row.get("name"), row.get("value")
+            if key in _SECRETS:
+                reading.conversion.report.issue("environment", f"{table} row {number}")
+            elif key == "Hostname":
+                name = value
+            elif key == "GpuInfo":
+                gpus = _gpu_info(value)
+            elif isinstance(key, str) and value not in (None, "", "{}"):
+                facts[_HOST_FACTS.get(key, key)] = value
+    if name or facts:
+        yield {"entity": "host", "name": name, "facts": facts}
+    if not any(reading.database.count(table) for table in reading.database.like("TARGET_INFO_GPU")):
+        for gpu in gpus:
+            yield _device(reading, gpu, [])
+
+
+def _gpu_info(text: Any) -> list[Row]:
+    try:
+        value = json.loads(text)
+        gpus = value["Gpus"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return []
+    if not isinstance(gpus, list):
+        return []
+    return [
+        {_SAME.get(key, key[:1].lower() + key[1:]): _number(value) for key, value in gpu.items()}
+        for gpu in gpus
+        if isinstance(gpu, dict)
+    ]
+
+
+def _number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def _clock(reading: Reading, export: Row) -> Row:
+    """The main clock: ns since the start of the session, unless the export moved them."""
+    tables = reading.database.like("TARGET_INFO_SESSION_START_TIME")
+    rows = [row for table in tables for row in all_rows(reading, table)]
+    normal = str(export.get("EXPORT_PARAM_TIME_NORMALIZE")).lower() == "true"
+    facts: Row = {"kind": "unix" if normal else "session"}
+    start = next((row["utcEpochNs"] for row in rows if isinstance(row.get("utcEpochNs"), int)), None)
+    if start is not None:
+        shift = _whole(export.get("EXPORT_PARAM_TIME_SHIFT"))
+        facts |= {"at_ns": (start if normal else 0) + shift, "unix_ns": start}
+    return {"entity": "clock", "facts": facts}
+
+
+def _whole(text: Any) -> int:
+    try:
+        return int(str(text))
+    except ValueError:
+        return 0
+
+
+def devices(reading: Reading) -> Iterator[Row]:
+    """The GPUs, with the processes' own ordinals of them."""
+    ordinals = [row for table in reading.database.like("TARGET_INFO_CUDA_DEVICE") for row in all_rows(reading, table)]
+    for table in reading.database.like("TARGET_INFO_GPU"):
+        for row in all_rows(reading, table):
+            yield _device(reading, row, ordinals)
+    known = [row for table in reading.database.like("TARGET_INFO_NVTX_CUDA_DEVICE") for row in all_rows(reading, table)]
+    for row in known:
+        if isinstance(row.get("deviceId"), int):
+            yield {"entity": "device", "device": row["deviceId"], "name": str(row.get("name")), "facts": {}}
+
+
+def _device(reading: Reading, row: Row, ordinals: list[Row]) -> Row:
+    number, name = row.pop("id", None), row.pop("name", None)
+    facts: Row = {"api": "cuda", "vendor": "NVIDIA"}
+    major, minor = row.pop("computeMajor", None), row.pop("computeMinor", None)
+    if major is not None and minor is not None:
+        facts["compute_capability"] = f"{major}.{minor}"
+    facts |= {_DEVICE_FACTS.get(key, key): value for key, value in row.items() if value != ""}
+    if mine := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == number]:
+        facts["cuda_devices"] = mine
+    if not isinstance(number, int):
+        return {"entity": "source", "facts": {"device": facts | {"name": name}}}
+    return {"entity": "device", "device": number, "name": name, "facts": facts}
+
+
+def contexts_and_streams(reading: Reading) -> Iterator[Row]:
+    """Streams with their priorities and names, of contexts whose device is known."""
+    device: dict[tuple[int | None, int], set[int]] = {}
+    for seen, number, ordinal in reading.places.contexts:
+        device.setdefault((seen, number), set()).add(ordinal)
+    nulls: set[tuple[Any, ...]] = set()
+    for table in reading.database.like("TARGET_INFO_CUDA_(CONTEXT_INFO|NULL_STREAM)"):
+        for row in all_rows(reading, table):
+            place = _place(reading, row)
+            if place is None:
+                continue
+            pid, context, number = place
+            device.setdefault((pid, context), set()).add(number)
+            nulls.add((pid, context, row.get("nullStreamId", row.get("streamId"))))
+            facts = {key: value for key, value in row.items() if key not in ("processId", "contextId", "deviceId")}
+            if table.upper().startswith("TARGET_INFO_CUDA_CONTEXT"):
+                yield {"entity": "context", "pid": pid, "device": number, "context": context, "facts": facts}
+    for table in reading.database.like("TARGET_INFO_CUDA_STREAM"):
+        for row in all_rows(reading, table):
+            yield from _stream(reading, row, device)
+    for owner, within, stream in sorted(nulls, key=str):
+        for gpu in sorted(device.get((owner, within), ())):
+            key = {"pid": owner, "device": gpu, "context": within, "stream": stream}
+            yield {"entity": "stream", **key, "facts": {"type": "Default stream"}}
+    for table in reading.database.like("TARGET_INFO_NVTX_CUDA_(CONTEXT|STREAM)"):
+        for row in all_rows(reading, table):
+            if (place := _place(reading, row)) is not None:
+                pid, context, number = place
+                kind = "context" if "streamId" not in row else "stream"
+                key = {"pid": pid, "device": number, "context": context, "stream": row.get("streamId")}
+                yield {"entity": kind, **key, "name": row.get("name"), "facts": {}}
+
+
+def _place(reading: Reading, row: Row) -> tuple[int | None, int, int] | None:
+    """Process, context and GPU of a row; None where it has no context or device."""
+    pid, context, ordinal = row.get("processId"), row.get("contextId"), row.get("deviceId")
+    if not isinstance(context, int) or not isinstance(ordinal, int):
+        return None
+    return pid, context, reading.places.gpu(pid, ordinal)
+
+
+def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set[int]]) -> Iterator[Row]:
+    pid, context, stream = row.get("processId"), row.get("contextId"), row.get("streamId")
+    priority = row.get("priority")
+    facts: Row = {}
+    if isinstance(priority, int):  # a negative one of 32 bits stands as a great one
+        facts["priority"] = priority - (1 << 32) if priority >= 1 << 31 else priority
+    if isinstance(row.get("flag"), int):
+        facts["type"] = reading.enums.word("CUPTI_STREAM_TYPE", row["flag"])
+    for number in sorted(device.get((pid, context), ())):  # type: ignore[arg-type]
+        place = {"pid": pid, "device": number, "context": context, "stream": stream}
+        yield {"entity": "stream", **place, "facts": facts}
+
+
+def processes(reading: Reading) -> Iterator[Row]:
+    """The processes that have rows, by the names of their programs, with what they printed."""
+    seen = {pid_of(number) for number in (*reading.places.threads, *reading.places.processes)}
+    facts: dict[int, Row] = {}
+    names: dict[int, str] = {}
+    for table in reading.database.like("PROCESSES"):
+        for row in all_rows(reading, table):
+            number, name = row.get("globalPid"), row.get("name")
+            pid = pid_of(number) if isinstance(number, int) else _whole(row.get("pid"))
+            if pid in seen and isinstance(name, str):
+                names[pid] = PurePosixPath(name).name or name
+                if names[pid] != name:
+                    facts.setdefault(pid, {})["command"] = name
+    for table in reading.database.like("ProcessStreams"):
+        for row in all_rows(reading, table):
+            number = row.get("globalPid")
+            file, text = (reading.strings.text(row.get(key)) for key in ("filenameId", "contentId"))
+            if isinstance(number, int) and text:
+                facts.setdefault(pid_of(number), {})[_stream_name(file)] = text
+    for table in reading.database.like("MPI_RANKS"):
+        for row in all_rows(reading, table):
+            if isinstance(row.get("globalTid"), int):
+                facts.setdefault(pid_of(row["globalTid"]), {})["rank"] = row.get("rank")
+    for pid in sorted(names.keys() | facts.keys()):
+        yield {"entity": "process", "pid": pid, "name": names.get(pid), "facts": facts.get(pid, {})}
+    ranks = {known.get("rank") for known in facts.values()} - {None}
+    if len(ranks) == 1:
+        yield {"entity": "source", "facts": {"rank": ranks.pop()}}
+
+
+def _stream_name(file: str | None) -> str:
+    name = PurePosixPath(file or "").name
+    return next((word for word in ("stdout", "stderr") if word in name), name or "output")
+
+
+def thread_names(reading: Reading, given: dict[int, str]) -> dict[int, str]:
+    """globalTid -> name; what NVTX says goes before what the system says."""
+    names: dict[int, str] = {}
+    for table in reading.database.like("ThreadNames"):
+        for row in all_rows(reading, table):
+            name = reading.strings.text(row.get("nameId"))
+            if name and isinstance(row.get("globalTid"), int):
+                names[row["globalTid"]] = name
+    return names | given
+
+
+def threads(reading: Reading, names: dict[int, str]) -> Iterator[Row]:
+    """The threads that have rows."""
+    for number in sorted(reading.places.threads):
+        if number in names:
+            main = {"main": True} if tid_of(number) == pid_of(number) else {}
+            place = {"pid": pid_of(number), "tid": tid_of(number)}
+            yield {"entity": "thread", **place, "name": names[number], "facts": main}
+
+
+def metrics(reading: Reading) -> Iterator[Row]:
+    """What is said of metrics beside their names."""
+    for table in reading.database.like(r"TARGET_INFO_\w*METRICS?"):
+        for row in all_rows(reading, table):
+            name = row.pop("metricName", row.pop("name", None))
+            if isinstance(name, str):
+                yield {"entity": "metric", "name": name, "facts": row}
+
+
+def others(reading: Reading, tables: Iterable[str]) -> Iterator[Row]:
+    """Tables without times that no one knows: facts of the source, where they are small."""
+    report = reading.conversion.report
+    for table in tables:
+        count = reading.database.count(table)
+        if count > _FEW:
+            report.record(count)
+            report.issue("unrecognised", table, f"{count:,} rows without times", count)
+        elif count:
+            rows = all_rows(reading, table)
+            shown = [{k: v for k, v in row.items() if not isinstance(v, bytes)} for row in rows]
+            yield {"entity": "source", "facts": {table: shown}}

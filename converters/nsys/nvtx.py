@@ -1,0 +1,173 @@
+"""NVTX: ranges, marks, and the names of domains, categories and threads that stand between them.
+
+start      end        eventType  text    globalTid        textId  domainId
+64186762              75         MPI     302119224788637          1          domain 1 is called MPI
+837497679  851453601  59                 302119224788637  85      1          MPI_Send, on the track MPI
+924881857  924940911  59         saxpy   302119224788637          0          on the thread itself
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+
+from .._shared.blocks import Block
+from .._shared.dictionaries import constant
+from .payloads import parsed
+from .places import pid_of
+from .reading import Reading
+from .strings import NO_NAME
+
+#: Event types, those of NVTX and of its text files (nvtxt).
+_MARKS, _RANGES, _PROCESS_RANGES = (34, 65), (59, 70), (60, 71)
+_CATEGORIES, _THREADS, _DOMAINS, _ENDS_OF_DOMAINS = (33, 64), (39, 72), (75,), (76,)
+_NAMES = (*_CATEGORIES, *_THREADS, *_DOMAINS, *_ENDS_OF_DOMAINS)
+
+
+class Nvtx:
+    """The ranges of a table, and the names that it gives to other things."""
+
+    def __init__(self, reading: Reading, table: str) -> None:
+        self._reading = reading
+        self._table = table
+        self._domains: dict[tuple[int, int], str] = {}
+        self._categories: dict[tuple[int, int, int], str] = {}
+        self.threads: dict[int, str] = {}
+        self._read_names()
+
+    def _read_names(self) -> None:
+        """What the rows say that are no ranges."""
+        database = self._reading.database
+        if not database.has(self._table, "eventType"):
+            return
+        columns = ("eventType", "globalTid", "domainId", "category", "text", "textId")
+        rows = database.part(self._table, columns, f"eventType IN ({', '.join(map(str, _NAMES))})").to_pylist()
+        for row in rows:
+            kind, number, domain = (row.get(name) for name in columns[:3])
+            text = row.get("text") or self._reading.strings.text(row.get("textId"))
+            if text is None or number is None:
+                continue
+            if kind in _DOMAINS:
+                self._domains[pid_of(number), domain or 0] = text
+            elif kind in _CATEGORIES:
+                self._categories[pid_of(number), domain or 0, row.get("category") or 0] = text
+            elif kind in _THREADS:
+                self.threads[number] = text
+
+    def batches(self) -> Iterator[Batch]:
+        """Ranges and marks."""
+        report = self._reading.conversion.report
+        for block, ids in self._reading.timed(self._table, "start", end="end", open_end=True):
+            kinds = block.get("eventType")
+            numbers = np.full(len(block), 59) if kinds is None else kinds.fill_null(0).to_numpy(zero_copy_only=False)
+            names = np.isin(numbers, _NAMES)
+            if names.any():
+                report.used(int(names.sum()), went="catalog")
+            parts = [(numbers == _RANGES[0]) | (numbers == _RANGES[1]), np.isin(numbers, _PROCESS_RANGES)]
+            parts.append(np.isin(numbers, _MARKS))
+            parts.append(~(names | parts[0] | parts[1] | parts[2]))
+            for part, (kind, process) in zip(
+                parts, (("range", False), ("range", True), ("instant", False), ("range", False)), strict=True
+            ):
+                if part.all():
+                    yield self._rows(block, ids, kind, process=process)
+                elif part.any():
+                    yield self._rows(block.filter(pa.array(part)), ids[part], kind, process=process)
+
+    def _rows(self, block: Block, ids: Any, kind: str, *, process: bool) -> Batch:
+        reading = self._reading
+        start, end = block.take("start"), block.take("end")
+        place = reading.places.thread(block, process=process)
+        kinds = block.take("eventType")
+        columns: dict[str, Any] = {
+            "kind": kind,
+            "ts": start,
+            "dur": None if end is None or kind == "instant" else pc.subtract(end, start),
+            **place,
+            "name": self._name(block),
+            **self._domain_and_category(block, place.get("pid")),
+        }
+        if kinds is not None and kind == "range" and pc.any(pc.invert(pc.is_in(kinds, pa.array([59, 60])))).as_py():
+            columns["args.eventType"] = reading.enums.column("NSYS_EVENT_TYPE", kinds)
+        return reading.batches.events(block, ids, **columns, **self._payload(block, columns.get("track")))
+
+    def _name(self, block: Block) -> pa.Array:
+        """The text of its own, else the registered one."""
+        text, ids = block.take("text"), block.take("textId")
+        if text is not None and not pa.types.is_string(text.type):
+            text = text.cast(pa.string())
+        if text is not None and not text.null_count:
+            return text
+        if ids is None or ids.null_count == len(block):
+            return constant(NO_NAME, len(block)) if text is None else pc.fill_null(text, NO_NAME)
+        registered = self._reading.words(self._table, "textId").column(block, ids)
+        if text is None or text.null_count == len(block):
+            return pc.fill_null(registered, NO_NAME) if registered.null_count else registered
+        return pc.fill_null(pc.coalesce(text, registered.cast(pa.string())), NO_NAME)
+
+    def _domain_and_category(self, block: Block, pids: pa.Array | None) -> dict[str, pa.Array]:
+        """The domain as the track, none for the default one; the category as `cat` where it has a name."""
+        domain, category = block.take("domainId"), block.get("category")
+        columns: dict[str, pa.Array] = {}
+        if domain is not None:
+            keys, words = self._distinct(pids, domain)
+            names = [
+                (self._domains.get((pid, number)) or (f"NVTX domain {number}" if number else None))
+                for pid, number in words
+            ]
+            if any(names):
+                columns["track"] = _words(keys, names)
+        if category is not None and category.null_count < len(block) and self._categories:
+            keys, words = self._distinct(pids, domain, category)
+            named = [self._categories.get((pid, number or 0, kind or 0)) for pid, number, kind in words]
+            if any(named):
+                columns["cat"] = _words(keys, named)
+                block.take("category")
+                unnamed = pc.is_null(columns["cat"])
+                columns["args.category"] = pc.if_else(unnamed, category, None)
+        return columns
+
+    @staticmethod
+    def _distinct(pids: pa.Array | None, *columns: pa.Array | None) -> tuple[Any, list[tuple[Any, ...]]]:
+        """For each row the number of its distinct values, and these."""
+        arrays = [column for column in (pids, *columns) if column is not None]
+        rows = len(arrays[0])
+        whole = [pa.nulls(rows, pa.int64()) if column is None else column for column in (pids, *columns)]
+        codes = np.zeros(rows, np.int64)
+        values: list[list[Any]] = []
+        for column in whole:
+            encoded = column.dictionary_encode(null_encoding="encode")
+            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+            values.append(encoded.dictionary.to_pylist())
+        found, keys = (np.unique(codes, return_inverse=True)) if rows else (codes, codes)
+        distinct = []
+        for code in found.tolist():
+            row, left = [], code
+            for options in reversed(values):
+                left, place = divmod(left, len(options))
+                row.append(options[place])
+            distinct.append(tuple(reversed(row)))
+        return keys, distinct
+
+    def _payload(self, block: Block, tracks: pa.DictionaryArray | None) -> dict[str, pa.Array]:
+        """Payloads: numbers as they are, JSON as JSON; NCCL's communicator and size as columns."""
+        text, ids = block.take("jsonText"), block.take("jsonTextId")
+        columns: dict[str, pa.Array] = {}
+        if ids is not None and ids.null_count < len(block):
+            registered = self._reading.words(self._table, "jsonTextId").column(block, ids).cast(pa.string())
+            text = registered if text is None else pc.coalesce(text.cast(pa.string()), registered)
+        if text is not None and text.null_count < len(block):
+            columns |= parsed(text.cast(pa.string()), tracks)
+        return columns
+
+
+def _words(keys: Any, names: list[str | None]) -> pa.DictionaryArray:
+    distinct = {name: code for code, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
+    codes = np.array([-1 if name is None else distinct[name] for name in names], np.int32)[keys]
+    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(distinct), pa.string()))

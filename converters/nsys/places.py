@@ -1,0 +1,119 @@
+"""Where a row stands: process and thread out of one number, the physical device out of CUDA's ordinal.
+
+globalTid 0x119f80819f808   pid = bits 24 to 47, tid = bits 0 to 23
+deviceId  0 of process 7    TARGET_INFO_CUDA_DEVICE: gpuId 3, cudaId 0, pid 7  ->  device 3
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .._shared.blocks import Block
+from .._shared.sqlite import Database
+
+_LOW = (1 << 24) - 1
+
+#: What stands for "no stream", "no event" and the like.
+NOTHING = (1 << 32) - 1
+
+
+def pid_of(number: int) -> int:
+    """The process of a globalPid or globalTid."""
+    return number >> 24 & _LOW
+
+
+def tid_of(number: int) -> int:
+    """The thread of a globalTid."""
+    return number & _LOW
+
+
+class Places:
+    """Processes, threads, devices of rows; remembers those that it has seen."""
+
+    def __init__(self, database: Database) -> None:
+        self.threads: set[int] = set()
+        self.processes: set[int] = set()
+        self.contexts: set[tuple[int | None, int, int]] = set()
+        self._gpus: dict[tuple[int, int], int] = {}
+        for table in database.like("TARGET_INFO_CUDA_DEVICE"):
+            for gpu, ordinal, pid in database.rows(table, "gpuId", "cudaId", "pid"):
+                if all(isinstance(number, int) for number in (gpu, ordinal, pid)) and gpu != ordinal:
+                    self._gpus[pid, ordinal] = gpu
+
+    def gpu(self, pid: int | None, ordinal: int) -> int:
+        """The GPU that a process calls by that ordinal."""
+        return self._gpus.get((pid, ordinal), ordinal) if pid is not None else ordinal
+
+    def thread(self, block: Block, *, process: bool = False) -> dict[str, pa.Array | None]:
+        """Columns `pid` and `tid` of the block's globalTid, `pid` alone if `process`; then globalTid stays."""
+        numbers = block.get("globalTid")
+        if numbers is None:
+            return self.process(block)
+        self.threads.update(number for number in pc.unique(numbers).to_pylist() if number is not None)
+        pid = pc.bit_wise_and(pc.shift_right(numbers, 24), _LOW)
+        if process:
+            return {"pid": pid}
+        block.take("globalTid")
+        return {"pid": pid, "tid": pc.bit_wise_and(numbers, _LOW)}
+
+    def process(self, block: Block) -> dict[str, pa.Array | None]:
+        """The column `pid` of the block's globalPid."""
+        numbers = block.take("globalPid")
+        if numbers is None:
+            return {}
+        self.processes.update(number for number in pc.unique(numbers).to_pylist() if number is not None)
+        return {"pid": pc.bit_wise_and(pc.shift_right(numbers, 24), _LOW)}
+
+    def device(self, block: Block, pid: pa.Array | None, *spellings: str) -> dict[str, pa.Array | None]:
+        """Columns `device`, `context` and `stream`; a CUDA ordinal that means another GPU stays as an argument."""
+        context, stream = block.take("contextId"), block.take("streamId")
+        if stream is not None:
+            stream = without(stream, NOTHING)
+        given = block.take(*(spellings or ("deviceId",)))
+        if given is None:
+            return {"context": context, "stream": stream}
+        device = self._physical(given, pid)
+        columns: dict[str, Any] = {"device": device, "context": context, "stream": stream}
+        if context is not None:
+            self._see(pid, device, context)
+        if device is not given:
+            columns["args.deviceId"] = pc.if_else(pc.equal(device, given), None, given)
+        return columns
+
+    def _physical(self, given: pa.Array, pid: pa.Array | None) -> pa.Array:
+        """The GPUs of CUDA ordinals."""
+        if not self._gpus or pid is None:
+            return given
+        device = given
+        for (process, ordinal), gpu in self._gpus.items():
+            mine = pc.fill_null(pc.and_(pc.equal(pid, process), pc.equal(given, ordinal)), False)
+            device = pc.if_else(mine, gpu, device)
+        return device
+
+    def _see(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> None:
+        """Remembers which context of which process is on which device."""
+        processes = pc.unique(pid).to_pylist() if pid is not None else [None]
+        if len(processes) == 1 and len(pc.unique(context)) == 1:
+            rows = [(processes[0], context[0].as_py(), device[0].as_py())] if len(context) else []
+        else:
+            pids = pid if pid is not None else pa.nulls(len(device), pa.int64())
+            table = pa.table({"pid": pids, "context": context, "device": device})
+            found = table.group_by(["pid", "context", "device"]).aggregate([])
+            rows = list(zip(*(found[name].to_pylist() for name in ("pid", "context", "device")), strict=True))
+        self.contexts.update(row for row in rows if row[1] is not None and row[2] is not None)
+
+
+def without(column: pa.Array, nothing: int) -> pa.Array:
+    """The column with null in place of the number that means nothing."""
+    found = pc.equal(column, nothing)
+    return pc.if_else(found, None, column) if found.true_count else column
+
+
+def shared_sum(static: pa.Array | None, dynamic: pa.Array | None) -> pa.Array | None:
+    """Static and dynamic shared memory of a block together."""
+    if static is None or dynamic is None:
+        return dynamic if static is None else static
+    return pc.add(static, dynamic)

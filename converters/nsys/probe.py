@@ -1,0 +1,26 @@
+"""Recognises a database of Nsight Systems by its tables."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+_EXPORT = {"meta_data_export", "export_meta_data"}
+_EVENTS = re.compile(r"cupti_activity_kind_\w+|nvtx_events|osrt_api|composite_events|sched_events|gpu_metrics")
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC with the table that says how it was exported, DIALECT with the strings and a table of events."""
+    if sample.tables is None:
+        return None
+    tables = {table.casefold(): columns for table, columns in sample.tables.items()}
+    events = sorted(table.upper() for table in tables if _EVENTS.fullmatch(table))
+    if found := _EXPORT & tables.keys():
+        return Match(Score.MAGIC, f"has the table {found.pop().upper()} of an export of Nsight Systems")
+    if "stringids" in tables and events:
+        return Match(Score.DIALECT, f"has the tables StringIds and {events[0]} of Nsight Systems")
+    if "target_info_session_start_time" in tables:
+        return Match(Score.DIALECT, "has the table TARGET_INFO_SESSION_START_TIME of Nsight Systems")
+    return None

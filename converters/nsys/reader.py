@@ -1,0 +1,134 @@
+"""Reads a database of Nsight Systems, a table after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
+from ktrace.rows import to_batch
+from ktrace.source import Source
+
+from .._shared.blocks import Batches
+from .._shared.sqlite import Database, opened
+from . import calls, counters, cpu, device_work, diagnostics, facts, memory
+from .enums import Enums
+from .nvtx import Nvtx
+from .places import Places
+from .reading import Reading
+from .stacks import Stacks
+from .strings import Strings
+from .waits import Waits
+
+_CUPTI = "CUPTI_ACTIVITY_KIND_"
+
+#: Tables that are read for what they say of others: their rows are names, facts, frames.
+_NAMES = (
+    r"StringIds|ENUM_\w+|\w+_CALLCHAINS|UnwindMethodType|META_DATA_\w+|EXPORT_META_DATA|ANALYSIS_DETAILS|PROCESSES|"
+    r"ProcessStreams|ThreadNames|MPI_RANKS|TARGET_INFO_(SYSTEM_ENV|SESSION_START_TIME|GPU|CUDA_DEVICE|CUDA_STREAM|"
+    r"CUDA_CONTEXT_INFO|CUDA_NULL_STREAM|NVTX_CUDA_\w+|\w*METRICS?)"
+)
+
+_TIMES = {"start", "timestamp", "rawtimestamp"}
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """All rows of all tables. Raises DamagedInput, which names table and row, for what can't be read."""
+    with opened(source, conversion) as database:
+        strings = Strings(database, conversion)
+        reading = Reading(
+            database,
+            conversion,
+            source.path,
+            strings,
+            Enums(database, conversion),
+            Places(database),
+            Batches(conversion),
+            Stacks(database, conversion, strings),
+        )
+        yield from _catalog(reading, facts.session(reading))
+        yield from _catalog(reading, facts.devices(reading))
+        yield from _events(reading)
+
+
+def _events(reading: Reading) -> Iterator[Batch]:
+    """The rows of tables of events, then what they made known."""
+    database = reading.database
+    waits = Waits(database, reading.batches)
+    ranges = {table: Nvtx(reading, table) for table in database.like("NVTX_EVENTS")}
+    named = {number: name for nvtx in ranges.values() for number, name in nvtx.threads.items()}
+    threads = facts.thread_names(reading, named)
+    readers: dict[str, Any] = {
+        rf"{_CUPTI}RUNTIME|{_CUPTI}DRIVER": partial(calls.runtime, waits=waits),
+        rf"{_CUPTI}(CONCURRENT_)?KERNEL": device_work.kernels,
+        rf"{_CUPTI}MEMCPY2?": device_work.copies,
+        rf"{_CUPTI}MEMSET": device_work.sets,
+        rf"{_CUPTI}GRAPH_TRACE": device_work.graphs,
+        rf"{_CUPTI}SYNCHRONIZATION": partial(device_work.synchronisations, waits=waits),
+        rf"{_CUPTI}CUDA_EVENT": partial(device_work.event_records, waits=waits),
+        "CUDA_GPU_MEMORY_USAGE_EVENTS": memory.usage,
+        "CUDA_GPU_MEMORY_POOL_EVENTS": memory.pools,
+        "CUDA_UM_CPU_PAGE_FAULT_EVENTS": partial(memory.page_faults, name="CPU page fault"),
+        "CUDA_UM_GPU_PAGE_FAULT_EVENTS": partial(memory.page_faults, name="GPU page faults"),
+        "GPU_METRICS|SOC_METRICS": counters.gpu_metrics,
+        "NET_NIC_METRIC|NET_IB_SWITCH_METRIC": partial(
+            counters.sampled, info="TARGET_INFO_NETWORK_METRICS", keys=("metricsListId", "metricsIdx")
+        ),
+        "PERF_EVENT_CPU_RAW_EVENT": partial(counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "eventId")),
+        "PERF_EVENT_CPU_METRIC_EVENT": partial(counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "metricId")),
+        "SCHED_EVENTS": partial(cpu.scheduling, names=threads),
+        "COMPOSITE_EVENTS": cpu.samples,
+        "GENERIC_EVENTS": cpu.generic,
+        "DIAGNOSTIC_EVENT": diagnostics.messages,
+    }
+    done: set[str] = set(database.like(_NAMES))
+    for pattern, reader in readers.items():
+        for table in database.like(pattern):
+            done.add(table)
+            yield from reader(reading, table)
+    for table, nvtx in ranges.items():
+        done.add(table)
+        yield from nvtx.batches()
+    left = [table for table in database.tables if table not in done]
+    timeless = [table for table in left if not _TIMES & set(map(str.casefold, database.tables[table]))]
+    for table in left:
+        if table not in timeless and database.count(table):
+            yield from calls.calls(reading, table, calls.rule_of(table))
+    yield from _described(reading, threads, timeless)
+
+
+def _described(reading: Reading, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
+    """What is known of what has rows."""
+    yield from _catalog(reading, facts.contexts_and_streams(reading))
+    yield from _catalog(reading, facts.processes(reading))
+    yield from _catalog(reading, facts.threads(reading, threads))
+    yield from _catalog(reading, facts.metrics(reading))
+    yield from _catalog(reading, reading.stacks.facts())
+    yield from _catalog(reading, facts.others(reading, timeless))
+    _count_the_rest(reading.database, reading.conversion)
+
+
+def _count_the_rest(database: Database, conversion: Conversion) -> None:
+    """Rows of tables of names that are read by nobody."""
+    for table in database.like(r"UnwindMethodType"):
+        count = database.count(table)
+        conversion.report.record(count)
+        conversion.report.used(count, went="structure")
+
+
+def _catalog(reading: Reading, rows: Iterator[dict[str, Any]]) -> Iterator[Batch]:
+    """Facts as batches."""
+    pending: list[dict[str, Any]] = []
+    for row in rows:
+        made = {name: value for name, value in row.items() if value is not None}
+        made["facts"] = dump_json(made["facts"]) if made.get("facts") else None
+        (number,) = reading.batches.ids(1).tolist()
+        pending.append({"source": reading.conversion.label, "id": number, **made})
+        if len(pending) >= reading.conversion.batch_rows:
+            yield to_batch("catalog", pending)
+            pending = []
+    if pending:
+        yield to_batch("catalog", pending)

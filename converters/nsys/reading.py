@@ -1,0 +1,185 @@
+"""What the readers of all tables share: the database, the names, the places, the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+
+from .._shared.blocks import Batches, Block, timed
+from .._shared.sqlite import Database
+from .enums import COLUMNS, Enums
+from .places import Places, without
+from .stacks import Stacks
+from .strings import NO_NAME, Strings, Words
+
+#: Columns that hold ids of strings, beside the one that is the name.
+_TEXTS = (
+    "endNameId",
+    "textId",
+    "srcFile",
+    "funcName",
+    "varName",
+    "kernelName",
+    "objectNameId",
+    "module",
+    "CpuInstruction",
+    "mangledName",
+)
+
+#: Columns that are never whole numbers.
+_OTHER = frozenset(
+    {
+        "name",
+        "text",
+        "jsontext",
+        "binarydata",
+        "data",
+        "doublevalue",
+        "floatvalue",
+        "value",
+        "objectname",
+        "tensorsizeminusoneelements",
+    }
+)
+
+
+@dataclass
+class Reading:
+    """One reading of a file."""
+
+    database: Database
+    conversion: Conversion
+    path: str
+    strings: Strings
+    enums: Enums
+    places: Places
+    batches: Batches
+    stacks: Stacks
+    _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)
+
+    def blocks(self, table: str) -> Iterator[Block]:
+        """The rows of a table. Raises DamagedInput where one of its columns of numbers holds none."""
+        for block in self.database.blocks(table, self.conversion.batch_rows):
+            yield self._whole_numbers(table, block)
+
+    def timed(
+        self, table: str, *starts: str, end: str | None = None, open_end: bool = False, each: int = 1
+    ) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
+        """The rows of which the times can be believed, and their ids; the others are reported.
+
+        The time is in the first of the columns `starts` that the table has, ns as is `end`. A row has `each` ids.
+        """
+        has = self.database.has
+        start = next((name for name in starts if has(table, name)), starts[0])
+        last = end if end is not None and has(table, end) else None
+        for block in self.blocks(table):
+            good = timed(block, self.conversion, start, last, open_end=open_end)
+            if len(good):
+                yield good, self.batches.ids(len(good), each)
+
+    def _whole_numbers(self, table: str, block: Block) -> Block:
+        strange = {}
+        for name in self.database.tables[table]:
+            column = block.get(name)
+            if column is None or column.type == pa.int64() or name.casefold() in _OTHER:
+                continue
+            try:
+                strange[name] = column.cast(pa.int64())
+            except pa.ArrowInvalid:
+                if name.casefold() in _NEEDED:
+                    raise DamagedInput(
+                        f"the column {name} of {table} holds no whole numbers",
+                        path=self.path,
+                        where=block.where(0),
+                        expected="an export of Nsight Systems",
+                        remedy="export the report again",
+                    ) from None
+        return block.replaced(strange) if strange else block
+
+    def name(
+        self, block: Block, table: str, *spellings: str, short: Callable[[str], str] | None = None
+    ) -> dict[str, pa.Array]:
+        """Columns `name` and, if `short`, `short_name` from the first of these columns of ids that there is."""
+        ids = block.take(*spellings)
+        if ids is None:
+            return {"name": pa.repeat(pa.scalar(NO_NAME), len(block)).dictionary_encode()}
+        words = self.words(table, spellings[0], short)
+        names = words.column(block, ids, required=True)
+        shorts = words.short(names)
+        return {"name": names} if shorts is None else {"name": names, "short_name": shorts}
+
+    def words(self, table: str, column: str, short: Callable[[str], str] | None = None) -> Words:
+        """The words of a column of a table."""
+        key = (table, column, short is not None)
+        if key not in self._words:
+            self._words[key] = Words(self.strings, self.conversion, short)
+        return self._words[key]
+
+    def said(self, block: Block, table: str) -> dict[str, pa.Array]:
+        """Arguments of the columns that aren't taken yet, in words where their numbers stand for words."""
+        columns: dict[str, pa.Array] = {}
+        for name, enum in COLUMNS.items():
+            numbers = block.take(name) if block.is_left(name) else None
+            if numbers is not None and numbers.null_count < len(block):
+                columns[f"args.{name}"] = self.enums.column(enum, numbers)
+        for name in _TEXTS:
+            ids = block.get(name)
+            if ids is not None and pa.types.is_int64(ids.type) and block.is_left(name):
+                block.take(name)
+                if ids.null_count < len(block):
+                    columns[f"args.{name}"] = self.words(table, name).column(block, ids)
+        return columns
+
+    def correlation(self, block: Block) -> pa.Array | None:
+        """The column `correlation`; 0 means that there is none."""
+        numbers = block.take("correlationId")
+        return None if numbers is None else without(numbers, 0)
+
+
+#: Columns without which a row makes no sense.
+_NEEDED = frozenset(
+    {
+        "start",
+        "end",
+        "timestamp",
+        "rawtimestamp",
+        "globaltid",
+        "globalpid",
+        "deviceid",
+        "contextid",
+        "streamid",
+        "correlationid",
+        "demangledname",
+        "shortname",
+        "nameid",
+        "textid",
+        "eventtype",
+        "domainid",
+        "bytes",
+        "copykind",
+        "registersperthread",
+        "staticsharedmemory",
+        "dynamicsharedmemory",
+        "gridx",
+        "gridy",
+        "gridz",
+        "blockx",
+        "blocky",
+        "blockz",
+        "typeid",
+        "metricid",
+        "cpu",
+        "isschedin",
+        "id",
+        "symbol",
+        "stackdepth",
+        "eventclass",
+    }
+)

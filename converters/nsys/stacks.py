@@ -1,0 +1,111 @@
+"""Call chains: rows of frames as stacks, each distinct one a fact of the catalog.
+
+    SAMPLING_CALLCHAINS   2000 | main  | /usr/bin/a | ... | 0        the innermost frame has stackDepth 0
+                          2000 | start | libc.so    | ... | 1   ->   stack "3": start, main
+
+Of each chain only the number of its stack is kept: 12 bytes a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+
+from .._shared.blocks import Block
+from .._shared.sqlite import Database
+from .strings import NO_NAME, Strings
+
+Int64 = npt.NDArray[np.int64]
+
+_TABLES = ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "SYSCALL_CALLCHAINS", "MPI_CALLCHAINS")
+
+
+class Stacks:
+    """The stacks of all tables of call chains."""
+
+    def __init__(self, database: Database, conversion: Conversion, strings: Strings) -> None:
+        self._strings = strings
+        self._codes: dict[tuple[tuple[int, int], ...], int] = {}
+        self._chains: dict[str, tuple[Int64, npt.NDArray[np.int32]]] = {}
+        self._names: pa.StringArray | None = None
+        for name in _TABLES:
+            for table in database.like(name):
+                ids, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+                for numbers, found in self._read(database.blocks(table, conversion.batch_rows), conversion):
+                    ids.append(numbers)
+                    codes.append(found)
+                every, first = np.unique(np.concatenate(ids), return_index=True)
+                self._chains[name] = (every, np.concatenate(codes)[first])
+
+    def column(self, table: str, ids: pa.Array) -> pa.DictionaryArray | None:
+        """The stack of each chain, null where there is none; None where nobody has one."""
+        if table not in self._chains:
+            return None
+        known, codes = self._chains[table]
+        if not len(known) or ids.null_count == len(ids):
+            return None
+        numbers = ids.fill_null(-1).to_numpy(zero_copy_only=False)
+        place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
+        absent = known[place] != numbers
+        if absent.all():
+            return None
+        if self._names is None or len(self._names) < len(self._codes):
+            self._names = pa.array([str(code) for code in range(len(self._codes))], pa.string())
+        return pa.DictionaryArray.from_arrays(pa.array(codes[place], mask=absent), self._names)
+
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """Rows of the catalog: the frames of each stack and their modules, outermost first."""
+        for frames, code in self._codes.items():
+            names = [self._strings.text(symbol) or NO_NAME for symbol, _ in reversed(frames)]
+            modules = [self._strings.text(module) or "" for _, module in reversed(frames)]
+            yield {"entity": "stack", "name": str(code), "facts": {"frames": names, "modules": modules}}
+
+    def _read(self, blocks: Iterator[Block], conversion: Conversion) -> Iterator[tuple[Int64, npt.NDArray[np.int32]]]:
+        """Chains with the numbers of their stacks; the last one of a block waits for the next block."""
+        waiting = np.zeros((0, 4), np.int64)
+        for block in blocks:
+            conversion.report.used(len(block), went="stacks")
+            columns = [block.get(name) for name in ("id", "symbol", "module", "stackDepth")]
+            if any(column is None for column in columns[:2]):
+                continue
+            rows = np.stack([_numbers(column, len(block)) for column in columns], axis=1)
+            rows = np.concatenate([waiting, rows])
+            last = int(np.searchsorted(np.cumsum(rows[::-1, 0] != rows[-1, 0]), 1)) if len(rows) else 0
+            rows, waiting = rows[: len(rows) - last], rows[len(rows) - last :]
+            yield self._coded(rows)
+        yield self._coded(waiting)
+
+    def _coded(self, rows: Int64) -> tuple[Int64, npt.NDArray[np.int32]]:
+        """The chains of rows of (chain, symbol, module, depth), and the number of the stack of each."""
+        if not len(rows):
+            return np.zeros(0, np.int64), np.zeros(0, np.int32)
+        starts = np.flatnonzero(np.concatenate([[True], rows[1:, 0] != rows[:-1, 0]]))
+        ends = np.append(starts[1:], len(rows))
+        chain = np.repeat(np.arange(len(starts)), ends - starts)
+        rows = rows[np.lexsort((rows[:, 3], chain))]
+        with np.errstate(over="ignore"):
+            weight = (np.arange(len(rows)) - np.repeat(starts, ends - starts)).astype(np.uint64)
+            mixed = (rows[:, 1].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ rows[:, 2].astype(np.uint64)
+            mixed = (mixed + weight * np.uint64(0xC2B2AE3D27D4EB4F)) * (mixed | np.uint64(1))
+        sums = np.add.reduceat(mixed, starts)
+        # Chains that may be the same: told apart by what they are, each kind of chain once.
+        _, first, kind = np.unique(sums, return_index=True, return_inverse=True)
+        codes = np.empty(len(first), np.int32)
+        for number in np.argsort(first, kind="stable").tolist():
+            at = int(first[number])
+            frames = tuple(map(tuple, rows[starts[at] : ends[at], 1:3].tolist()))
+            codes[number] = self._codes.setdefault(frames, len(self._codes))
+        return rows[starts, 0], codes[kind]
+
+
+def _numbers(column: pa.Array | None, rows: int) -> Int64:
+    if column is None:
+        return np.full(rows, -1, np.int64)
+    numbers: Int64 = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    return numbers

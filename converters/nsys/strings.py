@@ -1,0 +1,161 @@
+"""Names: ids of the table StringIds as columns of words.
+
+    demangledName  331029 331031 331029   ->   indices 0 1 0, dictionary ["void gemm<...>(...)", "void norm<...>(...)"]
+
+A dictionary has the words that a column has used so far, not the whole table, and is the same object until it grows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+
+from .._shared.blocks import Block
+from .._shared.sqlite import Database
+
+Int64 = npt.NDArray[np.int64]
+
+#: Ids up to which a table of all ids is quicker than a search, however few strings there are.
+_DENSE = 1 << 22
+
+#: What stands in place of a name that a row needs and hasn't got.
+NO_NAME = "[no name]"
+
+
+class Strings:
+    """The table StringIds, read once."""
+
+    def __init__(self, database: Database, conversion: Conversion) -> None:
+        self._report = conversion.report
+        ids: list[pa.Array] = []
+        texts: list[pa.Array] = []
+        for table in database.like("StringIds"):
+            for block in database.blocks(table, conversion.batch_rows):
+                number, text = block.get("id"), block.get("value")
+                if number is not None and text is not None:
+                    ids.append(number.cast(pa.int64()).fill_null(-1))
+                    texts.append(text)
+                conversion.report.used(len(block), went="structure")
+        self._texts = pa.concat_arrays(texts) if texts else pa.array([], pa.string())
+        self._find = _finder(pa.concat_arrays(ids).to_numpy(zero_copy_only=False) if ids else np.zeros(0, np.int64))
+
+    def text(self, number: int | None) -> str | None:
+        """The string of an id, None where there is none."""
+        if number is None:
+            return None
+        place = int(self._find(np.array([number]))[0])
+        return None if place < 0 else self.at(place)
+
+    def places(self, ids: Int64) -> Int64:
+        """For each id the place of its string, -1 where there is none."""
+        return self._find(ids)
+
+    def at(self, place: int) -> str:
+        """The string at a place."""
+        text: str | None = self._texts[place].as_py()
+        return NO_NAME if text is None else text
+
+
+def _finder(ids: Int64) -> Callable[[Int64], Int64]:
+    """A function that finds the places of ids."""
+    if len(ids) and ids.min() >= 0 and ids.max() < max(_DENSE, 4 * len(ids)):
+        table = np.full(int(ids.max()) + 2, -1, np.int64)
+        table[ids] = np.arange(len(ids))
+        last = len(table) - 1
+        return lambda wanted: table[np.where((wanted < 0) | (wanted > last), last, wanted)]
+    order = np.argsort(ids, kind="stable")
+    ordered = ids[order]
+
+    def search(wanted: Int64) -> Int64:
+        if not len(ordered):
+            return np.full(len(wanted), -1, np.int64)
+        place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
+        return np.where(ordered[place] == wanted, order[place], -1)
+
+    return search
+
+
+class Words:
+    """The words of one column of ids. `short` makes a second word of each, None where it would be the same."""
+
+    def __init__(self, strings: Strings, conversion: Conversion, short: Callable[[str], str] | None = None) -> None:
+        self._strings = strings
+        self._report = conversion.report
+        self._short = short
+        self._codes = np.zeros(0, np.int32)
+        self._words: list[str] = []
+        self._code_of: dict[str, int] = {}
+        self._dictionary: pa.StringArray | None = None
+        self._shorts: tuple[pa.Int32Array, pa.StringArray] | None = None
+
+    def column(self, block: Block, ids: pa.Array, *, required: bool = False) -> pa.DictionaryArray:
+        """The words. An id without a string is reported and stands as "[string 1234]"; so is a null if `required`."""
+        numbers = (ids.fill_null(-1) if ids.null_count else ids).to_numpy(zero_copy_only=False)
+        places = self._strings.places(numbers)
+        codes = self._coded(places)
+        lost = np.flatnonzero(codes < 0)
+        if len(lost):
+            null = ids.is_null().to_numpy(zero_copy_only=False)[lost]
+            wanted = np.ones(len(lost), np.bool_) if required else ~null
+            self._lost(block, codes, numbers, lost[wanted], null[wanted])
+        if not required and ids.null_count:
+            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), self._all())
+        return pa.DictionaryArray.from_arrays(pa.array(codes), self._all())
+
+    def short(self, names: pa.DictionaryArray) -> pa.DictionaryArray | None:
+        """The second words of such a column, null where they are the same."""
+        if self._short is None:
+            return None
+        if self._shorts is None:
+            shorts = [None if (short := self._short(word)) == word else short for word in self._words]
+            distinct = {word: code for code, word in enumerate(dict.fromkeys(filter(None, shorts)))}
+            codes = pa.array([None if word is None else distinct[word] for word in shorts], pa.int32())
+            self._shorts = (codes, pa.array(list(distinct), pa.string()))
+        codes, words = self._shorts
+        if not len(words):
+            return None
+        return pa.DictionaryArray.from_arrays(codes.take(names.indices), words)
+
+    def _coded(self, places: Int64) -> npt.NDArray[np.int32]:
+        """The code of each place, which is made where it is new; -1 for no place."""
+        highest = int(places.max(initial=-1))
+        if highest >= len(self._codes) - 1:
+            grown = np.full(max(2 * len(self._codes), highest + 2, 64), -1, np.int32)
+            grown[: len(self._codes)] = self._codes
+            self._codes = grown
+        codes = self._codes[places]  # place -1 is the last, which stays -1
+        if len(new := np.flatnonzero((codes < 0) & (places >= 0))):
+            fresh = places[new]
+            for place in fresh[np.sort(np.unique(fresh, return_index=True)[1])].tolist():
+                self._codes[place] = self._code(self._strings.at(place))
+            codes = self._codes[places]
+        return codes
+
+    def _code(self, word: str) -> int:
+        if word not in self._code_of:
+            self._code_of[word] = len(self._words)
+            self._words.append(word)
+            self._dictionary = self._shorts = None
+        return self._code_of[word]
+
+    def _all(self) -> pa.StringArray:
+        if self._dictionary is None:
+            self._dictionary = pa.array(self._words, pa.string())
+        return self._dictionary
+
+    def _lost(
+        self, block: Block, codes: npt.NDArray[np.int32], numbers: Int64, lost: Int64, null: npt.NDArray[np.bool_]
+    ) -> None:
+        """Makes words for the rows at `lost`; `null` says which of them have no id at all."""
+        keys = np.where(null, np.iinfo(np.int64).min, numbers[lost])
+        found, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        for number, at in enumerate(first.tolist()):
+            string = None if null[at] else int(found[number])
+            codes[lost[inverse == number]] = self._code(NO_NAME if string is None else f"[string {string}]")
+            detail = "no name" if string is None else f"string {string}"
+            self._report.issue("missing-string", block.where(int(lost[at])), detail, int(count[number]))
