@@ -25,6 +25,7 @@ FORMATS = (
     Format("ncu", "Nsight Compute: printed text, CSV of the details and raw pages", ".ncu", ("*ncu*.csv", "*ncu*.txt", "*ncu*.log"), reads=True),
     Format("nsys", "Nsight Systems SQLite export", ".nsys", ("*.sqlite", "*.sqlite3", "*.db"), reads=True),
     Format("nsys-stats", "Nsight Systems statistics table", ".nsys_stats", ("*.txt", "*.tsv"), reads=True),
+    Format("nvprof", "nvprof traces, summaries and metrics, CSV or text", ".nvprof", ("*.csv", "*.log", "*.txt"), reads=True),
     Format("rpd", "ROCm rocmProfileData database", ".rpd", ("*.rpd",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True),
     # Closed formats, to name the vendor's export command.

@@ -14,7 +14,6 @@ A room says what it recognises a table by and takes tables, rows and text:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -26,23 +25,18 @@ from ktrace.conversion import Conversion
 from ktrace.source import Source
 
 from .blocks import Block
-from .columns import UNIT
-from .csv_parts import LONGEST_ROW, Dialect, Part, line_count, parse_fast, parse_lines, wordy_rows
+from .csv_headings import Dialect, Fits, are_units, headings_of
+from .csv_headings import find_csv as find_csv
+from .csv_parts import LONGEST_ROW, Part, line_count, parse_fast, parse_lines, wordy_rows
 from .line_account import LineAccount
 from .lines import Line
 from .record_lines import utf8
-
-#: What a room says of a line's cells: anything but None where they are the headings of one of its tables.
-Fits = Callable[[Sequence[str]], Any]
 
 #: Bytes of lines that are taken at once.
 CHUNK = 4 << 20
 
 #: Lines among which something is odd are taken apart in pieces of so many bytes, so that few rows are read one by one.
 PIECE = 1 << 16
-
-SEPARATORS = ",\t;"
-_SPACED = re.compile(r'[,;] +"?\w')
 
 
 @dataclass(frozen=True)
@@ -72,30 +66,6 @@ class CsvRows:
 
     table: CsvTable
     block: Block
-
-
-def are_units(cells: Sequence[str]) -> bool:
-    """Whether the cells below the headings are words of units and blanks, at least one word among them."""
-    words = [cell.strip() for cell in cells if cell.strip()]
-    return bool(words) and all(UNIT.fullmatch(word) for word in words)
-
-
-def find_csv(lines: Sequence[str], fits: Fits) -> Iterator[tuple[int, Any]]:
-    """The numbers of the lines that are headings, and what the room said of them. For probes."""
-    for number, line in enumerate(lines, 1):
-        if found := _headings(line, fits):
-            yield number, found[1]
-
-
-def _headings(line: str, fits: Fits) -> tuple[list[str], Any, Dialect] | None:
-    """The cells of a line that is the headings of a table, what the room says of it, and how it is written."""
-    for separator in SEPARATORS:
-        if separator in line:
-            dialect = Dialect(separator, separator != "\t" and bool(_SPACED.search(line)))
-            cells = [cell.strip() for cell in Dialect(separator, True).cells(line) or ()]
-            if cells and (what := fits(cells)) is not None:
-                return cells, what, dialect
-    return None
 
 
 class CsvBlocks(LineAccount):
@@ -171,7 +141,7 @@ class CsvBlocks(LineAccount):
         while start < len(text):
             end = text.find(b"\n", start) + 1 or len(text)
             line = text[start:end].decode("utf-8", "replace").rstrip("\r\n")
-            if found := _headings(line, self._fits):
+            if found := headings_of(line, self._fits):
                 if end == len(text) and not last:
                     self._kept = text[start:]  # until it is seen whether units follow
                     return b""
@@ -221,7 +191,7 @@ class CsvBlocks(LineAccount):
 
     def _next_headings(self, part: Part) -> int | None:
         """The number of the first line that is headings, of the same table or of another one."""
-        found = [number for number, line in part.others if _headings(line, self._fits)]
+        found = [number for number, line in part.others if headings_of(line, self._fits)]
         for row in wordy_rows(part.columns) if len(part.numbers) else ():
             if self._fits([column[int(row)].as_py().strip() for column in part.columns]) is not None:
                 found.append(int(part.numbers[row]))

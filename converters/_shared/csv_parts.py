@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from .csv_headings import Dialect
 from .decoding import is_utf8
 
 Int64 = npt.NDArray[np.int64]
@@ -26,25 +26,6 @@ LONGEST_ROW = 64
 
 _DIGIT_FIRST = np.zeros(256, np.bool_)
 _DIGIT_FIRST[list(b"0123456789+-.")] = True
-
-
-class Dialect(NamedTuple):
-    """How the rows of a table are written: what separates cells, and whether a blank follows it."""
-
-    separator: str
-    spaced: bool
-
-    def cells(self, text: str) -> list[str] | None:
-        """The cells of a line, or of several where a cell in quotes has line ends in it; None where a quote is open."""
-        rows = [text]
-        for strict in (True, False):
-            reader = csv.reader(rows, delimiter=self.separator, skipinitialspace=self.spaced, strict=strict)
-            try:
-                return next(reader, [])
-            except csv.Error as error:
-                if "unexpected end" in str(error):
-                    return None
-        return []
 
 
 class Part(NamedTuple):

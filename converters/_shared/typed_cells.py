@@ -9,8 +9,8 @@
     block = typed(rows, FIELDS)
     batches.events(block, ids, ts=block.take("<ts>"), name=block.take("<name>"), ...)
 
-What a field can't hold stays under the source's own heading, as do the columns that no field takes; they become
-arguments, each cell the number that it is or its text.
+What a field can't hold stays under the source's own heading, as do the columns that no field takes, "Size (MB)" where a
+row of units says so; they become arguments, each cell the number that it is or its text.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
         column, kept = field.read(cells, unit)
         columns[f"<{name}>"] = column
         if kept is not None:
-            left[own] = argument(only(cells, kept))
+            left[_with_unit(own, unit)] = argument(only(cells, kept))
         if isinstance(field, Time) and unit not in ("", "ns") and (rounded := times(cells, unit).rounded).any():
             left[f"${name}"] = argument(only(cells, rounded))
             for row in np.flatnonzero(rounded).tolist():
@@ -126,10 +126,19 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
     for heading_, cells in source.rest().items():
         if says(cells).any():
             own = heading_.removeprefix("args.")
-            left[own] = argument(cells, heading(own))
+            left[_with_unit(own, table.unit(own))] = argument(cells, heading(own))
     return Block(source.place, source.numbers, columns | left)
 
 
 def _own(table: CsvTable, spellings: tuple[str, ...]) -> str | None:
-    own = {name.casefold(): name for name in reversed(table.headings)}
+    """The heading of a table that is one of the spellings, in any case and with any unit."""
+    own: dict[str, str] = {}
+    for name in table.headings:
+        own.setdefault(heading(name).name.casefold(), name)
+    own |= {name.casefold(): name for name in reversed(table.headings)}
     return next((own[name.casefold()] for name in spellings if name.casefold() in own), None)
+
+
+def _with_unit(own: str, unit: str) -> str:
+    """The heading with the unit below it, written as other tables have it: "Size (MB)"."""
+    return f"{own} ({unit})" if unit and not heading(own).unit else own

@@ -106,7 +106,7 @@ def test_typed_blocks_keep_what_fields_cannot_hold(tmp_path: Path) -> None:
     rest = {name: column.to_pylist() for name, column in block.rest().items()}
     assert rest == {
         "args.$ts": [None, b"5e-07"],
-        "args.Size": [None, b"0.0002441406"],
+        "args.Size (MB)": [None, b"0.0002441406"],
         "args.Stream": ["default", None],
     }
     assert report.issues["rounded"].places == [("line 4", "$ts")]

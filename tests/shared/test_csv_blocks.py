@@ -13,7 +13,8 @@ import pytest
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared import csv_blocks
-from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable, find_csv
+from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.csv_headings import find_csv
 from ktrace.converters._shared.lines import Line
 from ktrace.report import Report
 from ktrace.source import Source

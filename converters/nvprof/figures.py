@@ -1,0 +1,190 @@
+"""Rows of summaries, metrics and events become summaries: of CSV and of printed tables alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from ktrace.rows import Rows
+
+from .._shared.cells import BINARY_BYTES
+from .._shared.columns import Heading, cell_quantity, heading, plain, read_figures, whole
+from .._shared.numbers import is_missing, nanoseconds
+from .names import device, named
+from .tables import FIGURES
+from .traces import IDS
+
+_LEVEL = re.compile(r"[A-Za-z]\w* \((-?\d+)\)")
+_STATISTICS = ("min", "max", "avg", "total")
+
+
+class Figures:
+    """Makes summaries of rows, given as heading -> cell. `devices` collects the names of devices."""
+
+    def __init__(self, rows: Rows, devices: dict[int, str]) -> None:
+        self._rows = rows
+        self._devices = devices
+        self._heads: dict[tuple[object, ...], int] = {}
+        self._scope = ""
+        self.pid: int | None = None
+
+    def summary(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
+        """A row of a summary; what is wrong with it where it is none."""
+        fields = FIGURES.bind(headings) or {}
+        name = cells[fields["name"]].strip() if "name" in fields else ""
+        figures = read_figures(headings, cells, fields)
+        scope = (cells[fields["type"]].strip().rstrip(":") if "type" in fields else "") or self._scope
+        self._scope = scope
+        if not name or not figures:
+            return "no figure" if name else "no name"
+        kind = "api" if "API" in scope or "OpenACC" in scope else named(name, on_device=True).kind
+        about = named(name, kind != "api")
+        self._rows.summary(
+            kind,
+            about.name,
+            id=line * IDS,
+            table=table,
+            scope=[scope] if scope else None,
+            pid=self.pid,
+            copy_kind=about.copy_kind,
+            args=figures.args,
+            **figures.columns,
+        )
+        return None
+
+    def begin(self, scope: str) -> None:
+        """A table begins: what it is about, where its rows don't say it; no head goes on."""
+        self._scope = scope
+        self._heads.clear()
+
+    def metric(self, line: int, table: int, row: Mapping[str, str]) -> str | None:
+        """A metric or event of a kernel, below the kernel's head; what is wrong with it where it is none.
+
+        `row` has lower-case headings: device, kernel, invocations, metric name or event name, min, max, avg, ...
+        """
+        name, metric = row.get("kernel", ""), row.get("metric name") or row.get("event name", "")
+        if not name or not metric:
+            return "no metric" if name else "no kernel"
+        number = self._device(row.get("device", ""))
+        count = _count(row.get("invocations", ""))
+        columns, args = _statistics(row)
+        if not columns and not args:
+            return "no figure"
+        columns |= {"device": number, "pid": self.pid, "table": table}
+        key = (table, number, name, count)
+        if key not in self._heads:
+            self._heads[key] = self._rows.summary("kernel", name, id=line * IDS, count=count, **_place(columns))
+        if row.get("metric description"):
+            args["Metric Description"] = row["metric description"]
+        self._rows.summary(
+            "metric", name, metric=metric, id=line * IDS + 1, parent=self._heads[key], args=args, **columns
+        )
+        return None
+
+    def launch(self, line: int, table: int, row: Mapping[str, str], metrics: Sequence[str]) -> str | None:
+        """A launch with its metrics, one a cell of `metrics`; what is wrong with it where it is none."""
+        name = row.get("kernel", "")
+        if not name:
+            return "no kernel"
+        place: dict[str, Any] = {"device": self._device(row.get("device", "")), "pid": self.pid, "table": table}
+        place |= {field: _count(row.get(field, "")) for field in ("context", "stream")}
+        about = named(name, on_device=True)
+        args = {}
+        number = _count(row.get("correlation_id", ""))
+        if number is not None:
+            args["Correlation_ID"] = number
+        elif about.correlation is not None:
+            args["Correlation_ID"] = about.correlation
+        first = line * IDS
+        head = self._rows.summary("kernel", about.name, id=first, count=1, args=args, **place)
+        for offset, metric in enumerate(metrics, 1):
+            if is_missing(row[metric]):
+                continue
+            columns, args = _statistics({"value": row[metric]})
+            self._rows.summary(
+                "metric", about.name, metric=metric, id=first + offset, parent=head, args=args, **columns, **place
+            )
+        return None
+
+    def memory(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
+        """Sizes and times of copies of unified memory; what is wrong with it where it is none."""
+        row = {head.key: (cell, head.unit) for head, cell in zip(headings, cells, strict=False)}
+        name, count = row.get("name", ("", ""))[0].strip(), _count(row.get("count", ("", ""))[0])
+        if not name or count is None:
+            return "no count" if name else "no name"
+        sizes = {key: _bytes(*row[f"{key} size"]) for key in ("avg", "min", "max", "total") if f"{key} size" in row}
+        time = _ns(*row.get("total time", ("", "")))
+        about: dict[str, Any] = {"table": table, "scope": ["Unified Memory"], "pid": self.pid}
+        about["device"] = self._device(row.get("device", ("", ""))[0])
+        kind = "memcpy" if "to" in name.casefold().split() else "range"
+        head = self._rows.summary(
+            kind, name, id=line * IDS, count=count, total=time, unit=None if time is None else "ns", **about
+        )
+        if any(size is not None for size in sizes.values()):
+            self._rows.summary(
+                kind, name, metric="bytes", unit="B", id=line * IDS + 1, parent=head, count=count, **sizes, **about
+            )
+        return None
+
+    def _device(self, text: str) -> int | None:
+        number, name = device(text.strip())
+        if number is not None and name:
+            self._devices[number] = name
+        return number
+
+
+def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: columns[field] for field in ("device", "pid", "table")}
+
+
+def _statistics(row: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The figures of a metric in one unit, and what is text: `High (9)` is 9, `98.865132%` a share."""
+    columns: dict[str, Any] = {}
+    args: dict[str, Any] = {}
+    for field in (*_STATISTICS, "value"):
+        cell = row.get(field, "").strip()
+        if is_missing(cell):
+            if cell.strip("-"):
+                args[field.capitalize()] = cell
+            continue
+        level = _LEVEL.fullmatch(cell)
+        figure = cell_quantity(level[1] if level else cell)
+        key = field.capitalize() if field != "value" else "$value"
+        if not figure or not figure.number.is_finite():
+            args[key] = plain(cell)
+            continue
+        unit = figure.unit or None
+        if columns and columns.get("unit") != unit and figure.number:
+            args[key] = cell
+            continue
+        columns[field] = float(figure.number)
+        if unit:
+            columns["unit"] = unit
+        if level:
+            args[key] = cell
+    return columns, args
+
+
+def _count(text: str) -> int | None:
+    figure = cell_quantity(text) if not is_missing(text) else None
+    return whole(figure.number) if figure and not figure.unit else None
+
+
+def _bytes(text: str, unit: str) -> float | None:
+    figure = cell_quantity(text) if not is_missing(text) else None
+    factor = BINARY_BYTES.get(figure.unit or unit) if figure else None
+    return float(figure.number * Decimal(factor)) if figure and factor else None
+
+
+def _ns(text: str, unit: str) -> float | None:
+    figure = cell_quantity(text) if not is_missing(text) else None
+    found = nanoseconds(figure.number, figure.unit or unit) if figure else None
+    return None if found is None else float(found)
+
+
+def with_unit(text: str, unit: str) -> Heading:
+    """A heading with the unit below it."""
+    head = heading(text)
+    return Heading(text, head.name, unit) if unit and not head.unit else head

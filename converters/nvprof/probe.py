@@ -1,0 +1,42 @@
+"""Recognises what nvprof prints."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .._shared.csv_headings import are_units, headings_of
+from .tables import LAUNCHES, MEMORY, TRACE, fits, is_own_trace
+
+_BANNER = re.compile(
+    r"^==\d+== (?:NVPROF is profiling|Profiling (?:application|result)|(?:Metric|Event) result|API calls)"
+)
+_PRINTED = re.compile(
+    r"^ *Start +Duration +Grid Size +\(Block Size\)|^ *(?:Type +)?Time\(%\) +Time +Calls +Avg +Min +Max +Name"
+    r"|^ *Invocations +(?:Metric|Event) Name "
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for nvprof's own lines and for the headings of its tables."""
+    for number, line in enumerate(sample.lines, 1):
+        if _BANNER.match(line):
+            return Match(Score.DIALECT, f"has the words of nvprof (line {number})")
+        if _PRINTED.match(line):
+            return Match(Score.DIALECT, f"has the headings of a table that nvprof prints (line {number})")
+        if "," in line and (found := headings_of(line, fits)) and _is_own(found[0], found[1], _below(sample, number)):
+            return Match(Score.DIALECT, f"has the headings of nvprof's CSV (line {number})")
+    return None
+
+
+def _below(sample: Sample, number: int) -> list[str]:
+    return sample.lines[number].split(",") if number < len(sample.lines) else []
+
+
+def _is_own(cells: list[str], kind: str, below: list[str]) -> bool:
+    """Whether nobody else has such a table: by its headings, or by the units below them."""
+    if kind in (TRACE, LAUNCHES, MEMORY):
+        return is_own_trace(cells) or (len(below) == len(cells) and are_units(below)) or "Correlation_ID" in cells
+    return True

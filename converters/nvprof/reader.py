@@ -1,0 +1,195 @@
+"""nvprof's tables, CSV and printed, as events and summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.blocks import Block
+from .._shared.columns import Heading, heading
+from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from .._shared.csv_headings import Dialect
+from .._shared.lines import Line
+from .figures import Figures, with_unit
+from .printed import DEVICE, Printed, memory_row, metric_row, opened, summary_row, trace_row
+from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits
+from .traces import IDS, Traces
+
+_PREFIX = re.compile(r"=(?:=(\d+)=|=======)=? ?")
+_COMMAND = re.compile(r"NVPROF is profiling process (\d+), command: (.*)")
+_WARNING = re.compile(r"(?:Warning|Error): .*|No kernels were profiled\.|No events/metrics were profiled\.")
+_FAULTS = re.compile(r"Total CPU Page faults: (\d+)\s*")
+_LEGEND = re.compile(r"(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): .*")
+_SUMMARY_HEADINGS = tuple(map(heading, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")))
+_MEMORY_NAMES = ("Device", "Count", "Avg Size", "Min Size", "Max Size", "Total Size", "Total Time", "Name")
+_MEMORY_HEADINGS = tuple(map(heading, _MEMORY_NAMES))
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Events of traces; summaries of summaries, metrics, events. What the program printed is skipped and reported."""
+    reading = _Reading(source, conversion)
+    for item in reading.blocks:
+        if isinstance(item, CsvTable):
+            yield from reading.end_printed()
+            reading.begin(item)
+        elif isinstance(item, CsvRows):
+            yield from reading.rows_of(item)
+        else:
+            yield from reading.line(item)
+        yield from reading.rows.ready()
+    yield from reading.end_printed()
+    reading.facts()
+    yield from reading.rows.rest()
+
+
+class _Reading:
+    """What is open: the table of text, and its rows that are gathered for a batch."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        self.blocks = CsvBlocks(source, conversion, fits)
+        self.rows = Rows(conversion)
+        self._conversion = conversion
+        self._traces = Traces(conversion)
+        self._figures = Figures(self.rows, self._traces.devices)
+        self._printed: Printed | None = None
+        self._gathered: list[tuple[int, dict[str, str]]] = []
+        self._commands: dict[int, str] = {}
+        self._tables = 0
+        self._scope = self._device = ""
+        self._last = 0
+
+    def begin(self, table: CsvTable) -> None:
+        """A CSV table follows."""
+        self._printed = None
+        self._tables += 1
+        self._last = table.line
+        self._figures.begin(self._scope)
+
+    def rows_of(self, item: CsvRows) -> Iterator[Batch]:
+        """Rows of a CSV table."""
+        self._last = item.block.numbers[-1].as_py()
+        if item.table.what == TRACE:
+            yield self._traces.events(item)
+            return
+        headings = [with_unit(name, unit) for name, unit in zip(item.table.headings, item.table.units, strict=True)]
+        keys = [name.casefold() for name in item.table.headings]
+        columns = [item.block.take(name).to_pylist() for name in item.table.headings]  # type: ignore[union-attr]
+        for index, line in enumerate(item.block.numbers.to_pylist()):
+            cells = [column[index] for column in columns]
+            row, table = dict(zip(keys, cells, strict=True)), self._tables - 1
+            if item.table.what == SUMMARY:
+                wrong = self._figures.summary(line, table, headings, cells)
+            elif item.table.what == METRICS:
+                wrong = self._figures.metric(line, table, row)
+            elif item.table.what == MEMORY:
+                wrong = self._figures.memory(line, table, headings, cells)
+            else:
+                wrong = self._launch(line, table, headings, cells)
+            if wrong:
+                self._conversion.report.issue("bad-record", f"line {line}", wrong)
+            else:
+                self._conversion.report.used()
+            yield from self.rows.ready()
+
+    def _launch(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
+        known = {"device", "context", "stream", "kernel", "correlation_id"}
+        names = [head.text.casefold() if head.text.casefold() in known else head.text for head in headings]
+        row = dict(zip(names, cells, strict=True))
+        return self._figures.launch(line, table, row, [name for name in names if name not in known])
+
+    def line(self, line: Line) -> Iterator[Batch]:
+        """A line that is no row of a CSV table."""
+        self._last = line.number
+        if prefix := _PREFIX.match(line.text):
+            self._said(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
+        elif table := opened(line.text, self._tables):
+            yield from self.end_printed()
+            self._printed = table
+            self._tables += 1
+            self._figures.begin(self._scope)
+            self.blocks.structure()
+        elif _LEGEND.fullmatch(line.text):
+            self.blocks.structure()
+        elif found := _FAULTS.fullmatch(line.text):
+            self._note("Total CPU Page faults", line.number, value=float(found[1]))
+        elif (place := DEVICE.fullmatch(line.text)) and not (
+            self._printed and self._printed.kind in ("metrics", "events")
+        ):
+            self._device = place[1]  # it stands above the headings of unified memory
+            self.blocks.structure()
+        elif self._printed:
+            self._row(self._printed, line)
+            if len(self._gathered) >= self._conversion.batch_rows:
+                yield from self.end_printed()
+
+    def _said(self, words: str, pid: int | None) -> None:
+        """What nvprof says of itself: the process, the tables that follow, warnings."""
+        if pid is not None:
+            self._traces.pid = self._figures.pid = pid
+        if found := _COMMAND.fullmatch(words):
+            self._commands[int(found[1])] = found[2]
+            self._traces.pid = self._figures.pid = int(found[1])
+        if _WARNING.fullmatch(words):
+            self._note(words, self._last)
+        else:
+            self.blocks.structure()
+            self._scope = "API calls" if words.startswith("API calls") else ""
+
+    def _note(self, words: str, line: int, **columns: float) -> None:
+        kind, metric = ("metric", "count") if columns else ("note", "note")
+        self.rows.summary(kind, words, metric=metric, id=line * IDS, pid=self._figures.pid, **columns)
+        self.blocks.used()
+
+    def _row(self, table: Printed, line: Line) -> None:
+        """A row of a printed table; another line is left to be reported."""
+        if table.kind == "trace":
+            if row := trace_row(table, line.text):
+                self._gathered.append((line.number, row))
+                self.blocks.hold()
+            return
+        wrong: str | None = ""
+        if table.kind == "summary":
+            if found := summary_row(line.text):
+                wrong = self._figures.summary(line.number, table.ordinal, _SUMMARY_HEADINGS, list(found.values()))
+        elif table.kind == "memory":
+            if cells := memory_row(line.text, self._device):
+                wrong = self._figures.memory(line.number, table.ordinal, _MEMORY_HEADINGS, cells)
+        else:
+            metric = metric_row(table, line.text)
+            if metric:
+                wrong = self._figures.metric(line.number, table.ordinal, metric)
+            elif metric is not None:
+                self.blocks.structure()
+        if wrong is None:
+            self.blocks.used()
+        elif wrong:
+            self.blocks.skip("bad-record", wrong)
+
+    def end_printed(self) -> Iterator[Batch]:
+        """The batch of what is left of a printed trace."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            yield self._traces.events(_as_rows(gathered))
+
+    def facts(self) -> None:
+        """Devices and processes, for the catalog."""
+        first = (self._last + 1) * IDS
+        for number, name in sorted(self._traces.devices.items()):
+            first = self.rows.fact("device", id=first, device=number, name=name, facts={"api": "cuda"}) + 1
+        for pid, command in self._commands.items():
+            first = self.rows.fact("process", id=first, pid=pid, name=command) + 1
+
+
+def _as_rows(gathered: Sequence[tuple[int, Mapping[str, str]]]) -> CsvRows:
+    """Rows of a printed trace as those of a CSV one."""
+    names = tuple(gathered[0][1])
+    columns = {name: pa.array([row.get(name, "") for _, row in gathered], pa.string()) for name in names}
+    table = CsvTable(0, 0, names, ("",) * len(names), TRACE, Dialect("", False))
+    return CsvRows(table, Block("line", pa.array([number for number, _ in gathered], pa.int64()), columns))

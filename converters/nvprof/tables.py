@@ -1,0 +1,50 @@
+"""The tables of nvprof by their headings, and what their columns are. Facts: its manual and real files.
+
+Start,Duration,Grid X,...,Device,Context,Stream,Name        --print-gpu-trace, and --print-api-trace with it
+Start,Duration,Name                                         --print-api-trace
+Name,Start Time(ns),Duration(ns),GridX,...                  the Visual Profiler's own CSV
+Type,Time(%),Time,Calls,Avg,Min,Max,Name                    the summary
+Device,Kernel,Invocations,Metric Name,Metric Description,Min,Max,Avg      --metrics (--events: Event Name, ..., Total)
+Device,Context,Stream,Kernel,Correlation_ID,ipc,...         --metrics with --print-gpu-trace: a launch a row
+Device,Count,Avg Size,Min Size,Max Size,Total Size,Total Time,Name        unified memory
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._shared.columns import STATISTICS, Columns, heading
+
+TRACE, SUMMARY, METRICS, LAUNCHES, MEMORY = "trace", "summary", "metrics", "launches", "memory"
+
+#: Headings without units, in lower case, that make a table one of a kind; the first that all are there wins.
+KINDS: tuple[tuple[str, frozenset[str]], ...] = (
+    (METRICS, frozenset({"kernel", "invocations", "metric name"})),
+    (METRICS, frozenset({"kernel", "invocations", "event name"})),
+    (MEMORY, frozenset({"count", "avg size", "total size", "name"})),
+    (SUMMARY, frozenset({"time %", "time", "calls", "avg", "name"})),
+    (LAUNCHES, frozenset({"device", "context", "stream", "kernel"})),
+    (TRACE, frozenset({"name", "start time", "duration", "gridx"})),
+)
+
+#: The trace's own headings stand without units; Nsight Systems has them in the heading.
+_TRACE = frozenset({"start", "duration", "name"})
+
+FIGURES = Columns(
+    {"name": ("name",), "type": ("type",), **STATISTICS, "total": ("time", "total time")},
+    required=("name", "count"),
+)
+
+
+def fits(cells: Sequence[str]) -> str | None:
+    """What the headings are those of, None for other tables."""
+    if {cell.casefold() for cell in cells} >= _TRACE:
+        return TRACE
+    keys = {heading(cell).key for cell in cells} | {heading(cell).name.casefold() for cell in cells}
+    return next((kind for kind, words in KINDS if words <= keys), None)
+
+
+def is_own_trace(cells: Sequence[str]) -> bool:
+    """Whether the headings of a trace are nobody else's."""
+    keys = {heading(cell).name.casefold() for cell in cells}
+    return bool(keys & {"grid x", "gridx"}) and bool(keys & {"registers per thread", "static smem", "start time"})

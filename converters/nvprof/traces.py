@@ -1,0 +1,117 @@
+"""Rows of traces become events: GPU work and calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+
+from .._shared.blocks import Batches, Block, timed
+from .._shared.cells import only
+from .._shared.csv_blocks import CsvRows
+from .._shared.dictionaries import words
+from .._shared.typed_cells import Field, Size, Text, Time, Whole, Word, typed
+from .names import device, named
+
+#: Rows of one line have ids from this times its number on: a launch has one for each metric.
+IDS = 4096
+
+FIELDS: dict[str, Field] = {
+    "ts": Time("Start", "Start Time"),
+    "dur": Time("Duration"),
+    **{f"grid_{axis}": Whole(f"Grid {axis}", f"Grid{axis}") for axis in "xyz"},
+    **{f"block_{axis}": Whole(f"Block {axis}", f"Block{axis}") for axis in "xyz"},
+    "registers": Whole("Registers Per Thread", "Registers/Thread", "Regs"),
+    "static": Size("Static SMem", "Static Shared Memory", "StaticSMem", "SSMem"),
+    "dynamic": Size("Dynamic SMem", "Dynamic Shared Memory", "DynamicSMem", "DSMem"),
+    "bytes": Size("Size", "Bytes", "Size(bytes)"),
+    "device": Word("Device", "Device ID", "DeviceId"),
+    "context": Whole("Context", "Context ID", "ContextId"),
+    "stream": Whole("Stream", "Stream ID", "StreamId"),
+    "correlation": Whole("Correlation_ID", "Correlation ID", "CorrelationId"),
+    "name": Text("Name"),
+}
+
+#: A time of which nobody says the unit is none: nvprof always says it, below the headings or in the cell.
+_NO_UNIT = {"ts": "?", "dur": "?"}
+
+
+class Traces:
+    """Makes events of rows. `devices` collects the names of devices, `pid` is that of the process being read."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._conversion = conversion
+        self._batches = Batches(conversion)
+        self.devices: dict[int, str] = {}
+        self.pid: int | None = None
+
+    def events(self, rows: CsvRows) -> Batch:
+        """The events of some rows; a row without a time is skipped."""
+        block = typed(rows, FIELDS, self._conversion.report, _NO_UNIT)
+        block = timed(block, self._conversion, "<ts>", dur="<dur>", open_end=True)
+        ids = block.numbers.to_numpy() * IDS
+        columns: dict[str, Any] = {name: block.take(f"<{name}>") for name in ("ts", "dur", "context", "stream")}
+        columns |= {f"{part}_{axis}": block.take(f"<{part}_{axis}>") for part in ("grid", "block") for axis in "xyz"}
+        columns |= {"registers": block.take("<registers>"), "bytes": block.take("<bytes>"), "pid": self.pid}
+        columns |= _shared_memory(block)
+        columns["device"], columns["args.Device"] = self._devices(block)
+        columns |= _by_name(block, columns["device"], columns["dur"])
+        return self._batches.events(block, ids, **columns)
+
+    def _devices(self, block: Block) -> tuple[pa.Array | None, pa.Array | None]:
+        """The numbers of devices, and the texts that hold none."""
+        texts = block.take("<device>")
+        if texts is None:
+            return None, None
+        coded = texts.dictionary_encode()
+        found = [device(text) for text in coded.dictionary.to_pylist()]
+        self.devices |= {number: name for number, name in found if number is not None and name}
+        numbers = pa.array([number for number, _ in found], pa.int64()).take(coded.indices)
+        unnumbered = pc.and_(numbers.is_null(), texts.is_valid()).to_numpy(zero_copy_only=False)
+        return numbers, only(texts, unnumbered) if unnumbered.any() else None
+
+
+def _shared_memory(block: Block) -> dict[str, pa.Array]:
+    """All of the shared memory of a block, and the part that was asked for at the launch."""
+    static, dynamic = block.take("<static>"), block.take("<dynamic>")
+    parts = [part for part in (static, dynamic) if part is not None]
+    if not parts:
+        return {}
+    total = parts[0] if len(parts) == 1 else pc.add(pc.fill_null(parts[0], 0), pc.fill_null(parts[1], 0))
+    if len(parts) == 2:
+        said = pc.or_(parts[0].is_valid(), parts[1].is_valid())
+        total = pc.if_else(said, total, pa.scalar(None, pa.int64()))
+    return {"shared_memory": total} | ({"shared_dynamic": dynamic} if dynamic is not None else {})
+
+
+def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None) -> dict[str, Any]:
+    """Name, kind, direction and number of the launch, worked out once for each distinct name."""
+    names, grid = block.take("<name>"), block.get("<grid_x>")
+    assert names is not None  # no table is a trace without names
+    on_device = np.zeros(len(block), np.bool_)
+    for column in (devices, grid):
+        if column is not None:
+            on_device |= column.is_valid().to_numpy(zero_copy_only=False)
+    coded = names.dictionary_encode()
+    texts = coded.dictionary.to_pylist()
+    codes = coded.indices.to_numpy() * 2 + on_device
+    found = [named(text, there) for text in texts for there in (False, True)]
+    kinds = sorted({"instant", "range", *(each.kind for each in found)})
+    ways = pa.array([each.copy_kind for each in found], pa.string()).take(pa.array(codes))
+    numbers = pa.array([each.correlation for each in found], pa.int64()).take(pa.array(codes))
+    own = block.take("<correlation>")
+    kind = np.array([kinds.index(each.kind) for each in found], np.int32)[codes] if texts else codes
+    if durations is None or durations.null_count:
+        open_ = True if durations is None else durations.is_null().to_numpy(zero_copy_only=False)
+        kind = np.where((kind == kinds.index("range")) & open_, kinds.index("instant"), kind)
+    return {
+        "name": pa.array([each.name for each in found], pa.string()).take(pa.array(codes)),
+        "kind": words(kinds, kind),
+        "copy_kind": None if ways.null_count == len(ways) else ways,
+        "correlation": numbers if own is None else pc.coalesce(own, numbers),
+    }

@@ -1,0 +1,199 @@
+"""nvprof's CSV and text: real files against the module csv, samples against figures worked out by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from decimal import ROUND_HALF_EVEN, Decimal
+from pathlib import Path
+
+import pytest
+from conftest import SAMPLES, SHARED
+
+from ktrace.trace import Trace, read
+
+FOLDER = SAMPLES / "nvprof"
+CORPUS = SHARED / "corpus" / "nvprof"
+NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+SIZE = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+
+
+def real(name: str) -> Path:
+    path = CORPUS / name
+    if not path.exists():
+        pytest.skip("the real files are not at hand (../shared/corpus)")
+    return path
+
+
+def rows_of(path: Path, heading: str) -> tuple[list[dict[str, str]], dict[str, str]]:
+    """The rows below the line that begins with `heading`, and the units, by the module csv."""
+    lines = path.read_text().splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith(heading))
+    rows = list(csv.DictReader(lines[first:]))
+    return rows[1:], rows[0]
+
+
+def rounded(number: Decimal) -> int:
+    return int(number.quantize(Decimal(1), ROUND_HALF_EVEN))
+
+
+def args_of(trace: Trace) -> list[dict[str, object]]:
+    return [json.loads(text) if isinstance(text, str) else {} for text in trace.events["args"]]
+
+
+@pytest.mark.parametrize("name", ["gputrace_reduction.csv", "radixSortThrust_trace.csv"])
+def test_real_traces_say_what_the_module_csv_says(name: str) -> None:
+    path = real(name)
+    expected, units = rows_of(path, '"Start"')
+    trace = read(path)
+    events = trace.events
+    assert len(events) == len(expected) > 400
+    assert not trace.report.issues
+    pid = int(re.search(r"process (\d+)", path.read_text())[1])  # type: ignore[index]
+    for cells, (_, row) in zip(expected, events.iterrows(), strict=True):
+        assert row["ts"] == rounded(Decimal(cells["Start"]) * NS[units["Start"]])
+        assert row["dur"] == rounded(Decimal(cells["Duration"]) * NS[units["Duration"]])
+        assert (row["pid"], row["device"], row["context"], row["stream"]) == (pid, 0, 1, 7)
+        if cells["Grid X"]:
+            launch = re.fullmatch(r"(.*) \[(\d+)\]", cells["Name"])
+            assert launch and (row["name"], row["correlation"]) == (launch[1], int(launch[2]))
+            assert row["kind"] == "kernel"
+            for axis in "xyz":
+                assert row[f"grid_{axis}"] == int(cells[f"Grid {axis.upper()}"])
+                assert row[f"block_{axis}"] == int(cells[f"Block {axis.upper()}"])
+            assert row["registers"] == int(cells["Registers Per Thread"])
+            static, dynamic = (
+                rounded(Decimal(cells[key]) * SIZE[units[key]]) for key in ("Static SMem", "Dynamic SMem")
+            )
+            assert (row["shared_memory"], row["shared_dynamic"]) == (static + dynamic, dynamic)
+        else:
+            assert row["name"] == cells["Name"]
+            assert row["bytes"] == rounded(Decimal(cells["Size"]) * SIZE[units["Size"]])
+            assert row["kind"] == ("memcpy" if "memcpy" in cells["Name"] else "memset")
+    copies = events[events.kind == "memcpy"]
+    assert set(copies.copy_kind) <= {"HtoD", "DtoH", "DtoD"}
+    catalog = trace.catalog
+    assert catalog[catalog.entity == "device"].name.tolist() == ["GeForce GTX 1080 Ti"]
+
+
+def test_real_metrics_are_children_of_their_kernel() -> None:
+    path = real("FDTD3d_metrics.csv")
+    lines = path.read_text().splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith('"Device"'))
+    expected = list(csv.DictReader(lines[first:]))
+    summaries = read(path).summaries
+    heads, metrics = summaries[summaries.metric == "duration"], summaries[summaries.metric != "duration"]
+    assert heads[["name", "count"]].values.tolist() == [[expected[0]["Kernel"], 5]]
+    assert len(metrics) == len(expected) == 120
+    for cells, (_, row) in zip(expected, metrics.iterrows(), strict=True):
+        assert (row["metric"], row["parent"]) == (cells["Metric Name"], heads.id.iloc[0])
+        for field in ("Min", "Max", "Avg"):
+            found = re.fullmatch(r"([\d.e+-]+)(%|[KMGT]?B/s)?|\w+ \((\d+)\)", cells[field])
+            assert found, cells[field]
+            assert row[field.lower()] == float(found[1] or found[3])
+        assert json.loads(row["args"])["Metric Description"] == cells["Metric Description"]
+
+
+def test_calls_and_work_in_one_table_and_two_processes() -> None:
+    path = FOLDER / "calls-and-work-mixed-two-processes.csv"
+    trace = read(path)
+    events = trace.events
+    assert events.kind.tolist() == ["api", "api", "memcpy", "api", "kernel", "memset", "kernel"]
+    assert events.pid.tolist() == [4101] * 6 + [4102]
+    starts = [150_250_000, 151_000_125, 151_025_000, 151_600_000, 151_612_000, 151_640_000, 250_000_000]
+    assert events.ts.tolist() == starts
+    assert events.dur.tolist() == [12_500, 390_125, 345_600, 6213, 15_104, 1024, 2048]
+    assert events.correlation.tolist() == [101, 103, 103, 107, 107, 108, 31]
+    assert events.device.fillna(-1).tolist() == [-1, -1, 1, -1, 1, 1, 0]
+    assert events.name.tolist()[4] == "saxpy(int, float, float*, float*)"
+    assert events.name.tolist()[6] == 'void apply<(lambda at "main.cu")>(int)'
+    assert events.shared_memory.fillna(-1).tolist() == [-1, -1, -1, -1, 2112 + 512, -1, 0]
+    assert args_of(trace)[5] == {"Size (MB)": 0.0002441406, "Throughput (GB/s)": 0.232831, "SrcMemType": "Device"}
+    assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 1", "line 4", "line 15"]
+    assert [where for where, _ in trace.report.issues["bad-record"].places] == ["line 21"]
+    assert trace.summaries.name.str.startswith("Warning: Auto boost").tolist() == [True]
+    processes = trace.catalog[trace.catalog.entity == "process"]
+    assert processes[["pid", "name"]].values.tolist() == [[4101, "./saxpy 1048576"], [4102, "./saxpy 16"]]
+
+
+def test_a_time_without_a_unit_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('"Start","Duration","Grid X","Static SMem","Name"\n1.5,2.5,1,0,"f"\n1.5ms,2us,1,0,"g"\n')
+    trace = read(path, format="nvprof")
+    assert trace.events[["name", "ts", "dur"]].values.tolist() == [["g", 1_500_000, 2000]]
+    assert trace.report.issues["bad-record"].rows == 1
+
+
+def test_printed_traces_summary_and_unified_memory() -> None:
+    trace = read(FOLDER / "printed-traces-summary-unified-memory.txt")
+    events, rows = trace.events, trace.summaries
+    assert events.kind.tolist() == ["memcpy", "memset", "kernel", "instant", "api", "api"]
+    assert events.ts.tolist() == [133_810_000, 134_620_000, 137_100_000, 1_250_000_000, 108_380_000, 137_050_000]
+    assert events.dur.fillna(-1).tolist() == [135_780, 1024, 1_717_000, -1, 6213, 45_100]
+    assert events.name.tolist()[2] == "void matmul<int=32>(float*, float*, float*, int, int)"
+    assert events.correlation.fillna(-1).tolist() == [-1, -1, 94, -1, -1, 94]
+    kernel = events.iloc[2]
+    assert [kernel[f"{part}_{axis}"] for part in ("grid", "block") for axis in "xyz"] == [20, 10, 1, 32, 32, 1]
+    assert (kernel.registers, kernel.shared_memory, kernel.shared_dynamic) == (29, 8192 + 16, 16)
+    assert (events.context.tolist()[2], events.stream.tolist()[2]) == (1, 2)
+    assert events.bytes.tolist()[:2] == [419_328, 4]
+    assert args_of(trace)[0]["Device"] == "GeForce GT 640M"
+    assert [*map(list, rows.scope[:5])] == [["GPU activities"]] * 3 + [["API calls"]] * 2
+    assert rows.kind.tolist()[:5] == ["kernel", "memcpy", "memset", "api", "api"]
+    assert rows.total.tolist()[:5] == [1_717_000, 135_780, 1024, 45_100, 6213]
+    assert rows.percent.tolist()[:5] == [92.62, 7.32, 0.06, 87.89, 12.11]
+    memory = rows[rows.scope.map(lambda scope: scope is not None and list(scope) == ["Unified Memory"])]
+    assert memory.total.tolist() == [8288, 65_536, 228_065]
+    assert memory.device.tolist() == [0, 0, 0]
+    assert memory.metric.tolist() == ["duration", "bytes", "duration"]
+    assert rows[rows.name == "Total CPU Page faults"].value.tolist() == [3]
+    assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 1", "line 3"]
+
+
+def test_metrics_have_units_levels_and_heads() -> None:
+    rows = read(FOLDER / "metrics-and-events-levels-rates-a-name-twice.csv").summaries
+    heads = rows[rows.metric == "duration"]
+    assert heads[["name", "count", "table"]].values.tolist() == [
+        ["stencil(float*, int)", 5, 0],
+        ["fill(float*)", 1, 0],
+        ["stencil(float*, int)", 5, 1],
+        ["fill(float*)", 1, 1],
+    ]
+    metrics = rows[rows.metric != "duration"].set_index(["name", "metric"])
+    share = metrics.loc["stencil(float*, int)", "branch_efficiency"]
+    assert (share["unit"], share["min"], share["max"], share["avg"]) == ("%", 98.865132, 98.9, 98.87)
+    rate = metrics.loc["stencil(float*, int)", "dram_read_throughput"]
+    assert (rate["unit"], rate["avg"]) == ("GB/s", 251.5)
+    level = metrics.loc["stencil(float*, int)", "dram_utilization"]
+    assert (level["min"], level["max"]) == (7, 8)
+    assert json.loads(level["args"])["Max"] == "High (8)"
+    assert metrics.loc["stencil(float*, int)", "warps_launched"]["total"] == 15_840
+    assert json.loads(metrics.loc["fill(float*)", "flop_count_hp"]["args"])["Avg"] == "<OVERFLOW>"
+
+
+def test_printed_metrics_and_a_launch_a_row() -> None:
+    rows = read(FOLDER / "metrics-printed-and-a-launch-a-row.txt").summaries
+    metrics = rows[rows.kind == "metric"]
+    assert metrics[["metric", "avg", "value"]].fillna(-1).values.tolist() == [
+        ["warps_launched", 6688, -1],
+        ["ipc", 1.282576, -1],
+        ["l2_utilization", 3, -1],
+        ["achieved_occupancy", -1, -1],
+        ["ipc", -1, 1.25],
+        ["dram_read_throughput (GB/s)", -1, 95.5],
+        ["ipc", -1, 1.5],
+    ]
+    launches = rows[(rows.metric == "duration") & (rows.pid == 5907)]
+    assert launches[["name", "stream", "context"]].values.tolist() == [["vec(float*)", 7, 1]] * 2
+    assert [json.loads(text)["Correlation_ID"] for text in launches["args"]] == [11, 12]
+
+
+def test_the_visual_profilers_own_export() -> None:
+    events = read(FOLDER / "visual-profiler-own-export.csv").events
+    assert events[["kind", "ts", "dur"]].values.tolist() == [
+        ["kernel", 1_250_000_123, 5120],
+        ["memcpy", 1_250_010_000, 704_000],
+    ]
+    assert events.grid_y.tolist()[0] == 32
+    assert events.bytes.tolist()[1] == 4_194_304
