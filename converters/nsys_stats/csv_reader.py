@@ -68,8 +68,9 @@ def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _table(found: CsvTable) -> Table:
-    """A table as the rest of the room knows it."""
-    headings, fields = found.what
+    """A table as the rest of the room knows it. Rows may have a separator at their end that the headings lack."""
+    known, fields = found.what
+    headings = (*known, *map(heading, found.headings[len(known) :]))[: len(found.headings)]
     return Table(found.ordinal, found.line, (), Delimited("commas"), headings, fields)
 
 

@@ -213,7 +213,9 @@ def _kinds(kind: str, names: pa.DictionaryArray) -> dict[str, Column]:
 
 
 def _dimensions(block: TraceBlock, field: str) -> dict[str, pa.Array]:
-    """Three columns of `   2    1    1`; what isn't three numbers stays an argument."""
+    """Three columns of `   2    1    1`; what isn't three numbers stays an argument. None where there is no field."""
+    if not block.has(field):
+        return {}
     cells = block.cells(field)
     found = pc.extract_regex(cells, _XYZ)
     block.keep(field, cells, found.is_null().to_numpy(zero_copy_only=False))

@@ -161,6 +161,23 @@ def test_a_launch_is_a_call_and_a_kernel_with_an_arrow() -> None:
     assert ends == [rows.id.tolist()[:2], rows.id.tolist()[2:]]
 
 
+def test_launches_without_anything_but_times_and_names(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("API Start (ns),Kernel Start (ns),API Function,Kernel Name\n5,9,cudaLaunchKernel,k\n")
+    rows = read(path).events
+    assert rows.ts.tolist() == [5, 9]
+    assert rows[["dur", "pid", "device", "grid_x", "block_x", "args"]].isna().all(axis=None)
+
+
+@pytest.mark.parametrize(("head", "row"), [("", ","), (",", ""), (",", ",")])
+def test_a_separator_at_the_end_of_rows(head: str, row: str, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"Start (ns),Duration (ns),Strm,Name{head}\n1,2,7,k{row}\n3,4,7,m{row}\n")
+    rows = read(path).events
+    assert (rows.ts.tolist(), rows.name.tolist()) == ([1, 3], ["k", "m"])
+    assert rows.args.isna().all()
+
+
 def test_the_trace_of_2021_in_seconds() -> None:
     trace = read(OLD)
     rows, expected = trace.events, tables(OLD, "\t")[0]
