@@ -28,8 +28,8 @@ from .units import unit_of
 
 Int64 = npt.NDArray[np.int64]
 
-#: Rows after which what is collected becomes batches.
-_MOST = 32_768
+#: Rows after which what is collected becomes batches: at most, and at least where these are small.
+_MOST, _LEAST = 32_768, 1024
 
 #: Metric -> the column of the launch that it says, where it has no own place in the page.
 _COLUMNS = {
@@ -79,6 +79,7 @@ class Launches:
 
     def __init__(self, conversion: Conversion, *, european: bool) -> None:
         self.profiled = 0
+        self._most = min(_MOST, max(_LEAST, conversion.batch_rows))
         self._conversion = conversion
         self._european = european
         self._facts = Rows(conversion)
@@ -115,7 +116,7 @@ class Launches:
     def start(self, **head: Any) -> int:
         """A launch, whose metrics follow. `args` is a dict. Returns its id."""
         self.profiled += head.get("kind", "kernel") == "kernel"
-        if len(self._of) + self._heads >= _MOST:
+        if len(self._of) + self._heads >= self._most:
             self._finish()
         self._heads += 1
         self._groups.append(_Group(head, self._first + len(self._of) + self._heads - 1))

@@ -464,7 +464,7 @@ def test_three_forms_of_the_same_launches_say_the_same(tmp_path: Path) -> None:
         ("dram__bytes_read.sum", "Mbyte", "3.07"),
         ("x__y.avg", "", "5"),
     ]
-    fixed = '"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC"'
+    fixed = "ID,Process ID,Process Name,Host Name,Kernel Name,Context,Stream,Block Size,Grid Size,Device,CC"
     place = [f'"{n}","7","app","h","k{n}(int)","1","7","(32, 1, 1)","(4, 2, 1)","0","8.6"' for n in range(3)]
     raw = f"{fixed},{','.join(m for m, _, _ in metrics)}\n" + "," * 11 + ",".join(u for _, u, _ in metrics) + "\n"
     raw += "".join(f"{launch},{','.join(v for _, _, v in metrics)}\n" for launch in place)
