@@ -168,8 +168,8 @@ def _parse(context: Context, chunk: Chunk, events: Events) -> Parsed:
     read_legacy(context, chunk, parsed)
     odd = np.flatnonzero(parsed.what == UNSPECIFIED)
     report = context.conversion.report
-    bad = found.bad
-    for row in np.union1d(odd, bad).tolist():
+    bad = set(found.bad.tolist())
+    for row in sorted(bad.union(odd.tolist())):
         why = "no protobuf" if row in bad else "a TrackEvent without a type"
         report.issue("bad-record", context.where(int(events.id[row])), why)
         parsed.what[row] = NOTHING
@@ -192,26 +192,30 @@ def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, b
     if not spelled and once:
         return columns[0][0], columns[1][0], False
     result = []
-    for codes, text, iid in columns:
+    for codes, text, _ in columns:
         own = own_codes(chunk, codes)
         if len(text.owner):
             own[text.owner] = chunk.own.codes(texts_at(chunk.data, text.start, signed(text.value)))
-        several = np.flatnonzero(np.bincount(iid.owner, minlength=count) + np.bincount(text.owner, minlength=count) > 1)
-        for row in several.tolist() if text is columns[1][1] else ():
-            own[row] = chunk.own.code(",".join(_all_categories(chunk, events, iid, text, row)).encode())
         result.append(own)
+    _join_categories(chunk, events, columns[1][2], columns[1][1], result[1])
     return result[0], result[1], True
 
 
-def _all_categories(chunk: Chunk, events: Events, iid: Column, text: Column, row: int) -> list[str]:
-    """The categories of an event that has several."""
-    table = chunk.states[int(events.state[row])].texts["categories"]
-    codes = [table.get(int(value)) for value in iid.value[iid.owner == row]]
-    words_ = [chunk.pool.texts[code] for code in codes if code >= 0]
-    mine = text.owner == row
-    for start, size in zip(text.start[mine].tolist(), text.value[mine].tolist(), strict=True):
-        words_.append(chunk.data[start : start + size].tobytes().decode("utf-8", "replace"))
-    return words_
+def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, codes: Int32) -> None:
+    """Puts the categories of events that have several, interned ones first, as one text each."""
+    several = np.bincount(np.concatenate([iid.owner, text.owner]), minlength=len(events)) > 1
+    parts: dict[int, list[str]] = {}
+    mine = several[iid.owner]
+    owner = iid.owner[mine]
+    found = look_up(chunk.states, events.state[owner], "categories", iid.value[mine])
+    for row, code in zip(owner.tolist(), found.tolist(), strict=True):
+        parts.setdefault(row, []).extend([chunk.pool.texts[code]] if code >= 0 else [])
+    mine = several[text.owner]
+    spelled = chunk.own.codes(texts_at(chunk.data, text.start[mine], signed(text.value)[mine]))
+    for row, code in zip(text.owner[mine].tolist(), spelled.tolist(), strict=True):
+        parts.setdefault(row, []).append(chunk.own.texts[code])
+    for row, words_ in parts.items():
+        codes[row] = chunk.own.code(",".join(words_).encode())
 
 
 def _rows(
@@ -262,12 +266,11 @@ def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Ar
     """The names, a counter's from its track; never null."""
     codes = parsed.name[rows]
     pool = chunk.own if parsed.own else chunk.pool
-    counter = parsed.what[rows] == COUNTER
-    for place in np.unique(parsed.place[rows][counter]).tolist():
-        mine = counter & (parsed.place[rows] == place)
-        name = context.tracks.places[place].counter
-        if name is not None:
-            codes = np.where(mine & (codes < 0) | mine & context.own, pool.code(name.encode()), codes)
+    mine = np.flatnonzero((parsed.what[rows] == COUNTER) & (context.own | (codes < 0)))
+    places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
+    names = [context.tracks.places[place].counter for place in places.tolist()]
+    coded = np.array([-1 if name is None else pool.code(name.encode()) for name in names], np.int32)[of]
+    codes[mine] = np.where(coded < 0, codes[mine], coded)
     return pool.column(np.where(codes < 0, pool.code(b""), codes).astype(np.int32))
 
 
@@ -283,23 +286,18 @@ def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Arr
     value[real.owner] = bits(signed(real.value))
     has = whole.has(count) | real.has(count)
     value, has = value[rows], has[rows]
-    place = parsed.place[rows]
-    units: list[str | None] = [None] * len(rows)
-    for number in np.unique(place[mine]).tolist():
-        track = context.tracks.places[number]
-        here = mine[place[mine] == number]
-        if track.scale != 1:
-            value[here] *= track.scale
+    places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
+    tracks = [context.tracks.places[place] for place in places.tolist()]
+    value[mine] *= np.array([track.scale for track in tracks], np.float64)[of]
+    for number, track in enumerate(tracks):
         if track.incremental:
+            here = mine[of == number]
             value[here] = track.total + np.cumsum(value[here])
             track.total = float(value[here[-1]])
-        if track.unit is not None:
-            for row in here.tolist():
-                units[row] = track.unit
-    is_counter = np.zeros(len(rows), np.bool_)
-    is_counter[mine] = True
-    unit = pa.array(units, pa.string()).dictionary_encode()
-    return {"value": pa.array(value, mask=~(is_counter & has)), "unit": unit}
+    which = np.full(len(rows), -1, np.int64)
+    which[mine] = of
+    unit = pa.array([track.unit for track in tracks], pa.string()).take(pa.array(which, mask=which < 0))
+    return {"value": pa.array(value, mask=(which < 0) | ~has), "unit": unit.dictionary_encode()}
 
 
 def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:

@@ -17,12 +17,27 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ktrace.jsontext import decoded
 from ktrace.model import DEVICE_KINDS, Batch
 
 from .._shared.dictionaries import constant, words
 from . import field_names as f
-from .read_args import DOUBLE, INT, JSON, OWN, SHARED, STAGE_ARGUMENT, Chunk, Values, double, int64, read_values
+from .read_args import (
+    DOUBLE,
+    INT,
+    JSON,
+    OWN,
+    SHARED,
+    STAGE_ARGUMENT,
+    Chunk,
+    Values,
+    double,
+    int64,
+    read_values,
+    texts_at,
+)
 from .read_context import Context, Events
 from .read_events import joined
 from .read_restore import restore_stage
@@ -288,19 +303,14 @@ def _argument(context: Context, state: State, data: bytes) -> tuple[str, Any]:
 def _own_names(chunk: Chunk, found: Fields, index: Int64, names: pa.Array, shared: list[Shared], of: Int64) -> pa.Array:
     """The names with those that an event spells itself, where no kernel is interned."""
     column = found.get(_G["name"], LENGTH)
-    mine = [
-        (int(index[row]), chunk.data[start : start + size].tobytes().decode("utf-8", "replace"))
-        for row, start, size in zip(
-            *(array.tolist() for array in (column.owner, column.start, column.value)), strict=True
-        )
-        if index[row] >= 0 and shared[int(of[row])].kernel is None
-    ]
-    if not mine:
+    unnamed = np.array([one.kernel is None for one in shared], np.bool_)[of]
+    mine = (index[column.owner] >= 0) & unnamed[column.owner]
+    if not mine.any():
         return names
-    texts = names.to_pylist()
-    for row, name in mine:
-        texts[row] = name
-    return pa.array(texts, pa.string())
+    codes = np.full(len(names), -1, np.int32)
+    spelled = texts_at(chunk.data, column.start[mine], signed(column.value)[mine])
+    codes[index[column.owner[mine]]] = chunk.own.codes(spelled)
+    return pc.coalesce(decoded(chunk.own.column(codes)), decoded(names))
 
 
 def _launch(

@@ -181,6 +181,39 @@ def test_phases_of_chrome() -> None:
     assert (last["pid"], last["tid"]) == (6, 7)
 
 
+def test_several_categories_are_joined_interned_ones_first(tmp_path: Path) -> None:
+    made = trace.Trace()
+    for sequence in (1, 2):  # one number means another text on each
+        begun = made.packet.add(trusted_packet_sequence_id=sequence, sequence_flags=1)
+        for iid in (1, 2):
+            begun.interned_data.event_categories.add(iid=iid, name=f"{sequence}-{iid}")
+    wanted = []
+    for ts in range(200):
+        sequence, iids = 1 + ts % 2, [iid for iid in (2, 1) if ts & iid]
+        spelled = ["é", "x"][: ts // 4 % 3]
+        packet = made.packet.add(trusted_packet_sequence_id=sequence, sequence_flags=2, timestamp=ts)
+        packet.track_event.MergeFrom(trace.TrackEvent(type=INSTANT, category_iids=iids, categories=spelled))
+        wanted.append(",".join([*(f"{sequence}-{iid}" for iid in iids), *spelled]))
+    (tmp_path / "made.pftrace").write_bytes(made.SerializeToString())
+    assert [row.get("cat", "") for row in events(tmp_path / "made.pftrace")] == wanted
+
+
+def test_stages_that_spell_their_names(tmp_path: Path) -> None:
+    made = trace.Trace()
+    begun = made.packet.add(trusted_packet_sequence_id=1, sequence_flags=1)
+    begun.interned_data.gpu_specifications.add(iid=1, name="stage")
+    wanted = []
+    for ts in range(100):
+        packet = made.packet.add(trusted_packet_sequence_id=1, sequence_flags=2, timestamp=ts)
+        work = packet.gpu_render_stage_event
+        work.event_id, work.duration, work.stage_iid = ts + 1, 1, 1
+        if ts % 3:
+            work.name = NAMES[ts % len(NAMES)]
+        wanted.append(NAMES[ts % len(NAMES)] if ts % 3 else "stage")
+    (tmp_path / "made.pftrace").write_bytes(made.SerializeToString())
+    assert [row["name"] for row in events(tmp_path / "made.pftrace")] == wanted
+
+
 # Random packets: what the package says of them, and what we read.
 
 NAMES = ["", "gemm", "näher «Ω»", "a" * 200, "x.y"]
