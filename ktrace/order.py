@@ -193,7 +193,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
             raise ValueError(f"order takes no {batch.record}: they go through layout before")
     store.flush()
     links.flush()
-    ledger = report.stage("order")  # only now, behind the stages that the batches came through
+    ledger = report.stage("order")
     ledger.taken = len(store.keys) + len(links)
 
     pairs, lone_ends = pair(store, spill, size)

@@ -59,7 +59,7 @@ def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -
             yield rest
     if store is not None:
         store.flush()
-        ledger = report.stage("pair", first=True)
+        ledger = report.stage("pair")
         ledger.taken = passed + len(store.keys)
         ledger.given = passed
         yield from _slices(store, spill, report, ledger, size)

@@ -150,6 +150,8 @@ def convert(
     overwrite: bool = False,
     progress: Progress | None = None,
     jobs: int | None = None,
+    metrics: str | Path | None = None,
+    launch_skip: int | None = None,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -157,7 +159,9 @@ def convert(
     override what the input looks like and what the output's name says. `table` is one record (events,
     summaries, links, catalog) to write with its own columns alone. `strict` fails where anything had to be
     repaired, skipped or cut off. `progress` is told how many bytes of the input were taken. `jobs` is how many
-    processes may work, by default as many as there are cores.
+    processes may work, by default as many as there are cores. `metrics` is a table of launches, such as those of
+    Nsight Compute, whose metrics become counters of the same kernels in `src`; `launch_skip` says how many launches of
+    `src` came before the first of them, where not all have metrics.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -169,11 +173,31 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     conversion = Conversion(report, options={"table": table} if table else {})
     with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
-        batches = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
+        batches: Iterator[Batch] = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
+        if metrics is not None:
+            batches = _joined(batches, str(metrics), report, launch_skip)
         write_batches(batches, fmt, sink, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
     return report
+
+
+def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
+    """The batches with the metrics that a table has of their kernels."""
+    from ktrace.transforms.metrics import read_launches, with_metrics
+
+    account = Report(strict=report.strict)
+    launches, known = read_launches(read_batches([path], account))
+    if not launches:
+        raise InputError(
+            "has no launches with metrics",
+            path=path,
+            expected="a table of Nsight Compute",
+            remedy="ncu --csv --page raw",
+        )
+    report.merge(account)
+    report.inputs += account.inputs
+    return with_metrics(batches, launches, known, report, skip)
 
 
 def cores() -> int:

@@ -76,10 +76,20 @@ KINDS: dict[str, Kind] = {
     "not-executed": Kind(Severity.SKIP, "A record of work that never ran was left out: its begin and end are 0."),
     "end-without-begin": Kind(Severity.SKIP, "The end of a slice that never began was left out."),
     "unbound-link": Kind(Severity.SKIP, "An arrow's end that is on no slice was left out."),
+    "unmatched-launch": Kind(
+        Severity.SKIP,
+        "A launch with metrics could not be told to be a certain kernel of the timeline; they were left out.",
+    ),
+    "metric-text": Kind(
+        Severity.SKIP, "A metric that is no number, or a note on a launch, has no place on a timeline."
+    ),
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
     # Cuts: the source itself ends too early.
     "cut": Kind(Severity.CUT, "The input ends in the middle; everything before was converted."),
 }
+
+#: The stages between a reader and a writer, in the order in which rows pass them.
+CHAIN = ("pair", "metrics", "layout", "order", "--table")
 
 #: How many places of one kind are kept as examples.
 EXAMPLES = 20
@@ -178,10 +188,11 @@ class Report:
             remedy="leave out --strict to convert the rest and have this reported",
         )
 
-    def stage(self, name: str, *, first: bool = False) -> Ledger:
-        """Opens the account of the next link of the chain; with `first` of the one directly after the reader."""
+    def stage(self, name: str) -> Ledger:
+        """Opens the account of a stage, at its place in the chain; that of a writer comes last."""
         ledger = Ledger(name)
-        self._stages.insert(0 if first else len(self._stages), ledger)
+        self._stages.append(ledger)
+        self._stages.sort(key=lambda opened: CHAIN.index(opened.stage) if opened.stage in CHAIN else len(CHAIN))
         return ledger
 
     @property

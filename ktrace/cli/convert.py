@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     type=click.Choice(["events", "summaries", "links", "catalog"]),
     help="Write one record with its own columns alone (csv, parquet, jsonl, json).",
 )
+@click.option(
+    "--metrics", metavar="FILE", help="Metrics of launches (Nsight Compute) to put on the same kernels of IN."
+)
+@click.option(
+    "--launch-skip", metavar="N", type=click.IntRange(0), help="Launches of IN before the first that has metrics."
+)
 @click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
@@ -43,6 +49,8 @@ def command(
     from_: str | None,
     to: str | None,
     table: str | None,
+    metrics: str | None,
+    launch_skip: int | None,
     strict: bool,
     report: str | None,
     overwrite: bool,
@@ -58,6 +66,7 @@ def command(
     ktrace convert run.log -o run.trace.json.gz   a timeline for chrome://tracing
     ktrace convert run.log -o run.parquet         tables for DuckDB, pandas, Polars
     ktrace convert run.log -o - --to csv | head   through pipes
+    ktrace convert run.sqlite --metrics ncu.csv -o run.perfetto   metrics on the kernels of a timeline
     """
     keep_freed_memory()
     import_pyarrow()
@@ -78,6 +87,8 @@ def command(
             overwrite=overwrite,
             progress=progress.callback,
             jobs=jobs,
+            metrics=metrics,
+            launch_skip=launch_skip,
         )
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,47 @@
+"""Names of kernels, as different tools demangle them.
+
+void ns::gemm<(int)128, float>(const float *, T2)     nsys, ncu
+void ns::gemm<128, float>(float const*, float)        PyTorch
+gemm                                                  the base name
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long|unsigned)\)(?=[-\d(])")
+
+
+@lru_cache(maxsize=65_536)
+def spelled_alike(name: str) -> str:
+    """The name without what demanglers differ in: the return type, parameters, casts of numbers, spaces."""
+    name = _CAST.sub("", name).replace("(anonymous namespace)", "{anonymous}").replace("<unnamed>", "{anonymous}")
+    head = name[: _parameters(name)]
+    return head.removeprefix("void ").replace(" ", "")
+
+
+@lru_cache(maxsize=65_536)
+def base_name(name: str) -> str:
+    """The name of the function alone: no namespaces, no template arguments, no parameters."""
+    name = spelled_alike(name)
+    depth, kept = 0, []
+    for letter in name:
+        depth += (letter in "<{") - (letter in ">}")
+        if depth == 0 and letter not in "<>{}":
+            kept.append(letter)
+    plain = "".join(kept)
+    return plain.rsplit("::", 1)[-1] or name
+
+
+def _parameters(name: str) -> int:
+    """Where the parameters begin: the first parenthesis outside of template arguments; the end if there is none."""
+    depth = 0
+    for place, letter in enumerate(name):
+        if letter in "<{":
+            depth += 1
+        elif letter in ">}":
+            depth -= 1
+        elif letter == "(" and depth <= 0 and place:
+            return place
+    return len(name)

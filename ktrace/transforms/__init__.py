@@ -1,0 +1,1 @@
+"""Steps between a reader and a writer: batches in, batches out."""

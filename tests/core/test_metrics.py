@@ -1,0 +1,173 @@
+"""Metrics of launches on the kernels of another tool's timeline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ktrace
+from ktrace.errors import InputError
+from ktrace.kernel_names import base_name, spelled_alike
+
+SIZE = {"grid_x": 64, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}
+OTHER = SIZE | {"grid_x": 8}
+
+
+def _written(path: Path, records: list[dict[str, Any]]) -> Path:
+    lines = [{"ktrace": "1.0"}, *({"source": path.stem, **record} for record in records)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def _timeline(path: Path, *kernels: dict[str, Any]) -> Path:
+    rows = [
+        {
+            "record": "event",
+            "id": number,
+            "kind": "kernel",
+            "ts": 1000 * number,
+            "dur": 10 * number,
+            "timing": "measured",
+        }
+        | {"pid": 5, "device": 0, "stream": 7, "correlation": 100 + number, **SIZE}
+        | kernel
+        for number, kernel in enumerate(kernels, 1)
+    ]
+    return _written(path, rows)
+
+
+def _launches(path: Path, *kernels: dict[str, Any]) -> Path:
+    rows: list[dict[str, Any]] = []
+    for number, kernel in enumerate(kernels):
+        head = {"record": "summary", "id": 10 * number + 1, "kind": "kernel", "metric": "duration", "unit": "ns"}
+        rows.append(head | {"total": 500.0 + number, "count": 1, "pid": 9, "device": 0, "stream": 7, **SIZE} | kernel)
+        child = {"record": "summary", "id": 10 * number + 2, "parent": 10 * number + 1, "kind": "metric"}
+        rows.append(child | {"name": "throughput", "metric": "sm__throughput", "unit": "%", "value": 60.0 + number})
+    return _written(path, rows)
+
+
+def _counters(trace: ktrace.Trace, name: str = "sm__throughput") -> list[tuple[int, int, int, float]]:
+    found = trace.events[trace.events["name"] == name]
+    return [tuple(row) for row in found[["parent", "ts", "dur", "value"]].values.tolist()]
+
+
+def _joined(tmp_path: Path, timeline: Path, launches: Path, **options: Any) -> tuple[ktrace.Trace, ktrace.Report]:
+    out = tmp_path / "out.parquet"
+    report = ktrace.convert(timeline, out, metrics=launches, overwrite=True, **options)
+    assert report.balanced()
+    return ktrace.read(out), report
+
+
+def test_launches_that_are_equally_often_get_their_metrics_in_their_order(tmp_path: Path) -> None:
+    timeline = _timeline(
+        tmp_path / "t.jsonl", {"name": "gemm"}, {"name": "norm"}, {"name": "gemm"}, {"name": "gemm"} | OTHER
+    )
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "gemm"} | OTHER, {"name": "gemm"})
+    trace, report = _joined(tmp_path, timeline, launches)
+    assert _counters(trace) == [(1, 1000, 10, 60.0), (4, 4000, 40, 61.0), (3, 3000, 30, 62.0)]
+    assert [row[3] for row in _counters(trace, "gpu__time_duration.sum")] == [500.0, 501.0, 502.0]
+    assert set(trace.events["source"]) == {"t"}
+    assert trace.events["id"].is_unique
+    assert "unmatched-launch" not in report.issues
+    assert [entry["format"] for entry in report.inputs] == ["jsonl", "jsonl"]
+
+
+def test_unequal_numbers_are_reported_and_not_guessed(tmp_path: Path) -> None:
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm"}, {"name": "gemm"}, {"name": "norm"})
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "norm"}, {"name": "copy"})
+    trace, report = _joined(tmp_path, timeline, launches)
+    assert _counters(trace) == [(3, 3000, 30, 61.0)]
+    issue = report.issues["unmatched-launch"]
+    assert issue.rows == 4
+    assert [detail for _, detail in issue.places] == [
+        "gemm: 1 launches of this size have metrics, 2 are in the timeline",
+        "copy: no such kernel in the timeline",
+    ]
+
+
+@pytest.mark.parametrize(("skip", "parents"), [(1, [2, 3]), (2, [])])
+def test_launches_behind_those_that_were_skipped(tmp_path: Path, skip: int, parents: list[int]) -> None:
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm"}, {"name": "gemm"}, {"name": "norm"}, {"name": "gemm"})
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "norm"})
+    trace, report = _joined(tmp_path, timeline, launches, launch_skip=skip)
+    assert [row[0] for row in _counters(trace)] == parents
+    assert ("unmatched-launch" in report.issues) is not parents
+
+
+def test_skipped_launches_of_the_names_that_were_asked_for(tmp_path: Path) -> None:
+    """`ncu -k gemm --launch-skip 1` counts the launches of gemm alone."""
+    names = ["norm", "gemm", "norm", "gemm", "norm", "gemm"]
+    timeline = _timeline(tmp_path / "t.jsonl", *({"name": name} for name in names))
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "gemm"})
+    trace, _ = _joined(tmp_path, timeline, launches, launch_skip=1)
+    assert [row[0] for row in _counters(trace)] == [4, 6]
+    one = _launches(tmp_path / "n.jsonl", {"name": "gemm"})  # the second kernel, or the second of its name
+    trace, report = _joined(tmp_path, timeline, one, launch_skip=1)
+    assert not _counters(trace)
+    assert "may be those of all names or of these" in report.issues["unmatched-launch"].places[0][1]
+
+
+def test_the_launch_counts_not_the_time(tmp_path: Path) -> None:
+    """On two streams the kernel that was launched first may run last."""
+    timeline = _timeline(
+        tmp_path / "t.jsonl", {"name": "gemm", "correlation": 9}, {"name": "gemm", "correlation": 3, "stream": 8}
+    )
+    trace, _ = _joined(tmp_path, timeline, _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "gemm"}))
+    assert [(row[0], row[3]) for row in _counters(trace)] == [(2, 60.0), (1, 61.0)]
+
+
+def test_names_as_other_tools_demangle_them(tmp_path: Path) -> None:
+    """A name that is there to the letter isn't taken for another of the same function."""
+    timeline = _timeline(
+        tmp_path / "t.jsonl",
+        {"name": "void ns::gemm<(int)128, float>(const float *, int)"},
+        {"name": "void ns::gemm<(int)64, float>(const float *, int)"},
+        {"name": "void ns::norm<float>(float *)", "short_name": "norm"},
+    )
+    launches = _launches(
+        tmp_path / "n.jsonl", {"name": "void ns::gemm<64, float>(float const*, int)"}, {"name": "norm(float *)"}
+    )
+    trace, report = _joined(tmp_path, timeline, launches)
+    assert [(row[0], row[3]) for row in _counters(trace)] == [(2, 60.0), (3, 61.0)]
+    assert not report.issues
+
+
+def test_processes_are_told_by_number_or_by_name(tmp_path: Path) -> None:
+    def process(pid: int, name: str, number: int) -> dict[str, Any]:
+        return {"record": "catalog", "id": number, "entity": "process", "pid": pid, "name": name}
+
+    kernels = ({"name": "gemm", "pid": 5}, {"name": "gemm", "pid": 6})
+    timeline = _timeline(tmp_path / "t.jsonl", *kernels)
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm", "pid": 21}, {"name": "gemm", "pid": 22})
+    _, report = _joined(tmp_path, timeline, launches)
+    assert report.issues["unmatched-launch"].rows == 4
+    for path, names in ((timeline, {5: "train", 6: "serve"}), (launches, {21: "serve", 22: "train"})):
+        rows = [process(pid, name, 1000 + pid) | {"source": path.stem} for pid, name in names.items()]
+        path.write_text(path.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
+    trace, _ = _joined(tmp_path, timeline, launches)
+    assert [(row[0], row[3]) for row in _counters(trace)] == [(2, 60.0), (1, 61.0)]
+
+
+def test_a_table_without_launches_is_an_error(tmp_path: Path) -> None:
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm"})
+    with pytest.raises(InputError, match="has no launches with metrics"):
+        ktrace.convert(timeline, tmp_path / "out.perfetto", metrics=timeline)
+    assert not (tmp_path / "out.perfetto").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "alike", "base"),
+    [
+        ("void ns::gemm<(int)128, float>(const float *, T2)", "ns::gemm<128,float>", "gemm"),
+        ("gemm", "gemm", "gemm"),
+        ("void (anonymous namespace)::fill<int>(int*)", "{anonymous}::fill<int>", "fill"),
+        ("k<void (*)(int)>(float*)", "k<void(*)(int)>", "k"),
+        ("_Z4gemmPf", "_Z4gemmPf", "_Z4gemmPf"),
+    ],
+)
+def test_names(name: str, alike: str, base: str) -> None:
+    assert spelled_alike(name) == alike
+    assert base_name(name) == base
