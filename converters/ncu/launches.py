@@ -45,7 +45,7 @@ _SIZES = {"launch__grid_size": "grid_x", "launch__block_size": "block_x"}
 _DURATION = "gpu__time_duration.sum"
 
 #: Beyond it a double is no integer of the model.
-_MOST_WHOLE = 2.0**53
+_MOST_WHOLE, _MOST_REGISTERS = 2.0**53, 2.0**31
 
 
 class Figure(NamedTuple):
@@ -195,6 +195,7 @@ class _Rows:
         self._of = np.array(of, np.int64)
         self._counts = np.array([group.count for group in groups], np.int64)
         self._headed = np.array([group.head is not None for group in groups], np.bool_)
+        self._heads = {group.id: group.head for group in groups if group.head is not None}
         self._group = np.repeat(np.arange(len(groups)), self._counts)
         exponents = np.array([figure.exponent for figure in figures] or [0], np.int64)
         self._is_note = np.array([figure.kind == "note" for figure in figures] or [False], np.bool_)[self._of]
@@ -228,18 +229,19 @@ class _Rows:
         return {place: (low[n], high[n]) for n, (place, _) in enumerate(places)}
 
     def _rows_of(self, metric: str) -> Iterator[tuple[dict[str, Any], int]]:
-        """(head, place of the row) for each value of a metric; of several of one launch the first comes last."""
+        """(head, place of the row) for each value of a metric."""
         codes = [number for number, figure in enumerate(self._figures) if figure.metric == metric]
-        for row in np.flatnonzero(np.isin(self._of, codes))[::-1].tolist():
-            head = self._groups[int(self._group[row])].head
+        for row in np.flatnonzero(np.isin(self._of, codes)).tolist():
+            group = self._groups[int(self._group[row])]
+            head = self._heads.get(group.id)
             if head is not None:
                 yield head, row
 
     def _fill_heads(self) -> None:
-        """What the metrics say of the launch: its duration, registers, shared memory, and where it ran."""
+        """What the metrics say of the launch, the first of several: its duration, registers, shared memory, place."""
         values = self._values.to_numpy(zero_copy_only=False)
         for head, row in self._rows_of(_DURATION):
-            if self._figures[self._of[row]].unit == "ns" and values[row] >= 0:
+            if self._figures[self._of[row]].unit == "ns" and values[row] >= 0 and not head.keys() & {"total", "avg"}:
                 if row in self._spans:
                     low, high = self._spans[row]
                     head |= {"avg": values[row], "min": low, "max": high}
@@ -248,7 +250,7 @@ class _Rows:
         for metric, column in {**_COLUMNS, **_SIZES}.items():
             for head, row in self._rows_of(metric):
                 value = values[row]
-                if abs(value) < _MOST_WHOLE and value == round(value) and (metric in _COLUMNS or column not in head):
+                if abs(value) < (_MOST_REGISTERS if column == "registers" else _MOST_WHOLE) and value == round(value):
                     head.setdefault(column, int(value))
         for group in self._groups:
             if group.head is not None:

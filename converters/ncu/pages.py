@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from .._shared.columns import plain
@@ -45,7 +46,10 @@ class Page:
         self._key = [self._at[name] for name in fields if name in FIXED and name]
         if "ID" in self._at:
             self._key = [self._at[name] for name in ("ID", "Process ID", "Host Name") if name in self._at]
+        self._number = self._at.get("ID", self._at.get("Process ID"))
         self._needed = max((self._at[name] for name in ("Metric Value", "Average") if name in self._at), default=0) + 1
+        self._metric = [self._at.get(name, -1) for name in _LONG[:4]]
+        self._several = "Average" in self._at and "Metric Value" not in self._at
         self._figures: list[int] | None = None
 
     def row(self, line: Line, lines: Lines, launches: Launches) -> bool:
@@ -97,31 +101,37 @@ class Page:
             fields.pop()
         if len(fields) > len(self.fields) or len(fields) < (self._needed if self._long else len(self.fields)):
             return False
-        at = self._at.get("ID", self._at.get("Process ID"))
-        if at is None:
+        if self._number is None:
             return bool(fields[self._at["Kernel Name"]])
-        return bool(_WHOLE.fullmatch(fields[at].strip())) or self._is_units(fields)
+        number = fields[self._number]
+        return number.isdigit() or bool(_WHOLE.fullmatch(number.strip())) or self._is_units(fields)
 
     def _is_units(self, fields: list[str]) -> bool:
         return not self._long and not any(fields[at] for at in self._key) and any(fields)
 
     def _take_metric(self, fields: list[str], launches: Launches) -> None:
-        fields += [""] * (len(self.fields) - len(fields))
         self._go_to(fields, launches)
-        cell = self._cells(fields)
-        section, name = cell("Section Name"), cell("Metric Name")
-        if name and "Average" in self._at and "Metric Value" not in self._at:
-            figure = launches.figure(name, cell("Metric Unit"), section, several=True)
-            launches.metric(figure, cell("Average"), (cell("Minimum"), cell("Maximum")))
+        given = len(fields)
+        fields += [""] * (len(self.fields) + 1 - given)  # the last one stands for columns that the page hasn't got
+        section, name, unit, text = [fields[at].strip() for at in self._metric]
+        if name and not self._several:
+            launches.metric(launches.figure(name, unit, section), text)
         elif name:
-            launches.metric(launches.figure(name, cell("Metric Unit"), section), cell("Metric Value"))
+            cell = self._cells(fields)
+            figure = launches.figure(name, unit, section, several=True)
+            launches.metric(figure, cell("Average"), (cell("Minimum"), cell("Maximum")))
+        if given > self._needed:
+            self._take_rule(section, self._cells(fields), launches)
+
+    def _take_rule(self, section: str, cell: Callable[[str], str], launches: Launches) -> None:
+        """What a rule says in the row, if one does."""
         if cell("Rule Name") or cell("Rule Description"):
             args: dict[str, Any] = {key: cell(key) for key in _RULE if key != "Rule Description" and cell(key)}
             if "Estimated Speedup" in args:
                 args["Estimated Speedup"] = plain(args["Estimated Speedup"])
             launches.note(cell("Rule Description") or cell("Rule Name"), section, args)
 
-    def _cells(self, fields: list[str]) -> Any:
+    def _cells(self, fields: list[str]) -> Callable[[str], str]:
         at = self._at
         return lambda name: fields[at[name]].strip() if name in at else ""
 
