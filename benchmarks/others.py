@@ -51,9 +51,60 @@ def proto_builder(path: Path, out: Path) -> None:
     out.write_bytes(builder.serialize())
 
 
+def sqlite3_fetch(path: Path) -> None:
+    """Only fetches the rows of kernels and calls of a database of Nsight Systems, as Python objects."""
+    import sqlite3
+
+    connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    for table in ("KERNEL", "RUNTIME"):
+        cursor = connection.execute(f"SELECT * FROM CUPTI_ACTIVITY_KIND_{table}")
+        while cursor.fetchmany(10_000):
+            pass
+
+
+def read_sql(path: Path, out: Path) -> None:
+    """pandas.read_sql, and a protobuf message a packet: kernels and calls as slices, with a few arguments."""
+    import sqlite3
+
+    import pandas as pd
+    from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
+    from perfetto.trace_builder.proto_builder import TraceProtoBuilder
+
+    connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+    kernels = pd.read_sql(
+        "SELECT k.*, s.value AS name FROM CUPTI_ACTIVITY_KIND_KERNEL k JOIN StringIds s ON s.id = k.demangledName",
+        connection,
+    )
+    calls = pd.read_sql(
+        "SELECT r.*, s.value AS name FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds s ON s.id = r.nameId", connection
+    )
+    builder, tracks = TraceProtoBuilder(), {}
+    for frame, place, kept in ((kernels, "streamId", ("gridX", "blockX", "correlationId")), (calls, "globalTid", ())):
+        for row in frame.to_dict("records"):
+            if row[place] not in tracks:
+                tracks[row[place]] = len(tracks) + 1
+                descriptor = builder.add_packet().track_descriptor
+                descriptor.uuid, descriptor.name = tracks[row[place]], str(row[place])
+            for time, kind in ((row["start"], TrackEvent.TYPE_SLICE_BEGIN), (row["end"], TrackEvent.TYPE_SLICE_END)):
+                packet = builder.add_packet()
+                packet.timestamp, packet.trusted_packet_sequence_id = time, 1
+                packet.track_event.track_uuid, packet.track_event.type = tracks[row[place]], kind
+                if kind == TrackEvent.TYPE_SLICE_BEGIN:
+                    packet.track_event.name = row["name"]
+                    for key in kept:
+                        annotation = packet.track_event.debug_annotations.add()
+                        annotation.name, annotation.int_value = key, row[key]
+    out.write_bytes(builder.serialize())
+
+
 def main(name: str, *paths: str) -> None:
     """Runs one of them."""
-    ways: dict[str, Any] = {"orjson": orjson_loads, "proto_builder": proto_builder}
+    ways: dict[str, Any] = {
+        "orjson": orjson_loads,
+        "proto_builder": proto_builder,
+        "sqlite3": sqlite3_fetch,
+        "read_sql": read_sql,
+    }
     ways[name](*map(Path, paths))
 
 

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import kineto
+import nsys
 import order
 import validate
 from process import Figures, ktrace
@@ -54,6 +55,7 @@ def main() -> None:
         for file, rate in validate.rates(folder, options.rows).items():
             results[f"validate {file}"] = {"records/s": rate}
         results |= kineto.measure(options.keep or folder, options.events, 3)
+        results |= nsys.measure(options.keep or folder, 2 * options.rows, 3)
     for way in order.WAYS:
         found = order.in_a_process(way, options.rows)
         costs = {f"{part} µs/row": found[part] * 1e6 / options.rows for part in ("take", "give")}
