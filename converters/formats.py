@@ -26,6 +26,7 @@ FORMATS = (
     Format("nsys", "Nsight Systems SQLite export", ".nsys", ("*.sqlite", "*.sqlite3", "*.db"), reads=True),
     Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv"), reads=True),
     Format("nvprof", "nvprof traces, summaries and metrics, CSV or text", ".nvprof", ("*.csv", "*.log", "*.txt"), reads=True),
+    Format("rocpd", "ROCm rocprofiler-sdk database (rocprofv3, rocprof-sys)", ".rocpd", ("*_results.db",), reads=True),
     Format("rpd", "ROCm rocmProfileData database", ".rpd", ("*.rpd",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True),
     # Closed formats, to name the vendor's export command.

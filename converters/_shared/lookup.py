@@ -38,12 +38,13 @@ _NOTHING = -(1 << 63)
 
 
 class Lookup:
-    """Columns of the rows of a table by its integer primary key."""
+    """Columns of the rows of a table by its integer primary key; `where` is a condition in SQL for all of them."""
 
-    def __init__(self, database: Database, table: str, key: str, columns: Sequence[str]) -> None:
+    def __init__(self, database: Database, table: str, key: str, columns: Sequence[str], where: str = "") -> None:
         self._database = database
         self._table = table
         self._key = key
+        self._where = where
         self._columns = [column for column in columns if database.has(table, column)]
 
     def get(self, keys: pa.Array | None) -> dict[str, pa.Array]:
@@ -59,12 +60,19 @@ class Lookup:
         dense = last - first < _SPREAD * len(unique) + SPAN
         parts = (
             self._database.part(
-                self._table, [self._key, *self._columns], f"{quoted_name(self._key)} BETWEEN {first} AND {last}"
+                self._table,
+                [self._key, *self._columns],
+                both(f"{quoted_name(self._key)} BETWEEN {first} AND {last}", self._where),
             )
             if dense
-            else self._database.among(self._table, self._key, unique.tolist(), self._columns)
+            else self._database.among(self._table, self._key, unique.tolist(), self._columns, self._where)
         )
         return aligned(keys, parts, self._key)
+
+
+def both(*conditions: str) -> str:
+    """Conditions in SQL as one; those that are empty say nothing."""
+    return " AND ".join(filter(None, conditions))
 
 
 def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
@@ -77,7 +85,7 @@ def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
     return {
         name: _whole(column).take(at)
         for name, column in zip(found.column_names, found.columns, strict=True)
-        if name != key
+        if name not in (key, "_rowid_")
     }
 
 
@@ -87,29 +95,36 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 class Found(NamedTuple):
-    """Rows of a table: for each the number of the key that it was asked by, and its columns."""
+    """Rows of a table: for each the number of the key that it was asked by, and its columns; `_rowid_` is one."""
 
     of: Int64
     columns: dict[str, pa.Array]
 
 
 class Children:
-    """Columns of the rows of a table by a key that many of them may have.
+    """Columns of the rows of a table by a key that many of them may have; `where` is a condition for all of them.
 
-    To know where they are, the keys of the table are read once: each row is counted as a record then, unless not
-    `counted`. `taken` is the number of rows that were given out.
+    To know where they are, the keys of the table are read once, and if `counted` each row is counted as a record then.
     """
 
     def __init__(
-        self, database: Database, table: str, key: str, columns: Sequence[str], *, counted: bool = False
+        self,
+        database: Database,
+        table: str,
+        key: str,
+        columns: Sequence[str],
+        where: str = "",
+        *,
+        counted: bool = False,
     ) -> None:
         self._database = database
         self._table = table
         self._key = key
+        self._where = where
         self._columns = [column for column in columns if database.has(table, column)]
         self.rows = 0
         spans = []
-        for block in database.blocks(table, SPAN, [key], counted=counted):
+        for block in database.blocks(table, SPAN, [key], where=where, counted=counted):
             self.rows += len(block)
             spans.append((block.numbers[0].as_py(), block.numbers[-1].as_py(), *_ends(block.get(key))))
         self._spans = np.array(spans, np.int64).reshape(-1, 4)
@@ -126,7 +141,7 @@ class Children:
         for run in np.split(hit, np.flatnonzero(np.diff(hit) > 1) + 1):
             if len(run):
                 rowids = f"_rowid_ BETWEEN {self._spans[run[0], 0]} AND {self._spans[run[-1], 1]}"
-                span = self._database.part(self._table, [self._key, *self._columns], rowids)
+                span = self._database.part(self._table, [self._key, *self._columns], both(rowids, self._where))
                 parts.append(span.filter(pc.is_in(span.column(self._key), value_set=wanted)))
         if not parts:
             return Found(np.empty(0, np.int64), {})
@@ -148,8 +163,16 @@ def _ends(column: pa.Array | None) -> tuple[int, int]:
 class Texts:
     """Words of a table of strings by their ids, as dictionaries of those that some rows have."""
 
-    def __init__(self, database: Database, table: str | None, key: str, column: str, conversion: Conversion) -> None:
-        self._lookup = Lookup(database, table, key, [column]) if table else None
+    def __init__(
+        self,
+        database: Database,
+        table: str | None,
+        key: str,
+        column: str,
+        conversion: Conversion,
+        where: str = "",
+    ) -> None:
+        self._lookup = Lookup(database, table, key, [column], where) if table else None
         self._column = column
         self._report = conversion.report
 

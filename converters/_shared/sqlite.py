@@ -136,12 +136,12 @@ class Database:
         except (sqlite3.Error, OSError) as error:
             raise _damaged(self._path, reading.place, error) from None
 
-    def part(self, table: str, columns: Sequence[str], where: str) -> pa.Table:
-        """Columns of the rows for which a condition in SQL holds, all at once; nothing is counted."""
+    def part(self, table: str, columns: Sequence[str], where: str = "") -> pa.Table:
+        """Columns of the rows for which a condition in SQL holds, all at once, and `_rowid_`; nothing is counted."""
         types = self._types(table, columns)
         blocks = self.blocks(table, _AT_ONCE, columns, where=where, counted=False)
-        parts = [pa.table({name: block.get(name) for name in types}) for block in blocks]
-        return pa.concat_tables(parts) if parts else self._table(types, [])
+        parts = [pa.table({"_rowid_": block.numbers, **{name: block.get(name) for name in types}}) for block in blocks]
+        return pa.concat_tables(parts) if parts else self._table({"_rowid_": "0", **types}, [])
 
     def among(
         self, table: str, column: str, numbers: Sequence[int], columns: Sequence[str], where: str = ""

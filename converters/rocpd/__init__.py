@@ -1,0 +1,13 @@
+"""rocpd, the SQLite database of rocprofiler-sdk (rocprofv3's default since ROCm 7, rocprof-sys), schema 3 and 4.
+
+    rocpd_kernel_dispatch_0000ddb5_8903_...   nid, pid, tid, agent_id, kernel_id, queue_id, stream_id, start, end, ...
+    rocpd_region_0000ddb5_8903_...            nid, pid, tid, start, end, name_id, event_id  calls, roctx ranges
+    rocpd_event_0000ddb5_8903_...             id, category_id, stack_id, correlation_id     what joins the two
+    rocpd_info_process_0000ddb5_8903_...      id, nid, pid, command                         and thread, agent, stream
+    rocpd_string_0000ddb5_8903_...            id, string
+
+A set of tables is a process, its uuid their suffix; a database may hold several sets, the ids of which begin anew. The
+pid, tid, agent_id, queue_id and stream_id of a row are ids of the tables rocpd_info_*, in schema 4 of a rocpd_track.
+Names without a suffix are views on all of them, which ktrace doesn't read. Times are ns of the monotonic clock; grids
+are in work-items.
+"""

@@ -1,0 +1,72 @@
+"""The processes that a database holds: a set of tables each, or rows of one guid where several share the tables.
+
+rocpd_region_0000ddb5_...  rocpd_string_0000ddb5_...      Part("_0000ddb5_...", {"region": ..., "string": ...})
+rocpd_region  guid a, guid b                              two parts of the same tables, by guid
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ktrace.database import quoted_name
+
+from .._shared.sqlite import Database
+
+#: Tables of which rows happened, in the order in which they are read; all others are looked up.
+HAPPENINGS = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")
+
+#: Tables that say what others refer to.
+LOOKED_UP = frozenset(
+    {
+        *("metadata", "string", "event", "track", "line_info", "call_stack"),
+        *(f"info_{word}" for word in ("node", "process", "thread", "category", "agent", "queue", "stream", "pmc")),
+        *(f"info_{word}" for word in ("code_object", "kernel_symbol", "address_range", "source_code", "pc")),
+    }
+)
+
+_KNOWN = "|".join(sorted((*HAPPENINGS, *LOOKED_UP), key=len, reverse=True))
+_NAMES = (
+    re.compile(rf"rocpd_({_KNOWN})(_[0-9a-f_]+)?", re.IGNORECASE),
+    re.compile(r"rocpd_(.+?)(_[0-9a-f]{8}(?:_[0-9a-f]+)*)?", re.IGNORECASE),
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tables of a process by what they are called without prefix and suffix; `where` is a condition in SQL."""
+
+    tables: dict[str, str] = field(default_factory=dict)
+    where: str = ""
+
+    def table(self, kind: str) -> str | None:
+        """The table of a kind, None where the process has none."""
+        return self.tables.get(kind)
+
+
+def parts_of(database: Database) -> list[Part]:
+    """The processes, in the order in which their tables were made."""
+    sets: dict[str, dict[str, str]] = {}
+    for table in database.tables:
+        found = next((found for name in _NAMES if (found := name.fullmatch(table))), None)
+        if found:
+            sets.setdefault((found[2] or "").lower(), {})[found[1].lower()] = table
+    return [part for tables in sets.values() for part in _by_guid(database, tables)]
+
+
+def _by_guid(database: Database, tables: dict[str, str]) -> list[Part]:
+    """The parts of a set of tables: one where they have one guid, as all that a profiler wrote have."""
+    guids: set[str] = set()
+    for kind in ("info_process", "info_node", "info_thread", "info_agent"):
+        table = tables.get(kind)
+        if table and database.has(table, "guid"):
+            answer = database.query(table, f"SELECT DISTINCT guid FROM {quoted_name(table)}")
+            guids |= {guid for (guid,) in answer if isinstance(guid, str)}
+    if len(guids) < 2:
+        return [Part(tables)]
+    quoted = ["'" + guid.replace("'", "''") + "'" for guid in sorted(guids)]
+    conditions = [f"guid = {guid}" for guid in quoted]
+    conditions.append(f"(guid IS NULL OR guid NOT IN ({', '.join(quoted)}))")
+    with_guid = {kind: table for kind, table in tables.items() if database.has(table, "guid")}
+    of_all = {kind: table for kind, table in tables.items() if kind not in with_guid}
+    return [Part(with_guid, condition) for condition in conditions] + ([Part(of_all)] if of_all else [])

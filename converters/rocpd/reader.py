@@ -1,0 +1,72 @@
+"""rocpd to rows, process by process: regions, samples, kernels, copies, allocations, counters, what is known of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.lookup import first_ids
+from .._shared.sqlite import Database, opened
+from .catalog import add_facts
+from .counters import Counters
+from .parts import HAPPENINGS, LOOKED_UP, Part, parts_of
+from .regions import Regions, Samples, read_others
+from .slices import Tables
+from .work import Allocations, Copies, Kernels
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The rows of all processes. Raises DamagedInput for a database that can't be read."""
+    with opened(source, conversion) as database:
+        parts = parts_of(database)
+        tables = dict.fromkeys(table for part in parts for kind, table in _in_order(part) if kind not in LOOKED_UP)
+        pmc = {part.table("pmc_event") for part in parts}
+        ids = first_ids(database, [(table, 2 if table in pmc else 1) for table in tables])
+        rows = Rows(conversion, first_id=0)
+        rows.fact("clock", facts={"kind": "monotonic"})
+        for part in parts:
+            read_tables = Tables(database, part, ids, conversion)
+            for readers in (Regions, Samples, Kernels, Copies, Allocations):
+                yield from readers(read_tables).read()
+            for kind in part.tables:
+                yield from _other(read_tables, part, kind)
+            yield from Counters(read_tables).read()
+            read_tables.arguments.close()
+            add_facts(read_tables, rows)
+        yield from rows.rest()
+        _tell_others(database, parts, conversion)
+
+
+def _in_order(part: Part) -> list[tuple[str, str]]:
+    """The tables of a part in the order in which they are read, those that aren't known last."""
+    order = {kind: number for number, kind in enumerate((*HAPPENINGS[:-2], "", *HAPPENINGS[-2:]))}
+    return sorted(part.tables.items(), key=lambda item: (order.get(item[0], order[""]), item[0]))
+
+
+def _other(tables: Tables, part: Part, kind: str) -> Iterator[Batch]:
+    """The rows of a table that isn't known, if it has begins and ends; else they are counted."""
+    if kind in LOOKED_UP or kind in HAPPENINGS:
+        return
+    table = part.tables[kind]
+    if tables.database.has(table, "start") and tables.database.has(table, "end"):
+        yield from read_others(tables, kind)
+    else:
+        _count(tables.database, table, tables.conversion)
+
+
+def _tell_others(database: Database, parts: list[Part], conversion: Conversion) -> None:
+    """Counts the rows of tables that are no part of rocpd."""
+    known = {table for part in parts for table in part.tables.values()}
+    for table in database.tables:
+        if table not in known and not table.startswith("sqlite_"):
+            _count(database, table, conversion)
+
+
+def _count(database: Database, table: str, conversion: Conversion) -> None:
+    if rows := database.count(table):
+        conversion.report.record(rows)
+        conversion.report.issue("unrecognised", table, f"a table of {rows:,} rows", rows)

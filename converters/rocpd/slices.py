@@ -1,0 +1,102 @@
+"""What the readers of all tables share: rows that can be believed, where they happened, what they belong to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+
+from .._shared.blocks import Batches, Block, timed
+from .._shared.dictionaries import encoded
+from .._shared.lookup import FirstId, Texts
+from .._shared.rocm import executed
+from .._shared.sqlite import Database
+from .arguments import Arguments
+from .infos import Infos
+from .parts import Part
+from .places import Columns, Places, linked, speaks
+
+
+class Tables:
+    """What all readers of a part share."""
+
+    def __init__(self, database: Database, part: Part, ids: dict[str, FirstId], conversion: Conversion) -> None:
+        self.database = database
+        self.part = part
+        self.ids = ids
+        self.conversion = conversion
+        self.batches = Batches(conversion)
+        self.infos = Infos(database, part)
+        self.places = Places(database, part, self.infos, conversion)
+        self.strings = Texts(database, part.table("string"), "id", "string", conversion, part.where)
+        self.arguments = Arguments(database, part, conversion)
+
+    def blocks(self, kind: str, *, timed_by: tuple[str, str | None] = ("start", "end")) -> Iterator[Block]:
+        """The rows of a kind of which the times can be believed, without columns that say nothing."""
+        table = self.part.table(kind)
+        if table is None:
+            return
+        silent = {"guid"} | ({"extdata"} if not speaks(self.database, table, "extdata", self.part) else set())
+        wanted = [name for name in self.database.tables[table] if name.casefold() not in silent]
+        start, end = timed_by
+        for block in self.database.blocks(table, self.conversion.batch_rows, wanted, where=self.part.where):
+            ran = executed(block, self.conversion, start, end) if end else block
+            sound = timed(ran, self.conversion, start, end)
+            if len(sound):
+                sound.drop("id")
+                yield sound
+
+    def ids_of(self, kind: str, rowids: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """The ids of rows of a kind."""
+        return self.ids[self.part.tables[kind]].of(rowids)
+
+    def happened(self, block: Block) -> Columns:
+        """Takes the columns that rows of all tables have: place, event and arguments.
+
+        `place` and `event` stand in it under these names, for those who need more of them.
+        """
+        texts = self.arguments.of(block, block.get("event_id"))
+        event = self.places.events(block)
+        place = self.places.take(block)
+        extras = {f"args.{name}": json_cells(event.get(name)) for name in ("call_stack", "line_info")}
+        extras["args.extdata"] = json_cells(block.take("extdata"))
+        columns = {"host": place["host"], "pid": place["pid"], "args": texts, **linked(event), **extras}
+        kept = {name: column for name, column in columns.items() if column is not None}
+        return {"place": place, "event": event, "columns": kept}
+
+
+def json_cells(column: pa.Array | None) -> pa.Array | None:
+    """A column of JSON as such; null where it says nothing. What is no JSON is a text."""
+    if column is None or column.null_count == len(column):
+        return None
+    if pa.types.is_binary(column.type):
+        column = pa.array([_unpacked(value) for value in column.to_pylist()], pa.string())
+    coded = encoded(column)
+    texts = [_json(text) for text in coded.dictionary.to_pylist()]
+    return None if not any(texts) else pa.array(texts, pa.binary()).take(coded.indices)
+
+
+def _json(text: Any) -> bytes | None:
+    """JSON text as it stands, null for an empty one, a JSON string for what is no JSON."""
+    if not isinstance(text, str):
+        return None if text is None else json.dumps(text).encode()
+    if text.strip() in ("", "{}", "[]"):
+        return None
+    try:
+        json.loads(text)
+    except ValueError:
+        return json.dumps(text, ensure_ascii=False).encode()
+    return text.encode()
+
+
+def _unpacked(value: bytes | None) -> str | None:
+    """Text that is stored as bytes, compressed by LZ4 or not."""
+    if value and value.startswith(b"\x04\x22\x4d\x18"):
+        with pa.input_stream(pa.BufferReader(value), compression="lz4") as stream:
+            value = stream.read()
+    return value.decode("utf-8", "replace") if value else None

@@ -1,0 +1,245 @@
+"""Work of the device: rocpd_kernel_dispatch, rocpd_memory_copy, rocpd_memory_allocate.
+
+kernel_id 17   ->  rocpd_info_kernel_symbol 17: display_name, arch_vgpr_count, sgpr_count, group_segment_size
+grid_size_x 1000 (work-items), workgroup_size_x 256    ->  4 blocks of 256
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+
+from .._shared.blocks import Block
+from .._shared.dictionaries import constant
+from .._shared.rocm import blocks_of, copy_kinds, short_name
+from .infos import plain
+from .places import Columns
+from .slices import Tables
+
+_SYMBOL = ("display_name", "kernel_name", "group_segment_size", "sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
+
+
+class Kernels:
+    """The rows of rocpd_kernel_dispatch."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._symbols = tables.infos.table("info_kernel_symbol", *_SYMBOL)
+        self._ids = plain(self._symbols["id"])
+
+    def read(self) -> Iterator[Batch]:
+        """All kernels, in the order of the table."""
+        for block in self._tables.blocks("kernel_dispatch"):
+            yield self._batch(block)
+
+    def _batch(self, block: Block) -> Batch:
+        tables = self._tables
+        found = tables.happened(block)
+        device = tables.infos.device.of(found["place"]["agent"])
+        start, end = block.take("start"), block.take("end")
+        columns = found["columns"] | self._symbol(block) | _launch(block) | tables.places.stream(found["place"], device)
+        region = tables.strings.column(block, block.take("region_name_id"))
+        if region is not None:
+            columns["args.region"] = _not_empty(region)
+        for name in ("graph_exec_id", "graph_node_id"):
+            column = block.take(name)
+            if column is not None:
+                columns[f"args.{name}"] = pc.if_else(pc.equal(column, 0), None, column)
+        if found["place"]["tid"] is not None:
+            columns["args.thread_id"] = found["place"]["tid"]
+        return tables.batches.events(
+            block,
+            tables.ids_of("kernel_dispatch", block.numbers),
+            kind="kernel",
+            ts=start,
+            dur=pc.subtract(end, start),
+            device=device,
+            **spoken(columns),
+        )
+
+    def _symbol(self, block: Block) -> Columns:
+        """What the kernel's symbol says: names, registers, how much of the memory is asked for at the launch."""
+        numbers = block.take("kernel_id")
+        if numbers is None:
+            return {"name": "[no name]"}
+        coded = numbers.dictionary_encode()
+        at = pc.index_in(coded.dictionary, value_set=self._ids)
+        symbol = {name: plain(self._symbols[name]).take(at) for name in _SYMBOL}
+        words = self._words(block, coded, symbol)
+        shorts = [short_name(word) for word in words]
+        static = symbol["group_segment_size"].take(coded.indices)
+        memory = block.get("group_segment_size")
+        columns = {
+            "name": pa.DictionaryArray.from_arrays(coded.indices, pa.array(words, pa.string())),
+            "short_name": pa.array(shorts, pa.string()).take(coded.indices),
+            "registers": small(symbol["arch_vgpr_count"]).take(coded.indices),
+            "args.sgpr_count": symbol["sgpr_count"].take(coded.indices),
+            "args.accum_vgpr_count": symbol["accum_vgpr_count"].take(coded.indices),
+        }
+        if memory is not None and pa.types.is_integer(static.type):
+            dynamic = pc.subtract(memory, static)
+            columns["shared_dynamic"] = pc.if_else(pc.less(dynamic, 0), None, dynamic)
+        return columns
+
+    def _words(self, block: Block, coded: pa.DictionaryArray, symbol: dict[str, pa.Array]) -> list[str]:
+        """The names of the kernels of a block; one without a name is reported."""
+        words = []
+        shown, own = symbol["display_name"].to_pylist(), symbol["kernel_name"].to_pylist()
+        for code, number in enumerate(coded.dictionary.to_pylist()):
+            word = shown[code] or own[code]
+            if not word:
+                word = f"[kernel {number}]"
+                lost = pc.equal(coded.indices, code)
+                where = block.where(pc.index(lost, True).as_py())
+                self._tables.conversion.report.issue("missing-string", where, word, lost.true_count)
+            words.append(str(word))
+        return words
+
+
+def small(column: pa.Array) -> pa.Array:
+    """Whole numbers that fit 32 bits, the others null."""
+    if not pa.types.is_integer(column.type):
+        return pa.nulls(len(column), pa.int32())
+    fits = pc.and_(pc.less(column, 1 << 31), pc.greater_equal(column, 0))
+    return pc.if_else(fits, column, None).cast(pa.int32())
+
+
+def _launch(block: Block) -> Columns:
+    """Grid in blocks, block, shared memory. Work-items that are no whole number of blocks stay as they are."""
+    columns: Columns = {"shared_memory": block.take("group_segment_size")}
+    for axis in "xyz":
+        group = block.take(f"workgroup_size_{axis}")
+        found = blocks_of(block.take(f"grid_size_{axis}"), group)
+        columns[f"block_{axis}"] = group
+        if found:
+            columns[f"grid_{axis}"] = found.blocks
+            columns[f"args.grid_size_{axis}"] = found.left
+    return columns
+
+
+class Copies:
+    """The rows of rocpd_memory_copy."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def read(self) -> Iterator[Batch]:
+        """All copies, in the order of the table."""
+        for block in self._tables.blocks("memory_copy"):
+            yield self._batch(block)
+
+    def _batch(self, block: Block) -> Batch:
+        tables = self._tables
+        found = tables.happened(block)
+        start, end = block.take("start"), block.take("end")
+        names = tables.strings.column(block, block.take("name_id"), required=True)
+        device, way, agents = self._ends(block)
+        ways = copy_kinds(names)
+        columns = found["columns"] | tables.places.stream(found["place"], device) | agents
+        for name in ("src_address", "dst_address"):
+            column = block.take(name)
+            if column is not None and pa.types.is_integer(column.type):
+                columns[f"args.{name}"] = pc.if_else(pc.equal(column, 0), None, column)
+        region = tables.strings.column(block, block.take("region_name_id"))
+        if region is not None:
+            columns["args.region"] = _not_empty(region)
+        if found["place"]["tid"] is not None:
+            columns["args.thread_id"] = found["place"]["tid"]
+        return tables.batches.events(
+            block,
+            tables.ids_of("memory_copy", block.numbers),
+            kind="memcpy",
+            name=names,
+            ts=start,
+            dur=pc.subtract(end, start),
+            device=device,
+            bytes=block.take("size"),
+            copy_kind=way if ways is None else ways if way is None else pc.coalesce(ways, way),
+            **spoken(columns),
+        )
+
+    def _ends(self, block: Block) -> tuple[pa.Array | None, pa.Array | None, Columns]:
+        """The device that a copy is shown on (the GPU it goes to, else comes from), its direction, both agents."""
+        infos = self._tables.infos
+        to, of = block.take("dst_agent_id"), block.take("src_agent_id")
+        if to is None or of is None:
+            one = of if to is None else to
+            return infos.device.of(one), None, {}
+        kinds = [pc.fill_null(pc.equal(infos.agent_type.at(end).cast(pa.string()), "GPU"), False) for end in (of, to)]
+        known = pc.and_(infos.agent_type.at(of).is_valid(), infos.agent_type.at(to).is_valid())
+        letters = [pc.if_else(gpu, "D", "H") for gpu in kinds]
+        way = pc.if_else(known, pc.binary_join_element_wise(*letters, "to"), None)
+        device = infos.device.of(pc.if_else(pc.or_(kinds[1], pc.invert(kinds[0])), to, of))
+        return device, way, {"args.src_agent": infos.device.of(of), "args.dst_agent": infos.device.of(to)}
+
+
+class Allocations:
+    """The rows of rocpd_memory_allocate. A free is as large as what was allocated at its address."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._sizes: dict[int, int] = {}
+
+    def read(self) -> Iterator[Batch]:
+        """All allocations, in the order of the table."""
+        for block in self._tables.blocks("memory_allocate"):
+            yield self._batch(block)
+
+    def _batch(self, block: Block) -> Batch:
+        tables = self._tables
+        found = tables.happened(block)
+        device = tables.infos.device.of(found["place"]["agent"])
+        start, end = block.take("start"), block.take("end")
+        types = block.take("type")
+        names = tables.strings.column(block, block.take("name_id"))
+        if names is None:
+            names = constant("[no name]", len(block)) if types is None else pc.fill_null(types, "[no name]")
+        elif types is not None:
+            found["columns"]["args.type"] = types
+        columns = found["columns"] | tables.places.stream(found["place"], device)
+        return tables.batches.events(
+            block,
+            tables.ids_of("memory_allocate", block.numbers),
+            kind="alloc",
+            name=names,
+            ts=start,
+            dur=pc.subtract(end, start),
+            tid=found["place"]["tid"],
+            device=device,
+            bytes=self._bytes(types, block.get("address"), block.take("size")),
+            **spoken(columns),
+        )
+
+    def _bytes(self, types: pa.Array | None, address: pa.Array | None, size: pa.Array | None) -> pa.Array | None:
+        """What was allocated, negative for a free."""
+        if types is None or address is None or size is None:
+            return size
+        sizes = []
+        for kind, at, count in zip(types.to_pylist(), address.to_pylist(), size.to_pylist(), strict=True):
+            if kind != "FREE":
+                self._sizes[at] = count
+                sizes.append(count)
+                continue
+            freed = count or self._sizes.pop(at, None)
+            sizes.append(None if freed is None else -freed)
+        return pa.array(sizes, pa.int64())
+
+
+def _not_empty(words: pa.DictionaryArray) -> pa.Array:
+    texts = words.dictionary
+    if not pc.any(pc.equal(texts, "")).as_py():
+        return words
+    return pc.if_else(pc.equal(texts, ""), None, texts).take(words.indices)
+
+
+def spoken(columns: Columns) -> Columns:
+    """The columns that aren't null throughout."""
+    return {
+        name: column
+        for name, column in columns.items()
+        if isinstance(column, str) or (column is not None and column.null_count < len(column))
+    }
