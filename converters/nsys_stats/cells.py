@@ -67,6 +67,9 @@ def times(cells: pa.StringArray, unit: str) -> Times:
 
 def _whole_numbers(cells: pa.StringArray) -> pa.Int64Array | None:
     """The cells as int64, None where one of them is anything else but digits and a minus."""
+    first = pc.first(cells).as_py()
+    if first is not None and not first.lstrip("-").isdecimal():
+        return None  # a cast that fails is slow: it goes on to the end
     try:
         numbers = pc.cast(cells, pa.int64())
     except pa.ArrowInvalid:
