@@ -34,6 +34,9 @@ _OF_LAUNCH = r"^(?:launch__|device__|sm__maximum_warps_)"
 #: Room for a launch whose duration isn't known, so that no two stand at one place: 1 us.
 _ROOM = 1000
 
+#: A launch that is said to be longer, 104 days, is drawn as one whose duration isn't known.
+_LONGEST = 2.0**53
+
 #: Columns that a kernel takes over from its row, and those that its metrics have of it.
 _KERNEL = (
     *("host", "pid", "tid", "device", "context", "stream", "clock", "cat", "short_name"),
@@ -137,7 +140,7 @@ class Launches:
         several = pc.multiply(heads["count"].cast(pa.float64()), heads["avg"])
         figure = pc.coalesce(heads["total"], several, heads["value"]).to_numpy()
         in_ns = pc.fill_null(pc.equal(heads["unit"], "ns"), False).to_numpy()
-        width = np.where(in_ns & np.isfinite(figure) & (figure > 0), np.nan_to_num(figure), 0.0)
+        width = np.where(in_ns & (figure > 0) & (figure < _LONGEST), figure, 0.0)
         width = np.rint(width).astype(np.int64)
         extent = np.where(width > 0, width, _ROOM)
         ends = self._cursor + np.cumsum(extent)

@@ -13,12 +13,13 @@ from .nvtx import level
 from .pages import tell
 from .units import is_unit
 
-_PROCESS = re.compile(r"\s*\[(\d+)\] (\S.*)@(\S+)\s*")
+_PROCESS = re.compile(r"\s*\[(\d{1,18})\] (\S.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")
 _RUN = re.compile(r"-{3,}")
 _HEADING = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
 _ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S.*?)\s*")
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: ([\d.,]+)%\s*(.*)", re.DOTALL)
+_FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
 
 _COLUMNS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "context", "stream", "device", "count")
@@ -82,7 +83,7 @@ class Listing:
         elif self._head is not None and (self._nvtx or _NVTX.fullmatch(text)):
             self._range(text)
         else:
-            return False
+            return self._loose_figure(text)
         return True
 
     def _launch(self, text: str) -> dict[str, Any] | None:
@@ -136,6 +137,16 @@ class Listing:
             launches.metric(launches.figure(name, unit, self._section, several=True), values[2], (values[0], values[1]))
         else:
             launches.metric(launches.figure(name, unit, self._section), values[0])
+        self._lines.used()
+        return True
+
+    def _loose_figure(self, text: str) -> bool:
+        """A row of a table of which the lines around it are missing: three words far apart, with a unit."""
+        words = re.split(r"\s{2,}", text.strip())
+        if not self._section or len(words) != 3 or not is_unit(words[1]) or not _FIGURE.fullmatch(words[2]):
+            return False
+        launches = self._started()
+        launches.metric(launches.figure(words[0], words[1], self._section), words[2])
         self._lines.used()
         return True
 

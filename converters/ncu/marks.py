@@ -16,13 +16,13 @@ OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
 
 SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
 
-_XYZ = r"\((?P<{0}_x>\d+), (?P<{0}_y>\d+), (?P<{0}_z>\d+)\)"
+_XYZ = r"\((?P<{0}_x>\d{{1,18}}), (?P<{0}_y>\d{{1,18}}), (?P<{0}_z>\d{{1,18}})\)"
 _LAUNCH = re.compile(
     r"\s*(?P<name>\S.*?)"
     rf"(?:,? {_XYZ.format('grid')}x{_XYZ.format('block')})?"
     r"(?:, (?P<time>\d{4}-\w{3}-\d\d \d\d:\d\d:\d\d))?"
-    r"(?:, Context (?P<context>\d+))?(?:, Stream (?P<stream>\d+))?(?:, Device (?P<device>\d+))?"
-    r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d+))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+)*)\s*"
+    r"(?:, Context (?P<context>\d{1,18}))?(?:, Stream (?P<stream>\d{1,18}))?(?:, Device (?P<device>\d{1,18}))?"
+    r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+)*)\s*"
 )
 
 #: Characters of a line that may be one of a launch; names of kernels have a few thousand.

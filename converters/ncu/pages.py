@@ -110,9 +110,9 @@ class Page:
         return not self._long and not any(fields[at] for at in self._key) and any(fields)
 
     def _take_metric(self, fields: list[str], launches: Launches) -> None:
-        self._go_to(fields, launches)
         given = len(fields)
         fields += [""] * (len(self.fields) + 1 - given)  # the last one stands for columns that the page hasn't got
+        self._go_to(fields, launches)
         section, name, unit, text = [fields[at].strip() for at in self._metric]
         if name and not self._several:
             launches.metric(launches.figure(name, unit, section), text)

@@ -361,6 +361,30 @@ def test_a_launch_without_its_place(tmp_path: Path) -> None:
     assert report.balanced()
 
 
+def test_numbers_beyond_int64_and_rows_without_their_table(tmp_path: Path) -> None:
+    text = (
+        "[99999999999999999999] app@h\n  k (1, 1, 1)x(32, 1, 1), Context 1, Stream 99999999999999999999\n"
+        "    Section: s\n    Elapsed Cycles   cycle   5,000\n    and some other words   here\n"
+        "    Registers Per Thread   register/thread   99,999,999,999\n"
+    )
+    ((head, behind),) = launches(rows(write(tmp_path / "odd.txt", text)))
+    assert (head["name"], head["context"], head["args"]) == ("k", 1, {"Stream": "99999999999999999999"})
+    assert [row["value"] for row in behind] == [5000.0, 99_999_999_999.0]
+    assert not head.keys() & {"pid", "registers", "stream"}
+
+
+def test_several_launches_in_printed_tables(tmp_path: Path) -> None:
+    ruler = f"    {'-' * 12} {'-' * 11} {'-' * 8} {'-' * 8} {'-' * 8}\n"
+    text = (
+        f"  k(int) (4, 1, 1)x(8, 1, 1), Device 0, CC 11.0, Invocations 14\n    Section: s\n{ruler}"
+        f"    Metric Name  Metric Unit  Minimum  Maximum  Average\n{ruler}"
+        f"    Duration              us     1.00     3.00     2.50\n{ruler}"
+    )
+    ((head, (metric,)),) = launches(rows(write(tmp_path / "sum.txt", text)))
+    assert (head["count"], head["avg"], head["min"], head["max"]) == (14, 2500.0, 1000.0, 3000.0)
+    assert (metric["avg"], metric["unit"], metric["metric"]) == (2500.0, "ns", "gpu__time_duration.sum")
+
+
 def test_text_and_pages_in_one_file(tmp_path: Path) -> None:
     both = write(tmp_path / "both.log", TEXT.read_text("utf-8") + DETAILS.read_text("utf-8") + OLD.read_text("utf-8"))
     apart = [launch for path in (TEXT, DETAILS, OLD) for launch in launches(rows(path))]
