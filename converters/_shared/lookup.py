@@ -55,18 +55,14 @@ class Lookup:
         wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
         if keys is None or not len(wanted) or not self._columns:
             return {}
-        unique = np.unique(wanted.to_numpy())
-        first, last = int(unique[0]), int(unique[-1])
-        dense = last - first < _SPREAD * len(unique) + SPAN
-        parts = (
-            self._database.part(
-                self._table,
-                [self._key, *self._columns],
-                both(f"{quoted_name(self._key)} BETWEEN {first} AND {last}", self._where),
-            )
-            if dense
-            else self._database.among(self._table, self._key, unique.tolist(), self._columns, self._where)
-        )
+        ends = pc.min_max(wanted)
+        first, last = ends["min"].as_py(), ends["max"].as_py()
+        if last - first < _SPREAD * len(wanted) + SPAN:
+            where = both(f"{quoted_name(self._key)} BETWEEN {first} AND {last}", self._where)
+            parts = self._database.part(self._table, [self._key, *self._columns], where)
+        else:
+            unique = np.unique(wanted.to_numpy()).tolist()
+            parts = self._database.among(self._table, self._key, unique, self._columns, self._where)
         return aligned(keys, parts, self._key)
 
 
@@ -76,17 +72,16 @@ def both(*conditions: str) -> str:
 
 
 def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
-    """The columns of the rows found, one for each of the keys; null where there is none."""
-    known = found.column(key).combine_chunks()
+    """The columns of the rows found, one for each of the keys; null where there is none, of several the first."""
+    known = _whole(found.column(key))
     if known.null_count:
         found = found.filter(known.is_valid())
-        known = found.column(key).combine_chunks()
+        known = _whole(found.column(key))
+    columns = {name: _whole(found.column(name)) for name in found.column_names if name not in (key, "_rowid_")}
+    if known.equals(keys):
+        return columns
     at = pc.index_in(keys, value_set=known)
-    return {
-        name: _whole(column).take(at)
-        for name, column in zip(found.column_names, found.columns, strict=True)
-        if name not in (key, "_rowid_")
-    }
+    return {name: column.take(at) for name, column in columns.items()}
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

@@ -129,8 +129,7 @@ class Database:
         "encoding"; not where the rows aren't `counted`, because they are read once more.
         Raises DamagedInput, which names the table and the last row that could be read.
         """
-        report = self._report if counted else Report()
-        reading = TableReading(self._connection, self._uri, table, self._types(table, columns), report, where)
+        reading = self._reading(table, columns, where, counted=counted)
         try:
             yield from reading.blocks(size)
         except (sqlite3.Error, OSError) as error:
@@ -139,9 +138,17 @@ class Database:
     def part(self, table: str, columns: Sequence[str], where: str = "") -> pa.Table:
         """Columns of the rows for which a condition in SQL holds, all at once, and `_rowid_`; nothing is counted."""
         types = self._types(table, columns)
-        blocks = self.blocks(table, _AT_ONCE, columns, where=where, counted=False)
+        reading = self._reading(table, columns, where, counted=False)
+        try:
+            blocks = list(reading.stream(_AT_ONCE))
+        except (sqlite3.Error, OSError) as error:
+            raise _damaged(self._path, reading.place, error) from None
         parts = [pa.table({"_rowid_": block.numbers, **{name: block.get(name) for name in types}}) for block in blocks]
         return pa.concat_tables(parts) if parts else self._table({"_rowid_": "0", **types}, [])
+
+    def _reading(self, table: str, columns: Sequence[str] | None, where: str, *, counted: bool) -> TableReading:
+        report = self._report if counted else Report()
+        return TableReading(self._connection, self._uri, table, self._types(table, columns), report, where)
 
     def among(
         self, table: str, column: str, numbers: Sequence[int], columns: Sequence[str], where: str = ""

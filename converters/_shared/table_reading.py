@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -67,14 +67,25 @@ class TableReading:
         """All rows. Raises OSError and sqlite3.Error for what can't be read."""
         ranges = self._ranges(size)
         with closing(ahead_of(ranges, lambda bounds: self._fetched(self._select(*bounds), size), _THREADS)) as fetched:
-            for (low, high), batches in zip(ranges, fetched, strict=True):
-                if batches is None:
+            for low, high in ranges:
+                try:
+                    batch = next(fetched)
+                except OSError:
+                    self._find_damage(low, high)
+                    raise
+                if batch is None:
                     self.last = max(low - 1, _FIRST)
                     yield from self._slow(size, high)
-                elif batches.num_rows:
-                    yield self._block(batches.column(0), batches.columns[1:])
+                elif batch.num_rows:
+                    yield self._block(batch.column(0), batch.columns[1:])
         if not ranges:
-            yield from self._stream(size)
+            yield from self.stream(size)
+
+    def _find_damage(self, low: int, high: int) -> None:
+        """Finds the last of some rows that can be read."""
+        with suppress(sqlite3.Error):
+            for number, *_ in self._connection.execute(self._select(low, high)):
+                self.last = number
 
     def _ranges(self, size: int) -> list[tuple[int, int]]:
         """Ranges of rowids with at most `size` rows each; none where rows have no rowids, or few of these are used."""
@@ -89,8 +100,8 @@ class TableReading:
             return []
         return [(low, min(low + size - 1, greatest)) for low in range(least, greatest + 1, size)]
 
-    def _stream(self, size: int) -> Iterator[Block]:
-        """The rows in one go."""
+    def stream(self, size: int) -> Iterator[Block]:
+        """All rows by one query: what is best for few of a table."""
         while True:
             try:
                 yield from self._fast(size)
@@ -129,7 +140,10 @@ class TableReading:
         types = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in self._types.items())
         with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
-            cursor.execute(f"SELECT 0 AS _rowid_, {types or 'NULL'} UNION ALL {select}")
+            try:
+                cursor.execute(f"SELECT 0 AS _rowid_, {types or 'NULL'} UNION ALL {select}")
+            except adbc.Error as error:  # the first rows of a selection are read here
+                raise OSError(str(error).removeprefix("IO: ")) from None
             reader = cursor.fetch_record_batch()
             if reader.schema.types[1 : 1 + len(self._types)] != [_ARROW[kind] for kind in self._types.values()]:
                 raise _Refused("values of two types in the first rows")

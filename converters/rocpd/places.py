@@ -8,16 +8,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.database import quoted_name
 from ktrace.rows import Rows
 
 from .._shared.blocks import Block
-from .._shared.lookup import Lookup, Texts
+from .._shared.lookup import Lookup, Texts, both
 from .._shared.sqlite import Database
 from .infos import Infos
 from .parts import Part
@@ -35,9 +37,7 @@ class Places:
         self._infos = infos
         self._tracks = {name: infos.ids(infos.tracks, name) for name in (*_PLACE, "name_id")}
         event = part.table("event")
-        spoken = [
-            name for name in ("extdata", "call_stack", "line_info") if event and speaks(database, event, name, part)
-        ]
+        spoken = speaking(database, event, ("extdata", "call_stack", "line_info"), part) if event else []
         self._events = Lookup(database, event, "id", [*_EVENT, *spoken], part.where) if event else None
         categories = part.table("info_category")
         self._categories = (
@@ -100,13 +100,18 @@ class Places:
                 rows.fact("stream", host=host, pid=pid, device=device, stream=stream, name=name)
 
 
-def speaks(database: Database, table: str, column: str, part: Part) -> bool:
-    """Whether a column of JSON says anything in any row."""
-    if not database.has(table, column):
-        return False
-    more = f" AND {part.where}" if part.where else ""
-    sql = f"SELECT 1 FROM \"{table}\" WHERE {column} IS NOT NULL AND {column} NOT IN ('{{}}', '', x''){more} LIMIT 1"
-    return bool(database.query(table, sql))
+def speaking(database: Database, table: str, columns: Sequence[str], part: Part) -> list[str]:
+    """Those of some columns of JSON that say anything in any row."""
+    own = [column for column in columns if database.has(table, column)]
+    says = {column: f"({column} IS NOT NULL AND {column} NOT IN ('{{}}', '', x''))" for column in own}
+
+    def speak(condition: str) -> bool:
+        sql = f"SELECT 1 FROM {quoted_name(table)} WHERE {both(f'({condition})', part.where)} LIMIT 1"
+        return bool(database.query(table, sql))
+
+    if not own or not speak(" OR ".join(says.values())):
+        return []
+    return own if len(own) == 1 else [column for column in own if speak(says[column])]
 
 
 def linked(event: Columns) -> Columns:

@@ -100,9 +100,7 @@ class Samples:
             if keys is not None and len(of := children.of(keys).of):
                 counted = pc.or_(counted, pc.is_in(keys, value_set=keys.take(pa.array(of))))
         self._tables.conversion.report.used(counted.true_count, went="counters")
-        left = block.filter(pc.invert(counted)) if counted.true_count else block
-        left.drop("id")
-        return left
+        return block.filter(pc.invert(counted)) if counted.true_count else block
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables

@@ -19,7 +19,7 @@ from .._shared.sqlite import Database
 from .arguments import Arguments
 from .infos import Infos
 from .parts import Part
-from .places import Columns, Places, linked, speaks
+from .places import Columns, Places, linked, speaking
 
 
 class Tables:
@@ -41,14 +41,14 @@ class Tables:
         table = self.part.table(kind)
         if table is None:
             return
-        silent = {"guid"} | ({"extdata"} if not speaks(self.database, table, "extdata", self.part) else set())
+        said = speaking(self.database, table, ["extdata"], self.part)
+        silent = {"guid", "id", "extdata"} - set(said)
         wanted = [name for name in self.database.tables[table] if name.casefold() not in silent]
         start, end = timed_by
         for block in self.database.blocks(table, self.conversion.batch_rows, wanted, where=self.part.where):
             ran = executed(block, self.conversion, start, end) if end else block
             sound = timed(ran, self.conversion, start, end)
             if len(sound):
-                sound.drop("id")
                 yield sound
 
     def ids_of(self, kind: str, rowids: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
