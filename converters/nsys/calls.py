@@ -167,5 +167,6 @@ def _stack(reading: Reading, block: Block, table: str, chains: pa.Array | None) 
     stacks = reading.stacks.column(table, chains)
     if stacks is not None:
         block.drop("callchainId")
-        return {"args.stack": stacks}
+        lost = pc.and_(pc.is_null(stacks), pc.not_equal(chains, 0))
+        return {"args.stack": stacks, "args.callchainId": pc.if_else(pc.fill_null(lost, False), chains, None)}
     return {}

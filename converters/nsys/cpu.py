@@ -19,64 +19,63 @@ import pyarrow.compute as pc
 from ktrace.model import Batch
 
 from .payloads import json_column
-from .places import pid_of, tid_of
+from .places import core_track, pid_of, tid_of
 from .reading import Reading
 
 Int64 = npt.NDArray[np.int64]
 
-#: Columns of the rows that wait for their end: id, start, cpu, whether it is in, globalTid, rowid.
+#: Columns of rows that wait for their end: id, start, cpu, whether it is in, globalTid, rowid.
 _ID, _START, _CPU, _IN, _THREAD, _ROW = range(6)
 
 
 def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[Batch]:
-    """A range each time that a thread is on a core. An end that nobody began is reported."""
+    """A range each time that a thread is on a core, with the id of the row that ends it.
+
+    An end that nobody began is reported.
+    """
     waiting = np.zeros((0, 6), np.int64)
     for block, ids in reading.timed(table, "start"):
         parts = [block.get(name) for name in ("start", "cpu", "isSchedIn", "globalTid")]
         plain = [np.zeros(len(block), np.int64) if part is None else np.asarray(part.fill_null(-1)) for part in parts]
         rows = np.stack([ids, *plain, block.numbers.to_numpy()], axis=1)
         reading.places.threads.update(np.unique(plain[3][plain[3] >= 0]).tolist())
-        made, waiting = _slices(reading, table, np.concatenate([waiting, rows]), last=False)
-        if made is not None:
+        made, waiting = _slices(reading, table, np.concatenate([waiting, rows]))
+        if len(made):
             yield _batch(reading, made, names)
-    made, _ = _slices(reading, table, waiting, last=True)
-    if made is not None:
-        yield _batch(reading, made, names)
+    if len(waiting):
+        waiting = waiting[np.argsort(waiting[:, _ID], kind="stable")]
+        waiting[:, _ID] = reading.batches.ids(len(waiting))
+        waiting[:, _IN] = -1
+        reading.conversion.report.used(len(waiting))
+        for first in range(0, len(waiting), reading.conversion.batch_rows):
+            yield _batch(reading, waiting[first : first + reading.conversion.batch_rows], names)
 
 
-def _slices(reading: Reading, table: str, rows: Int64, *, last: bool) -> tuple[Int64 | None, Int64]:
-    """Begins with their durations (-1: none) in place of `isSchedIn`, and the begins that wait for an end.
+def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
+    """Begins with the ids of their ends, their durations in place of `isSchedIn`; and the begins that wait for an end.
 
     A slice without an end of its own ends where the next one on its core begins.
     """
     report = reading.conversion.report
     rows = rows[np.lexsort((rows[:, _ID], rows[:, _CPU]))]
     begins = rows[:, _IN] != 0
-    follows = np.zeros(len(rows), np.bool_)
-    follows[:-1] = rows[1:, _CPU] == rows[:-1, _CPU]
-    ended = np.zeros(len(rows), np.bool_)
-    same = (rows[1:, _THREAD] == rows[:-1, _THREAD]) & (rows[1:, _START] >= rows[:-1, _START])
-    ended[:-1] = begins[:-1] & ~begins[1:] & follows[:-1] & same
-    open_ones = begins & ~follows
-    wait = open_ones if not last else np.zeros(len(rows), np.bool_)
-    orphan = ~begins & ~np.concatenate([[False], ended[:-1]])
+    ending = np.append(rows[1:, _CPU] == rows[:-1, _CPU], False) & begins
+    orphan = ~begins & ~np.append(False, ending[:-1])
     for row in rows[orphan].tolist():
         report.issue("end-without-begin", f"{table} row {row[_ROW]}", f"cpu {row[_CPU]}")
-    report.used(int(ended.sum()), went="end of a slice")
-    kept = begins & ~wait
-    made = rows[kept]
-    if len(made):
-        ends = np.append(rows[1:, _START], 0)[kept]
-        made = made.copy()
-        made[:, _IN] = np.where(follows[kept], np.maximum(ends - made[:, _START], 0), -1)
-        report.used(len(made))
-    return (made[np.argsort(made[:, _ID], kind="stable")] if len(made) else None), rows[wait]
+    made, ends = rows[ending], rows[np.flatnonzero(ending) + 1]
+    made[:, _ID] = ends[:, _ID]
+    made[:, _IN] = np.maximum(ends[:, _START] - made[:, _START], 0)
+    report.used(len(made))
+    report.used(int((ends[:, _IN] == 0).sum()), went="end of a slice")
+    return made[np.argsort(made[:, _ID], kind="stable")], rows[begins & ~ending]
 
 
 def _batch(reading: Reading, made: Int64, names: dict[int, str]) -> Batch:
     """Slices on cores, named after their threads."""
     threads, thread = np.unique(made[:, _THREAD], return_inverse=True)
     cores, core = np.unique(made[:, _CPU], return_inverse=True)
+    reading.places.cores.update(cores.tolist())
     shown = [names.get(number) or f"thread {tid_of(number)}" for number in threads.tolist()]
     pids, tids = (np.array([part(n) for n in threads.tolist()], np.int64)[thread] for part in (pid_of, tid_of))
     return reading.batches.batch(
@@ -89,7 +88,7 @@ def _batch(reading: Reading, made: Int64, names: dict[int, str]) -> Batch:
         ts=made[:, _START],
         dur=pa.array(made[:, _IN], mask=made[:, _IN] < 0),
         track=pa.DictionaryArray.from_arrays(
-            pa.array(core.astype(np.int32)), pa.array([f"CPU {number}" for number in cores.tolist()], pa.string())
+            pa.array(core.astype(np.int32)), pa.array([core_track(number) for number in cores.tolist()], pa.string())
         ),
         **{"args.pid": pids, "args.tid": tids},
     )
@@ -99,7 +98,7 @@ def samples(reading: Reading, table: str) -> Iterator[Batch]:
     """A sample each, with its stack."""
     for block, ids in reading.timed(table, "start"):
         ts, number = block.take("start"), block.get("id")
-        columns: dict[str, Any] = {**reading.places.thread(block), "name": "sample"}
+        columns: dict[str, Any] = {**reading.places.thread(block), "name": "sample", "track": "samples"}
         cycles = block.take("cpuCycles")
         if cycles is not None:
             columns |= {"value": cycles.cast(pa.float64(), safe=False), "unit": "cycles"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +16,7 @@ from ktrace.model import Batch
 
 from .._shared.blocks import Block
 from .._shared.dictionaries import constant
-from .places import NOTHING, shared_sum, without
+from .places import NOTHING, without
 from .reading import Reading
 from .waits import Waits
 
@@ -38,21 +39,43 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
         if short is not None:
             names["short_name"] = reading.words(table, "shortName").column(block, short)
         process = reading.places.process(block)
-        dynamic = block.take("dynamicSharedMemory")
-        registers = block.take("registersPerThread")
         columns: dict[str, Any] = {
             **names,
             **process,
             **reading.places.device(block, process.get("pid")),
             **{f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for what in ("grid", "block") for axis in "xyz"},
-            "registers": None if registers is None else registers.cast(pa.int32(), safe=False),
-            "shared_memory": shared_sum(block.take("staticSharedMemory"), dynamic),
-            "shared_dynamic": dynamic,
+            **_resources(block),
             "correlation": reading.correlation(block),
         }
         dur = pc.subtract(block.take("end"), start)
         said = reading.said(block, table)
         yield reading.batches.events(block, ids, kind="kernel", ts=start, dur=dur, **columns, **said)
+
+
+def _resources(block: Block) -> dict[str, pa.Array | None]:
+    """Registers and shared memory; a number that is no such stays an argument."""
+    columns: dict[str, pa.Array | None] = {}
+    registers = block.get("registersPerThread")
+    if registers is not None:
+        columns["registers"] = believed = _below(registers, 1 << 31).cast(pa.int32())
+        if believed.null_count == registers.null_count:
+            block.drop("registersPerThread")
+    static, dynamic = block.get("staticSharedMemory"), block.take("dynamicSharedMemory")
+    columns["shared_dynamic"] = columns["shared_memory"] = dynamic
+    if static is not None:
+        known = [static] if dynamic is None else [static, dynamic]
+        columns["shared_memory"] = total = functools.reduce(pc.add, (_below(part, 1 << 62) for part in known))
+        if total.null_count == static.null_count:
+            block.drop("staticSharedMemory")
+    return columns
+
+
+def _below(column: pa.Array, limit: int) -> pa.Array:
+    """The column without numbers whose size is out of reason."""
+    span = pc.min_max(column)
+    if span["min"].as_py() is None or -limit <= span["min"].as_py() <= span["max"].as_py() < limit:
+        return column
+    return pc.if_else(pc.and_(pc.greater_equal(column, -limit), pc.less(column, limit)), column, None)
 
 
 def copies(reading: Reading, table: str) -> Iterator[Batch]:
@@ -145,7 +168,7 @@ def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Bat
         kind, event, recorded = block.take("syncType"), block.take("eventId"), block.take("eventSyncId")
         columns: dict[str, Any] = {
             **process,
-            **reading.places.device(block, process.get("pid")),
+            **reading.places.device(block, process.get("pid"), work=False),
             "name": (
                 constant("synchronization", len(block))
                 if kind is None
@@ -179,7 +202,7 @@ def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]
         process = reading.places.process(block)
         event, recorded = block.get("eventId"), block.take("eventSyncId")
         given = block.get("correlationId")
-        columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
+        columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
         if recorded is not None:
             columns["args.eventSyncId"] = without(recorded, NOTHING)
         if ts is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from .places import pid_of, tid_of
+from .places import core_track, pid_of, tid_of
 from .reading import Reading
 
 Row = dict[str, Any]
@@ -277,6 +277,12 @@ def threads(reading: Reading, names: dict[int, str]) -> Iterator[Row]:
             main = {"main": True} if tid_of(number) == pid_of(number) else {}
             place = {"pid": pid_of(number), "tid": tid_of(number)}
             yield {"entity": "thread", **place, "name": names[number], "facts": main}
+
+
+def cores(reading: Reading) -> Iterator[Row]:
+    """The order of the tracks of cores."""
+    for number in sorted(reading.places.cores):
+        yield {"entity": "track", "track": core_track(number), "order": number}
 
 
 def metrics(reading: Reading) -> Iterator[Row]:

@@ -12,21 +12,31 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
 from .._shared.blocks import Block
-from .._shared.dictionaries import constant
+from .._shared.dictionaries import constant, words
 from .payloads import parsed
 from .places import pid_of
 from .reading import Reading
 from .strings import NO_NAME
 
+Int64 = npt.NDArray[np.int64]
+
 #: Event types, those of NVTX and of its text files (nvtxt).
 _MARKS, _RANGES, _PROCESS_RANGES = (34, 65), (59, 70), (60, 71)
 _CATEGORIES, _THREADS, _DOMAINS, _ENDS_OF_DOMAINS = (33, 64), (39, 72), (75,), (76,)
+
+#: Event types whose rows need no word for them.
+_COMMON = (59, 60, 34)
+
+#: The track of the ranges of a process in the default domain.
+_PROCESS_TRACK = "NVTX"
+
 _NAMES = (*_CATEGORIES, *_THREADS, *_DOMAINS, *_ENDS_OF_DOMAINS)
 
 
@@ -62,39 +72,37 @@ class Nvtx:
 
     def batches(self) -> Iterator[Batch]:
         """Ranges and marks."""
-        report = self._reading.conversion.report
-        for block, ids in self._reading.timed(self._table, "start", end="end", open_end=True):
-            kinds = block.get("eventType")
-            numbers = np.full(len(block), 59) if kinds is None else kinds.fill_null(0).to_numpy(zero_copy_only=False)
-            names = np.isin(numbers, _NAMES)
-            if names.any():
-                report.used(int(names.sum()), went="catalog")
-            parts = [(numbers == _RANGES[0]) | (numbers == _RANGES[1]), np.isin(numbers, _PROCESS_RANGES)]
-            parts.append(np.isin(numbers, _MARKS))
-            parts.append(~(names | parts[0] | parts[1] | parts[2]))
-            for part, (kind, process) in zip(
-                parts, (("range", False), ("range", True), ("instant", False), ("range", False)), strict=True
-            ):
-                if part.all():
-                    yield self._rows(block, ids, kind, process=process)
-                elif part.any():
-                    yield self._rows(block.filter(pa.array(part)), ids[part], kind, process=process)
-
-    def _rows(self, block: Block, ids: Any, kind: str, *, process: bool) -> Batch:
         reading = self._reading
-        start, end = block.take("start"), block.take("end")
-        place = reading.places.thread(block, process=process)
-        kinds = block.take("eventType")
-        columns: dict[str, Any] = {
-            "kind": kind,
-            "ts": start,
-            "dur": None if end is None or kind == "instant" else pc.subtract(end, start),
-            **place,
-            "name": self._name(block),
-            **self._domain_and_category(block, place.get("pid")),
-        }
-        if kinds is not None and kind == "range" and pc.any(pc.invert(pc.is_in(kinds, pa.array([59, 60])))).as_py():
-            columns["args.eventType"] = reading.enums.column("NSYS_EVENT_TYPE", kinds)
+        for block, ids in reading.timed(self._table, "start", end="end", open_end=True):
+            kinds = block.take("eventType")
+            numbers = np.full(len(block), _RANGES[0]) if kinds is None else pc.fill_null(kinds, 0).to_numpy()
+            names = np.isin(numbers, _NAMES)
+            if not names.any():
+                yield self._rows(block, ids, numbers)
+                continue
+            reading.conversion.report.used(int(names.sum()), went="catalog")
+            if not names.all():
+                yield self._rows(block.filter(pa.array(~names)), ids[~names], numbers[~names])
+
+    def _rows(self, block: Block, ids: Int64, numbers: Int64) -> Batch:
+        """Events of rows of these event types."""
+        reading = self._reading
+        block.drop("eventType")
+        start, end, thread = block.take("start"), block.take("end"), block.get("globalTid")
+        mark, process = np.isin(numbers, _MARKS), np.isin(numbers, _PROCESS_RANGES)
+        columns: dict[str, Any] = {"kind": "range", "ts": start, **reading.places.thread(block)}
+        columns["dur"] = None if end is None else pc.subtract(end, start)
+        if mark.any():
+            columns["kind"] = words(["range", "instant"], mark)
+            columns["dur"] = None if end is None else pc.if_else(pa.array(mark), None, columns["dur"])
+        if process.any() and thread is not None:
+            columns["tid"] = pc.if_else(pa.array(process), None, columns["tid"])
+            columns["args.globalTid"] = pc.if_else(pa.array(process), thread, None)
+        rare = ~np.isin(numbers, _COMMON)
+        if rare.any():
+            types = reading.enums.column("NSYS_EVENT_TYPE", pa.array(numbers, mask=~rare))
+            columns["args.eventType"] = types
+        columns |= {"name": self._name(block), **self._domain_and_category(block, columns.get("pid"), process)}
         return reading.batches.events(block, ids, **columns, **self._payload(block, columns.get("track")))
 
     def _name(self, block: Block) -> pa.Array:
@@ -111,27 +119,35 @@ class Nvtx:
             return pc.fill_null(registered, NO_NAME) if registered.null_count else registered
         return pc.fill_null(pc.coalesce(text, registered.cast(pa.string())), NO_NAME)
 
-    def _domain_and_category(self, block: Block, pids: pa.Array | None) -> dict[str, pa.Array]:
-        """The domain as the track, none for the default one; the category as `cat` where it has a name."""
+    def _domain_and_category(
+        self, block: Block, pids: pa.Array | None, process: npt.NDArray[np.bool_]
+    ) -> dict[str, pa.Array]:
+        """The domain as the track, none for a thread's default one; the category as `cat` where it has a name."""
         domain, category = block.take("domainId"), block.get("category")
         columns: dict[str, pa.Array] = {}
-        if domain is not None:
-            keys, words = self._distinct(pids, domain)
-            names = [
-                (self._domains.get((pid, number)) or (f"NVTX domain {number}" if number else None))
-                for pid, number in words
-            ]
-            if any(names):
-                columns["track"] = _words(keys, names)
+        if domain is not None or process.any():
+            crossing = pa.array(process.astype(np.int64)) if process.any() else None
+            keys, found = self._distinct(pids, domain, crossing)
+            tracks = [self._track(*key) for key in found]
+            if any(tracks):
+                columns["track"] = _named(keys, tracks)
         if category is not None and category.null_count < len(block) and self._categories:
-            keys, words = self._distinct(pids, domain, category)
-            named = [self._categories.get((pid, number or 0, kind or 0)) for pid, number, kind in words]
+            keys, found = self._distinct(pids, domain, category)
+            named = [self._categories.get((pid, number or 0, kind or 0)) for pid, number, kind in found]
             if any(named):
-                columns["cat"] = _words(keys, named)
+                columns["cat"] = _named(keys, named)
                 block.take("category")
                 unnamed = pc.is_null(columns["cat"])
                 columns["args.category"] = pc.if_else(unnamed, category, None)
         return columns
+
+    def _track(self, pid: int, domain: int | None, process: int | None) -> str | None:
+        """The name of a domain; of the default one that of the ranges of a process."""
+        return (
+            self._domains.get((pid, domain or 0))
+            or (f"NVTX domain {domain}" if domain else None)
+            or (_PROCESS_TRACK if process else None)
+        )
 
     @staticmethod
     def _distinct(pids: pa.Array | None, *columns: pa.Array | None) -> tuple[Any, list[tuple[Any, ...]]]:
@@ -167,7 +183,7 @@ class Nvtx:
         return columns
 
 
-def _words(keys: Any, names: list[str | None]) -> pa.DictionaryArray:
+def _named(keys: Any, names: list[str | None]) -> pa.DictionaryArray:
     distinct = {name: code for code, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
     codes = np.array([-1 if name is None else distinct[name] for name in names], np.int32)[keys]
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(distinct), pa.string()))

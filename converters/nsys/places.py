@@ -30,14 +30,20 @@ def tid_of(number: int) -> int:
     return number & _LOW
 
 
+def core_track(number: int) -> str:
+    """The track of a core."""
+    return f"CPU {number}"
+
+
 class Places:
     """Processes, threads, devices of rows; remembers those that it has seen."""
 
     def __init__(self, database: Database) -> None:
         self.threads: set[int] = set()
         self.processes: set[int] = set()
+        self.cores: set[int] = set()
         self.contexts: set[tuple[int | None, int, int]] = set()
-        self._gpus: dict[tuple[int, int], int] = {}
+        self._gpus: dict[tuple[int | None, int], int] = {}
         for table in database.like("TARGET_INFO_CUDA_DEVICE"):
             for gpu, ordinal, pid in database.rows(table, "gpuId", "cudaId", "pid"):
                 if all(isinstance(number, int) for number in (gpu, ordinal, pid)) and gpu != ordinal:
@@ -47,16 +53,13 @@ class Places:
         """The GPU that a process calls by that ordinal."""
         return self._gpus.get((pid, ordinal), ordinal) if pid is not None else ordinal
 
-    def thread(self, block: Block, *, process: bool = False) -> dict[str, pa.Array | None]:
-        """Columns `pid` and `tid` of the block's globalTid, `pid` alone if `process`; then globalTid stays."""
-        numbers = block.get("globalTid")
+    def thread(self, block: Block) -> dict[str, pa.Array | None]:
+        """Columns `pid` and `tid` of the block's globalTid."""
+        numbers = block.take("globalTid")
         if numbers is None:
             return self.process(block)
         self.threads.update(number for number in pc.unique(numbers).to_pylist() if number is not None)
         pid = pc.bit_wise_and(pc.shift_right(numbers, 24), _LOW)
-        if process:
-            return {"pid": pid}
-        block.take("globalTid")
         return {"pid": pid, "tid": pc.bit_wise_and(numbers, _LOW)}
 
     def process(self, block: Block) -> dict[str, pa.Array | None]:
@@ -67,18 +70,23 @@ class Places:
         self.processes.update(number for number in pc.unique(numbers).to_pylist() if number is not None)
         return {"pid": pc.bit_wise_and(pc.shift_right(numbers, 24), _LOW)}
 
-    def device(self, block: Block, pid: pa.Array | None, *spellings: str) -> dict[str, pa.Array | None]:
-        """Columns `device`, `context` and `stream`; a CUDA ordinal that means another GPU stays as an argument."""
+    def device(self, block: Block, pid: pa.Array | None, *, work: bool = True) -> dict[str, pa.Array | None]:
+        """Columns `device`, `context` and `stream`; a CUDA ordinal that means another GPU stays as an argument.
+
+        Rows that are no `work` have a device that may be wrong: it is the one on which their context has work.
+        """
         context, stream = block.take("contextId"), block.take("streamId")
         if stream is not None:
             stream = without(stream, NOTHING)
-        given = block.take(*(spellings or ("deviceId",)))
+        given = block.take("deviceId")
         if given is None:
             return {"context": context, "stream": stream}
         device = self._physical(given, pid)
-        columns: dict[str, Any] = {"device": device, "context": context, "stream": stream}
-        if context is not None:
+        if context is not None and work:
             self._see(pid, device, context)
+        elif context is not None:
+            device = self._of_contexts(pid, device, context)
+        columns: dict[str, Any] = {"device": device, "context": context, "stream": stream}
         if device is not given:
             columns["args.deviceId"] = pc.if_else(pc.equal(device, given), None, given)
         return columns
@@ -92,6 +100,20 @@ class Places:
             mine = pc.fill_null(pc.and_(pc.equal(pid, process), pc.equal(given, ordinal)), False)
             device = pc.if_else(mine, gpu, device)
         return device
+
+    def _of_contexts(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> pa.Array:
+        """The devices on which contexts have work, those given where there is none or on several."""
+        found: dict[tuple[int | None, int], set[int]] = {}
+        for process, number, gpu in self.contexts:
+            found.setdefault((process, number), set()).add(gpu)
+        known = device
+        for (process, number), gpus in found.items():
+            mine = pc.equal(context, number)
+            if pid is not None:
+                mine = pc.and_(mine, pc.equal(pid, process))
+            if len(gpus) == 1:
+                device = pc.if_else(pc.fill_null(mine, False), next(iter(gpus)), device)
+        return known if device.equals(known) else device
 
     def _see(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> None:
         """Remembers which context of which process is on which device."""
@@ -110,10 +132,3 @@ def without(column: pa.Array, nothing: int) -> pa.Array:
     """The column with null in place of the number that means nothing."""
     found = pc.equal(column, nothing)
     return pc.if_else(found, None, column) if found.true_count else column
-
-
-def shared_sum(static: pa.Array | None, dynamic: pa.Array | None) -> pa.Array | None:
-    """Static and dynamic shared memory of a block together."""
-    if static is None or dynamic is None:
-        return dynamic if static is None else static
-    return pc.add(static, dynamic)

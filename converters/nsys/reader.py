@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
 from ktrace.jsontext import dump_json
 from ktrace.model import Batch
 from ktrace.rows import to_batch
@@ -32,12 +33,22 @@ _NAMES = (
     r"CUDA_CONTEXT_INFO|CUDA_NULL_STREAM|NVTX_CUDA_\w+|\w*METRICS?)"
 )
 
+#: Tables that make a database one of Nsight Systems, if none of the names above does.
+_EVENTS = (rf"{_CUPTI}\w+", "NVTX_EVENTS", "OSRT_API", "GPU_METRICS")
+
 _TIMES = {"start", "timestamp", "rawtimestamp"}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """All rows of all tables. Raises DamagedInput, which names table and row, for what can't be read."""
     with opened(source, conversion) as database:
+        if not any(database.like(pattern) for pattern in (*_EVENTS, _NAMES)):
+            raise DamagedInput(
+                "has no table of Nsight Systems",
+                path=source.path,
+                expected=f"a database with {_CUPTI}KERNEL, NVTX_EVENTS or the like",
+                remedy="nsys export --type sqlite -o run.sqlite run.nsys-rep",
+            )
         strings = Strings(database, conversion)
         reading = Reading(
             database,
@@ -105,6 +116,7 @@ def _described(reading: Reading, threads: dict[int, str], timeless: list[str]) -
     yield from _catalog(reading, facts.contexts_and_streams(reading))
     yield from _catalog(reading, facts.processes(reading))
     yield from _catalog(reading, facts.threads(reading, threads))
+    yield from _catalog(reading, facts.cores(reading))
     yield from _catalog(reading, facts.metrics(reading))
     yield from _catalog(reading, reading.stacks.facts())
     yield from _catalog(reading, facts.others(reading, timeless))

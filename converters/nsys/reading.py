@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.errors import DamagedInput
 
 from .._shared.blocks import Batches, Block, timed
 from .._shared.sqlite import Database
@@ -33,22 +33,6 @@ _TEXTS = (
     "mangledName",
 )
 
-#: Columns that are never whole numbers.
-_OTHER = frozenset(
-    {
-        "name",
-        "text",
-        "jsontext",
-        "binarydata",
-        "data",
-        "doublevalue",
-        "floatvalue",
-        "value",
-        "objectname",
-        "tensorsizeminusoneelements",
-    }
-)
-
 
 @dataclass
 class Reading:
@@ -65,7 +49,7 @@ class Reading:
     _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)
 
     def blocks(self, table: str) -> Iterator[Block]:
-        """The rows of a table. Raises DamagedInput where one of its columns of numbers holds none."""
+        """The rows of a table, their numbers as such."""
         for block in self.database.blocks(table, self.conversion.batch_rows):
             yield self._whole_numbers(table, block)
 
@@ -85,23 +69,24 @@ class Reading:
                 yield good, self.batches.ids(len(good), each)
 
     def _whole_numbers(self, table: str, block: Block) -> Block:
-        strange = {}
+        """The rows whose columns of numbers hold such; the others are reported."""
+        whole: dict[str, pa.Array] = {}
+        good = np.ones(len(block), np.bool_)
         for name in self.database.tables[table]:
             column = block.get(name)
-            if column is None or column.type == pa.int64() or name.casefold() in _OTHER:
+            if column is None or column.type == pa.int64() or name.casefold() not in _NEEDED:
                 continue
-            try:
-                strange[name] = column.cast(pa.int64())
-            except pa.ArrowInvalid:
-                if name.casefold() in _NEEDED:
-                    raise DamagedInput(
-                        f"the column {name} of {table} holds no whole numbers",
-                        path=self.path,
-                        where=block.where(0),
-                        expected="an export of Nsight Systems",
-                        remedy="export the report again",
-                    ) from None
-        return block.replaced(strange) if strange else block
+            numbers = _as_numbers(column)
+            strange = (pc.is_null(numbers).to_numpy(zero_copy_only=False) & pc.is_valid(column).to_numpy(False)) & good
+            for row in np.flatnonzero(strange).tolist():
+                value = column[row].as_py()
+                self.conversion.report.issue("bad-record", block.where(row), f"{name} is {value!r:.80}, no integer")
+            good &= ~strange
+            whole[name] = numbers
+        if not whole:
+            return block
+        block = block.replaced(whole)
+        return block if good.all() else block.filter(pa.array(good))
 
     def name(
         self, block: Block, table: str, *spellings: str, short: Callable[[str], str] | None = None
@@ -141,6 +126,17 @@ class Reading:
         """The column `correlation`; 0 means that there is none."""
         numbers = block.take("correlationId")
         return None if numbers is None else without(numbers, 0)
+
+
+def _as_numbers(column: pa.Array) -> pa.Array:
+    """A column that isn't one of whole numbers as such, null where a value is none."""
+    if pa.types.is_string(column.type):
+        fits = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
+        return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.int64())
+    if pa.types.is_floating(column.type):
+        fits = pc.and_(pc.equal(column, pc.trunc(column)), pc.less(pc.abs(column), 2.0**53))
+        return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.int64())
+    return pa.nulls(len(column), pa.int64())
 
 
 #: Columns without which a row makes no sense.
