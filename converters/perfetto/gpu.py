@@ -35,6 +35,7 @@ from .encode_json import StageArguments
 from .encode_texts import fresh
 from .gpu_keys import Keys, chosen
 from .gpu_tracks import Gpus, Queue, specification
+from .metrics import REACHABLE
 from .sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
 from .wire import bytes_field, bytes_tag, int_field, int_tag, varint
 
@@ -68,7 +69,10 @@ _RENAMED = {column: name for name, column in STAGE_COLUMNS.items()}
 
 @dataclass(frozen=True)
 class StageRows:
-    """Rows of a batch that become render stages. `dur` is never null; `waits` are the fields of their arrows."""
+    """Rows of a batch that become render stages.
+
+    `dur` is never null; `waits` are the fields of their arrows, `measured` what their metrics say of their launch.
+    """
 
     columns: pa.RecordBatch
     arguments: dict[str, pa.Array]
@@ -77,6 +81,7 @@ class StageRows:
     ts: Int64
     dur: Int64
     waits: pa.LargeBinaryArray | None
+    measured: dict[str, pa.Array]
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -276,6 +281,10 @@ def derived(rows: StageRows, queues: dict[int, Queue]) -> dict[str, pa.Array]:
             found["shared_mem_static"] = pc.subtract(arguments["shared_memory"], arguments["shared_dynamic"])
     if "occupancy" in arguments:
         found["occupancy_source"] = _where(arguments["occupancy"].is_valid(), "estimate")
+    elif REACHABLE in rows.measured:
+        found["occupancy_source"] = _where(rows.measured[REACHABLE].is_valid(), "metric")
+        found[REACHABLE] = rows.measured[REACHABLE]
+    found |= {name: column for name, column in rows.measured.items() if name != REACHABLE}
     for name, column in STAGE_COLUMNS.items():
         if column not in arguments and f"args.{name}" in arguments:
             found[name] = arguments[f"args.{name}"]

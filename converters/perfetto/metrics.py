@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model import Rows
 
 from .._shared.arguments import is_in, plain
 from .encode import Bools, Int64
+from .sidecar import LAUNCH_METRICS
+
+#: The occupancy that a launch could reach, which the GPU tab looks for among the arguments of a kernel.
+REACHABLE = "sm__maximum_warps_per_active_cycle_pct"
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,25 @@ def metrics_of(batch: Rows, stage: Bools) -> Metrics:
         parent = pc.fill_null(batch.column("parent"), 0).to_numpy(zero_copy_only=False)[child]
         kernel[child] = _find(source[child], parent, source[kernels], batch.column("id").to_numpy()[kernels], kernels)
     return Metrics(kernel >= 0, kernel)
+
+
+def launch_arguments(batch: Rows, metrics: Metrics, rows: Int64) -> dict[str, pa.Array]:
+    """What metrics of the kernels `rows` say of their launch, as the GPU tab wants it: name -> an argument a kernel."""
+    which = np.flatnonzero(metrics.rows)
+    if not len(which):
+        return {}
+    names = plain(batch, "name").take(pa.array(which)).dictionary_encode()
+    values = batch.column("value").take(pa.array(which)).to_numpy(zero_copy_only=False)
+    found: dict[str, pa.Array] = {}
+    for number, name in enumerate(names.dictionary.to_pylist()):
+        shown = name if name == REACHABLE else LAUNCH_METRICS.get(name)
+        if shown is None:
+            continue
+        said = np.full(len(batch), np.nan)
+        mine = names.indices.to_numpy() == number
+        said[metrics.kernel[which[mine]]] = values[mine]
+        found[shown] = pa.array(said[rows], mask=np.isnan(said[rows]))
+    return {name: column for name, column in found.items() if column.null_count < len(column)}
 
 
 def _find(source: Int64, id_: Int64, known_source: Int64, known_id: Int64, rows: Int64) -> Int64:

@@ -57,12 +57,16 @@ def _said_kind(category: pa.Array, said: pa.Array | None) -> pa.Array | None:
 
 def restore_stage(columns: Columns, arguments: Columns) -> Columns:
     """The columns of render stages: some arguments are named as the viewer wants them, or derived from columns."""
+    origin = arguments.get("occupancy_source")
     for name in STAGE_DERIVED:
         arguments.pop(name, None)
     for name, column in STAGE_COLUMNS.items():
         if name in arguments:
             found, own = arguments.pop(name), arguments.get(f"args.{name}")
             arguments[column] = found if own is None else pc.if_else(own.is_valid(), None, decoded(found))
+    if origin is not None and "occupancy" in arguments:  # where it repeats a metric, the counter has it
+        metric = pc.fill_null(pc.equal(decoded(origin), "metric"), False)
+        arguments["occupancy"] = pc.if_else(metric, None, decoded(arguments["occupancy"]))
     said = arguments.pop("kind", None)
     if said is not None:
         columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(columns["kind"]))

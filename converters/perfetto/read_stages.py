@@ -220,7 +220,7 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     if not context.own or kind not in DEVICE_KINDS:
         kind = "" if kernel else next((kind for kind, words_ in _OTHER_WORK if words_.search(stage)), "")
     arguments: dict[str, Any] = {}
-    derived = STAGE_DERIVED if context.own else frozenset()
+    derived = STAGE_DERIVED - {"occupancy_source"} if context.own else frozenset()  # it says what an occupancy is
     if not context.own:
         arguments |= {
             "arch": text(first(kernel, k["arch"], b"")),

@@ -35,7 +35,7 @@ from .events import HostRows, TrackEvents, argument_columns, source_columns
 from .gpu import StageRows, Stages
 from .gpu_counters import OCCUPANCY, KernelCounters
 from .gpu_tracks import Gpus, adopted
-from .metrics import metrics_of
+from .metrics import launch_arguments, metrics_of
 from .sequences import GPU, HOST, Packets, clock, first_packet, later, packet
 from .sidecar import STAGE_RESERVED, begin_text, catalog_texts, end_text, link_texts, place_texts
 from .wire import bytes_field, bytes_tag, int_tag, text_field, varint
@@ -100,7 +100,8 @@ class Writer:
         host_arrows, waits, homeless = self._arrows.split(batch, stage, self._api[batch.track])
         self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         if stage.any():
-            self._write_stages(batch, np.flatnonzero(stage), waits)
+            rows = np.flatnonzero(stage)
+            self._write_stages(batch, rows, waits, launch_arguments(batch, metric, rows))
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
         return len(batch) - int(np.count_nonzero(lost)) + max(batch.link_ends - homeless, 0)
 
@@ -165,7 +166,9 @@ class Writer:
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
         return Coded(Table(pieces), found.indices.to_numpy())
 
-    def _write_stages(self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None) -> None:
+    def _write_stages(
+        self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, measured: dict[str, pa.Array]
+    ) -> None:
         part = _taken(batch, rows)
         track = batch.track[rows]
         for number in np.unique(track).tolist():
@@ -180,7 +183,7 @@ class Writer:
             columns["cat"] = part.column("cat")
         columns |= source_columns(part, STAGE_RESERVED)
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
-        stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits)
+        stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
         self._introduce()
         if fresh := self._stages.fresh():

@@ -10,6 +10,7 @@ import pytest
 
 import ktrace
 from ktrace.errors import InputError
+from ktrace.info import inspect
 from ktrace.kernel_names import base_name, spelled_alike
 
 SIZE = {"grid_x": 64, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}
@@ -149,6 +150,36 @@ def test_processes_are_told_by_number_or_by_name(tmp_path: Path) -> None:
         path.write_text(path.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
     trace, _ = _joined(tmp_path, timeline, launches)
     assert [(row[0], row[3]) for row in _counters(trace)] == [(2, 60.0), (1, 61.0)]
+
+
+def test_on_a_timeline_they_fill_the_gpu_tab_and_come_back(tmp_path: Path) -> None:
+    """What a launch could reach is an argument there, too, as the tab wants it; the reader takes it for no estimate."""
+    names = [
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+        "sm__warps_active.avg.pct_of_peak_sustained_active",
+        "sm__maximum_warps_per_active_cycle_pct",
+        "launch__waves_per_multiprocessor",
+    ]
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm", "context": 1}, {"name": "norm", "context": 1})
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"})
+    child = {"record": "summary", "source": "n", "parent": 1, "kind": "metric", "unit": "%", "value": 7.5}
+    rows = [child | {"id": 10 + number, "name": name, "metric": name} for number, name in enumerate(names)]
+    launches.write_text(launches.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
+    trace, _ = _joined(tmp_path, timeline, launches)
+    made = tmp_path / "out.perfetto"
+    ktrace.convert(timeline, made, metrics=launches)
+    back = ktrace.read(made)
+    kernels = back.events[back.events["kind"] == "kernel"]
+    assert kernels["occupancy"].isna().all()
+    assert kernels["args"].isna().all()
+    for found in (trace, back):
+        counters = found.events[found.events["kind"] == "counter"]
+        assert sorted(counters[["parent", "name", "value"]].values.tolist()) == sorted(
+            [[1, "gpu__time_duration.sum", 500.0], [1, "sm__throughput", 60.0], *([1, name, 7.5] for name in names)]
+        )
+    shown = inspect(made).about["in ui.perfetto.dev"]
+    assert {"Occupancy: shows", "Speed of Light: shows"} <= set(shown)
 
 
 def test_a_table_without_launches_is_an_error(tmp_path: Path) -> None:
