@@ -77,7 +77,9 @@ def read_launches(batches: Iterable[Batch]) -> tuple[list[Launch], Catalog]:
             head = found.get((row["source"], row.get("parent", -1)))
             if head is not None:
                 if row.get("kind") == "metric" and row.get("value") is not None:
-                    head.metrics.append(Metric(row["metric"], row.get("unit"), row["value"]))
+                    metric = Metric(row["metric"], row.get("unit"), row["value"])
+                    if head.metrics[:1] != [metric]:  # the duration, which the head says, too
+                        head.metrics.append(metric)
                 else:
                     head.others += 1
             elif row["kind"] == "kernel" and "parent" not in row:

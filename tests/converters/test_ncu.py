@@ -541,3 +541,28 @@ def test_every_slice_says_that_it_was_laid_out(tmp_path: Path) -> None:
     slices = [event for event in json.loads(made.read_text("utf-8"))["traceEvents"] if event["ph"] == "X"]
     assert [event["args"]["timing"] for event in slices] == ["synthetic"] * 2
     assert slices[0]["args"]["launch__waves_per_multiprocessor"] == 0.22
+
+
+def test_metrics_come_once_onto_the_kernels_of_a_timeline(tmp_path: Path) -> None:
+    records = [
+        {"ktrace": "1.0"},
+        *(
+            {"record": "event", "source": "run", "id": number, "kind": "kernel", "name": name, "timing": "measured"}
+            | {"ts": 1000 * number, "dur": 10, "pid": 1, "device": 0, "stream": 7}
+            | dict(zip(("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z"), size, strict=True))
+            for number, (name, size) in enumerate(
+                [
+                    ("void attend<(int)64, __nv_bfloat16>(const Params, float)", (12, 8, 1, 128, 1, 1)),
+                    ("sample_token", (1, 1, 1, 256, 1, 1)),
+                ],
+                1,
+            )
+        ),
+    ]
+    timeline = write(tmp_path / "run.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    convert(timeline, tmp_path / "out.parquet", metrics=TEXT)
+    found = ktrace.read(tmp_path / "out.parquet").events
+    counters = found[found["kind"] == "counter"]
+    durations = counters[counters["name"] == "gpu__time_duration.sum"]
+    assert durations[["parent", "value"]].to_numpy().tolist() == [[1, 40_130.0], [2, 4700.0]]
+    assert not counters.duplicated(["parent", "name"]).any()
