@@ -110,7 +110,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
     columns: dict[str, pa.Array] = {}
     left: dict[str, pa.Array] = {}
     for name, field in fields.items():
-        own = _own(table, field.spellings)
+        own = own_heading(table, field)
         cells = None if own is None else source.take(own)
         if own is None or cells is None:
             continue
@@ -130,13 +130,13 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
     return Block(source.place, source.numbers, columns | left)
 
 
-def _own(table: CsvTable, spellings: tuple[str, ...]) -> str | None:
-    """The heading of a table that is one of the spellings, in any case and with any unit."""
+def own_heading(table: CsvTable, field: Field) -> str | None:
+    """The heading of a table that is one of the field's spellings, in any case and with any unit."""
     own: dict[str, str] = {}
     for name in table.headings:
         own.setdefault(heading(name).name.casefold(), name)
     own |= {name.casefold(): name for name in reversed(table.headings)}
-    return next((own[name.casefold()] for name in spellings if name.casefold() in own), None)
+    return next((own[name.casefold()] for name in field.spellings if name.casefold() in own), None)
 
 
 def _with_unit(own: str, unit: str) -> str:

@@ -1,0 +1,109 @@
+"""Reads one CSV file of ROCm's profilers, whichever of their tables it holds.
+
+host/12_kernel_trace.csv: line 7        the place of a row, where the file is one of a folder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .csv_blocks import CsvBlocks, CsvRows
+from .lines import Line
+from .rocm_rows import Agents, Others, add_statistics
+from .rocm_tables import AGENTS, COUNTERS, DISPATCH, STATS, fits
+from .rocm_work import Dispatched, Work
+
+#: Ids of a file of a folder begin at this times its number: 2^32 lines.
+IDS_OF_FILE = 1 << 44
+
+
+@dataclass
+class RocmFile:
+    """A file: where it is, what its name says of its rows, and what other files of its process have told.
+
+    `scope` names what statistics are of. `number` is its place among the files.
+    """
+
+    source: Source
+    number: int = 0
+    place: str = ""
+    pid: int | None = None
+    host: str | None = None
+    scope: str = ""
+    dispatched: Dispatched = field(default_factory=Dispatched)
+    remember: bool = False
+
+
+#: What a room does with a line outside of tables: rows that it makes of lines, if any.
+OnLine = Callable[[Line, CsvBlocks], Iterator[CsvRows]]
+
+
+def read_file(
+    file: RocmFile,
+    conversion: Conversion,
+    agents: Agents,
+    rows: Rows,
+    on_line: OnLine | None = None,
+    at_end: Callable[[], Iterator[CsvRows]] | None = None,
+) -> Iterator[Batch]:
+    """The rows of a file; statistics are added to `rows`, agents to `agents`.
+
+    `at_end` gives what `on_line` gathered.
+    """
+    reading = _Reading(file, conversion, agents, rows)
+    blocks = CsvBlocks(file.source, conversion, fits, place=file.place)
+    for item in blocks:
+        if isinstance(item, CsvRows):
+            yield from reading.rows(item)
+        elif isinstance(item, Line) and on_line:
+            for part in on_line(item, blocks):
+                yield from reading.rows(part)
+        yield from rows.ready()
+    for part in at_end() if at_end else ():
+        yield from reading.rows(part)
+
+
+class _Reading:
+    """What makes rows of the tables of a file."""
+
+    def __init__(self, file: RocmFile, conversion: Conversion, agents: Agents, rows: Rows) -> None:
+        first, pid, host = file.number * IDS_OF_FILE, file.pid, file.host
+        self._file = file
+        self._conversion = conversion
+        self._agents = agents
+        self._summaries = rows
+        self._others = Others(conversion, first_id=first, pid=pid, host=host)
+        self._work = Work(
+            conversion,
+            first_id=first,
+            pid=pid,
+            host=host,
+            dispatched=file.dispatched,
+            remember=file.remember,
+            engines=agents.engines,
+        )
+
+    def rows(self, item: CsvRows) -> Iterator[Batch]:
+        kind, file = item.table.what, self._file
+        if kind in (DISPATCH, COUNTERS):
+            yield from self._work.rows(item)
+        elif kind == AGENTS:
+            self._agents.take(item, self._conversion, file.host)
+        elif kind == STATS:
+            add_statistics(
+                item,
+                self._summaries,
+                self._conversion,
+                first_id=file.number * IDS_OF_FILE,
+                scope=file.scope,
+                host=file.host,
+                pid=file.pid,
+            )
+        else:
+            yield self._others.rows(item)

@@ -1,0 +1,52 @@
+"""The CSV tables of ROCm's profilers by their headings: rocprof, rocprofv2, rocprofv3, rocprof-compute.
+
+Index,KernelName,gpu-id,queue-id,...,grd,wgr,lds,...,SQ_WAVES,DispatchNs,BeginNs,EndNs,CompleteNs      rocprof
+Dispatch_ID,GPU_ID,Queue_ID,PID,...,Kernel_Name,Start_Timestamp,End_Timestamp,SQ_WAVES   rocprofv2, pmc_perf
+Kind,Agent_Id,Queue_Id,...,Kernel_Name,Correlation_Id,Start_Timestamp,...,Workgroup_Size_X,...         kernel_trace
+Correlation_Id,Dispatch_Id,...,Counter_Name,Counter_Value,Start_Timestamp,End_Timestamp         counter_collection
+Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp               hip_api_trace, ...
+Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,... memory_copy_trace
+Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev                              kernel_stats, ...
+
+Facts: the sources of rocprofiler-sdk (generateCSV.cpp) and rocprofiler, and real files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+DISPATCH, COUNTERS, OPERATION, API, COPY = "dispatch", "counters", "operation", "api", "copy"
+ALLOCATION, SCRATCH, STATS, AGENTS, SAMPLES = "allocation", "scratch", "stats", "agents", "samples"
+
+#: Headings in lower case that make a table one of a kind; "a|b" is either. The first that all are there wins.
+KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        DISPATCH,
+        ("kernel_name|kernelname|kernel-name", "grid_size|grid_size_x|grd", "workgroup_size|workgroup_size_x|wgr"),
+    ),
+    (OPERATION, ("domain", "operation", "start_timestamp|begin_timestamp", "stop_timestamp|end_timestamp")),
+    (COUNTERS, ("dispatch_id", "counter_name", "counter_value")),
+    (API, ("domain", "function", "start_timestamp|begin_timestamp", "end_timestamp")),
+    (COPY, ("direction", "source_agent_id", "start_timestamp", "end_timestamp")),
+    (SCRATCH, ("kind", "operation", "alloc_flags", "start_timestamp", "end_timestamp")),
+    (ALLOCATION, ("kind", "operation", "allocation_size", "start_timestamp", "end_timestamp")),
+    (SAMPLES, ("sample_timestamp", "dispatch_id")),
+    (STATS, ("name", "calls", "totaldurationns")),
+    (AGENTS, ("node_id", "agent_type")),
+)
+
+
+def fits(cells: Sequence[str]) -> str | None:
+    """The kind of table that has those headings, None for another."""
+    names = {cell.casefold() for cell in cells}
+    return next((kind for kind, needs in KINDS if all(names & set(need.split("|")) for need in needs)), None)
+
+
+def is_v3(cells: Sequence[str], kind: str) -> bool:
+    """Whether a table of that kind is one of rocprofv3, by its spellings."""
+    names = set(cells)
+    if kind == STATS:
+        return "MinNs" in names
+    return bool(names & {"Agent_Id", "Source_Agent_Id", "Process_Id", "Sample_Timestamp", "Agent_Type"}) or (
+        kind == COUNTERS and "Dispatch_Id" in names
+    )

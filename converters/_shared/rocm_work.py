@@ -1,0 +1,405 @@
+"""Dispatches of ROCm's CSV tables as kernels, the counters that were read of them as their children.
+
+    Dispatch_Id 7  Kernel_Name gemm  Start_Timestamp 100  End_Timestamp 180  SQ_WAVES 128      wide: one row
+        kernel gemm  ts 100  dur 80            counter SQ_WAVES 128, its parent the kernel
+
+    Dispatch_Id 7 ... Counter_Name SQ_WAVES  Counter_Value 128     long: a row a counter, the kernel made of the first;
+    Dispatch_Id 7 ... Counter_Name GRBM_COUNT  Counter_Value 900   none where kernel_trace has told it
+
+Without times a dispatch is a summary, and so are its counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+
+from .blocks import Batches, Block, timed
+from .cells import floats
+from .csv_blocks import CsvRows
+from .rocm import MEANS, agents, blocks_of, executed, mean_counter, short_names
+from .rocm_tables import DISPATCH
+from .typed_cells import Field, Number, Text, Time, Whole, Word, own_heading, typed
+
+Int64 = npt.NDArray[np.int64]
+
+#: Rows of one line have ids from this times its number on: a dispatch has two for each counter.
+IDS = 4096
+
+FIELDS: dict[str, Field] = {
+    "name": Text("Kernel_Name", "KernelName", "kernel-name"),
+    "ts": Time("Start_Timestamp", "BeginNs", "Begin_Timestamp"),
+    "end": Time("End_Timestamp", "EndNs", "Stop_Timestamp"),
+    "total": Time("DurationNs"),
+    "agent": Word("Agent_Id", "GPU_ID", "gpu-id"),
+    "queue": Whole("Queue_Id", "Queue_ID", "queue-id"),
+    "stream": Whole("Stream_Id"),
+    "pid": Whole("Process_Id", "PID", "pid"),
+    "tid": Whole("Thread_Id", "TID", "tid"),
+    "dispatch": Whole("Dispatch_Id", "Dispatch_ID", "Index"),
+    "correlation": Whole("Correlation_Id", "Correlation_ID"),
+    **{f"grid_{axis}": Whole(f"Grid_Size_{axis}") for axis in "xyz"},
+    **{f"block_{axis}": Whole(f"Workgroup_Size_{axis}") for axis in "xyz"},
+    "grid": Whole("Grid_Size", "grd"),
+    "block": Whole("Workgroup_Size", "wgr"),
+    "registers": Whole("VGPR_Count", "Arch_VGPR", "arch_vgpr", "vgpr"),
+    "shared": Whole("LDS_Block_Size", "Group_Segment_Size", "LDS_Per_Workgroup", "lds"),
+    "cat": Word("Kind", "Domain"),
+    "counter": Text("Counter_Name"),
+    "value": Number("Counter_Value"),
+}
+
+#: Further headings of dispatches, in lower case; others of a table without "Kind" are counters.
+_KNOWN = frozenset(
+    {
+        *("kind", "guid", "domain", "kernel_id", "scratch_size", "private_segment_size", "scr", "scratch_per_workitem"),
+        *("accum_vgpr_count", "accum_vgpr", "sgpr_count", "sgpr", "wave_size", "fbar", "sig", "obj", "dispatchns"),
+        *("completens", "queue-index", "replay_pass", "node", "run", "pass", "context"),
+    }
+)
+
+
+class Dispatched:
+    """The dispatches of which a kernel was made: their ids, times and places, for counters that come later."""
+
+    def __init__(self) -> None:
+        self._keys: Int64 = np.empty(0, np.int64)
+        self._told: dict[str, pa.Array] = {}
+
+    def add(self, keys: Int64, columns: dict[str, pa.Array]) -> None:
+        """Adds kernels by the keys of their dispatches."""
+        known = self._told
+        parts = {
+            name: pa.concat_arrays([known[name], column]) if name in known else column
+            for name, column in columns.items()
+        }
+        keys_now = np.concatenate([self._keys, keys])
+        if (np.diff(keys_now) < 0).any():
+            order = np.argsort(keys_now, kind="stable")
+            keys_now = keys_now[order]
+            parts = {name: column.take(pa.array(order)) for name, column in parts.items()}
+        self._keys, self._told = keys_now, parts
+
+    def find(self, keys: Int64) -> Int64:
+        """The place of the kernel of each dispatch, -1 where there is none."""
+        if not len(self._keys):
+            return np.full(len(keys), -1, np.int64)
+        at = np.searchsorted(self._keys, keys)
+        at[at == len(self._keys)] = 0
+        return np.where(self._keys[at] == keys, at, -1)
+
+    def columns(self, places: Int64) -> dict[str, pa.Array]:
+        """What the kernels at those places say."""
+        return {name: column.take(pa.array(places)) for name, column in self._told.items()}
+
+
+class Work:
+    """Makes kernels and counters of the dispatches of one process.
+
+    `pid` and `host` are those that the rows don't say, `first_id` is added to all ids. `dispatched` are the kernels
+    that were told by other files; where more files follow, `remember` adds those of this one. `engines` is device ->
+    its XCCs and shader engines, for the means that the GPU tab shows.
+    """
+
+    def __init__(
+        self,
+        conversion: Conversion,
+        *,
+        first_id: int = 0,
+        pid: int | None = None,
+        host: str | None = None,
+        dispatched: Dispatched | None = None,
+        remember: bool = False,
+        engines: dict[int, tuple[int | None, int | None]] | None = None,
+    ) -> None:
+        self._conversion = conversion
+        self._batches = Batches(conversion)
+        self._first = first_id
+        self._pid = pid
+        self._host = host
+        self._dispatched = Dispatched() if dispatched is None else dispatched
+        self._remembers = remember
+        self._args: dict[str, str] = {}
+        self._engines = engines or {}
+
+    def rows(self, item: CsvRows) -> Iterator[Batch]:
+        """Events, or summaries where the table has no times, of dispatches in one of the forms."""
+        block = typed(item, FIELDS, self._conversion.report)
+        self._args = {name: f"args.{own_heading(item.table, field) or name}" for name, field in FIELDS.items()}
+        counters = [] if item.table.what != DISPATCH or block.get("<cat>") is not None else _counters(block)
+        is_timed = block.get("<ts>") is not None and block.get("<end>") is not None
+        if block.get("<counter>") is not None:
+            made = list(self._long(block, is_timed))
+        else:
+            made = list(self._wide(block, counters) if is_timed else self._untimed(block, counters))
+        yield from made if len(made) == 1 else _in_order(made, self._conversion.batch_rows)
+
+    def _ids(self, block: Block) -> Int64:
+        ids: Int64 = self._first + block.numbers.to_numpy() * IDS
+        return ids
+
+    def _ran(self, block: Block) -> Block:
+        return timed(executed(block, self._conversion, "<ts>", "<end>"), self._conversion, "<ts>", "<end>")
+
+    def _wide(self, block: Block, counters: list[str]) -> Iterator[Batch]:
+        block = self._ran(block)
+        ids = self._ids(block)
+        values = {name: floats_of(block.take(name)) for name in counters}
+        place, kernel = self._kernel(block)
+        if self._remembers:
+            self._remember(block, ids, place)
+        yield self._batches.events(block, ids, **place, **kernel)
+        yield from self._counters(ids, place, values)
+
+    def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Where and when kernels ran, and the other columns of them."""
+        place = self._place(block)
+        begin, end = block.take("<ts>"), block.take("<end>")
+        place |= {"ts": begin, "dur": pc.subtract(end, begin)}
+        total = block.take("<total>")
+        if total is not None and (other := pc.fill_null(pc.not_equal(total, place["dur"]), False)).true_count:
+            place_total = pc.if_else(other, total, pa.scalar(None, pa.int64()))
+            return place, {self._args["total"]: place_total, **self._launch(block)}
+        return place, self._launch(block)
+
+    def _place(self, block: Block) -> dict[str, Any]:
+        agent, queue, stream = block.take("<agent>"), block.take("<queue>"), block.take("<stream>")
+        pid = block.take("<pid>")
+        return {
+            "host": self._host,
+            "pid": self._pid if pid is None else pid,
+            "device": agents(agent),
+            "stream": queue if stream is None else stream,
+            self._args["queue"]: None if stream is None else queue,
+        }
+
+    def _launch(self, block: Block) -> dict[str, Any]:
+        name, correlation = block.take("<name>"), block.take("<correlation>")
+        columns: dict[str, Any] = {"kind": "kernel", "name": name, "registers": block.take("<registers>")}
+        columns |= {"cat": block.take("<cat>"), "shared_memory": block.take("<shared>")}
+        columns |= {self._args[name]: block.take(f"<{name}>") for name in ("dispatch", "tid")}
+        short = short_names(name)
+        if short.null_count < len(short):
+            columns["short_name"] = short
+        if correlation is not None:
+            columns["correlation"] = pc.if_else(pc.equal(correlation, 0), pa.scalar(None, pa.int64()), correlation)
+        for axis in ("_x", "_y", "_z", ""):
+            workgroup, grid = block.take(f"<block{axis}>"), block.take(f"<grid{axis}>")
+            found = blocks_of(grid, workgroup)
+            if workgroup is None and found is None:
+                continue
+            to = axis or "_x"  # of a product y and z are unknown
+            if to in ("_x",) and columns.get("block_x") is not None:
+                continue
+            columns[f"block{to}"] = workgroup
+            if found is not None:
+                columns[f"grid{to}"] = found.blocks
+                if found.left.null_count < len(found.left):
+                    columns[self._args[f"grid{axis}"]] = found.left
+        return columns
+
+    def _remember(self, block: Block, ids: Int64, place: dict[str, Any]) -> None:
+        told = {"id": pa.array(ids), "ts": place["ts"], "dur": place["dur"]}
+        for name in ("device", "stream", "pid"):
+            column = place[name]
+            told[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
+        self._dispatched.add(_keys(block, place["pid"]), told)
+
+    def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
+        """Counter events of kernels, below each; the means that follow from them beside."""
+        here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur")}
+        for offset, (name, column) in enumerate(values.items()):
+            said = column.is_valid()
+            rows = {key: _filtered(part, said) for key, part in here.items()}
+            owners = ids[said.to_numpy(zero_copy_only=False)]
+            yield from self._counted(
+                owners + 1 + 2 * offset, owners, pa.array([name] * len(owners), pa.string()), column.filter(said), rows
+            )
+
+    def _counted(
+        self, ids: Int64, parents: Int64, names: pa.Array, values: pa.DoubleArray, place: dict[str, Any]
+    ) -> Iterator[Batch]:
+        if not len(ids):
+            return
+        about = {"kind": "counter", "parent": pa.array(parents), **place}
+        yield self._batches.batch("events", ids, timing="measured", name=names, value=values, **about)
+        derived, found = self._means(names, place["device"])
+        if found:
+            at = pa.array(derived)
+            columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
+            columns["name"] = pa.array([name for name, _ in found], pa.string())
+            columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
+            yield self._batches.batch("events", ids[derived] + 1, timing="derived", **columns)
+
+    def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:
+        """The rows of which the GPU tab shows a mean, and this one's name and number of units."""
+        if not self._engines or devices is None:
+            return np.empty(0, np.int64), []
+        rows = np.flatnonzero(pc.is_in(names, pa.array(list(MEANS))).to_numpy(zero_copy_only=False))
+        at = pa.array(rows)
+        pairs = zip(names.take(at).to_pylist(), devices.take(at).to_pylist(), strict=True)
+        means = [mean_counter(name, *self._engines.get(device, (None, None))) for name, device in pairs]
+        return rows[[mean is not None for mean in means]], [mean for mean in means if mean]
+
+    def _long(self, block: Block, is_timed: bool) -> Iterator[Batch]:
+        """Rows of a counter each: the dispatch of the first becomes a kernel, unless there is one already."""
+        if block.get("<dispatch>") is None or block.get("<value>") is None:
+            self._conversion.report.issue("bad-record", block.where(0), "no Dispatch_Id or Counter_Value", len(block))
+            return
+        if is_timed:
+            block = self._ran(block)
+        good = pc.and_(block.get("<value>").is_valid(), block.get("<dispatch>").is_valid())  # type: ignore[union-attr]
+        for row in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
+            self._conversion.report.issue("bad-record", block.where(row), "Dispatch_Id or Counter_Value is no number")
+        block = block.filter(good)
+        if not len(block):
+            return
+        pid = block.get("<pid>")
+        keys = _keys(block, self._pid if pid is None else pid)
+        firsts = np.zeros(len(block), np.bool_)
+        _, first = np.unique(keys, return_index=True)
+        firsts[first] = True
+        new = block.filter(pa.array(firsts & (self._dispatched.find(keys) < 0)))
+        if len(new):
+            new.drop("<counter>", "<value>")
+            yield self._first_of(new, is_timed)
+        yield from self._values(block, keys)
+
+    def _first_of(self, new: Block, is_timed: bool) -> Batch:
+        """The kernels of dispatches that nothing was said of before; their rows are counted as their counters."""
+        ids = self._ids(new)
+        if is_timed:
+            place, kernel = self._kernel(new)
+            self._remember(new, ids, place)
+            return self._batches.batch("events", ids, timing="measured", **place, **kernel, **new.rest())
+        place = self._place(new)
+        nothing = pa.nulls(len(new), pa.int64())
+        self._remember(new, ids, {**place, "ts": nothing, "dur": nothing})
+        if new.get("<name>") is None:
+            numbers = new.get("<dispatch>").cast(pa.string())  # type: ignore[union-attr]
+            columns: dict[str, Any] = {"kind": "kernel", "name": pc.binary_join_element_wise("dispatch ", numbers, "")}
+            new.drop("<dispatch>")
+        else:
+            columns = self._launch(new)
+        return self._batches.batch("summaries", ids, metric="duration", count=1, **place, **columns, **new.rest())
+
+    def _values(self, block: Block, keys: Int64) -> Iterator[Batch]:
+        """The counters of a long table, each below its kernel."""
+        self._conversion.report.used(len(block))
+        told = self._dispatched.columns(self._dispatched.find(keys))
+        ids, parents = self._ids(block) + 1, told.pop("id").to_numpy()
+        names, values = block.get("<counter>"), block.get("<value>")
+        assert names is not None and values is not None
+        has_time = told["ts"].is_valid()
+        timed_ones = has_time.to_numpy(zero_copy_only=False)
+        if timed_ones.any():
+            place = {name: column.filter(has_time) for name, column in told.items()} | {"host": self._host}
+            yield from self._counted(
+                ids[timed_ones],
+                parents[timed_ones],
+                names.filter(has_time),
+                values.filter(has_time),
+                place,
+            )
+        if not timed_ones.all():
+            others = pc.invert(has_time)
+            kernel = block.get("<name>")
+            kernel = names if kernel is None else kernel
+            place = {key: told[key].filter(others) for key in ("device", "stream", "pid")}
+            yield self._batches.batch(
+                "summaries",
+                ids[~timed_ones],
+                kind="metric",
+                name=kernel.filter(others),
+                metric=names.filter(others),
+                value=values.filter(others),
+                parent=pa.array(parents[~timed_ones]),
+                host=self._host,
+                **place,
+            )
+
+    def _untimed(self, block: Block, counters: list[str]) -> Iterator[Batch]:
+        """Dispatches without times: summaries, with their counters below them."""
+        ids = self._ids(block)
+        values = {name: floats_of(block.take(name)) for name in counters}
+        place, total = self._place(block), block.take("<total>")
+        launch = self._launch(block)
+        columns = {**place, **launch, "count": 1}
+        if total is not None:
+            columns |= {"total": total.cast(pa.float64()), "unit": "ns"}
+        columns.pop("correlation", None)
+        yield self._batches.summaries(block, ids, **columns)
+        for offset, (name, column) in enumerate(values.items()):
+            said = column.is_valid()
+            owners = ids[said.to_numpy(zero_copy_only=False)]
+            if len(owners):
+                here = {key: _filtered(place[key], said) for key in ("host", "pid", "device", "stream")}
+                yield self._batches.batch(
+                    "summaries",
+                    owners + 1 + 2 * offset,
+                    kind="metric",
+                    name=launch["name"].filter(said),
+                    metric=name,
+                    value=column.filter(said),
+                    parent=pa.array(owners),
+                    **here,
+                )
+
+
+def _keys(block: Block, pids: Any) -> Int64:
+    """The key of each dispatch: its number, which is unique in its process, and the process."""
+    dispatches = block.get("<dispatch>")
+    if dispatches is None:
+        return np.full(len(block), -1, np.int64)
+    numbers = pc.fill_null(dispatches, -1).to_numpy(zero_copy_only=False)
+    process = pc.fill_null(pids, 0).to_numpy(zero_copy_only=False) if isinstance(pids, pa.Array) else pids or 0
+    keys: Int64 = np.where(numbers < 0, -1, numbers + (process % (1 << 22)) * (1 << 40))
+    return keys
+
+
+def _counters(block: Block) -> list[str]:
+    """The headings that are counters: whatever a dispatch doesn't have itself, if all that it says are numbers."""
+    left = (name.removeprefix("args.") for name in block.rest())
+    own = [name for name in left if name.casefold() not in _KNOWN and not name.startswith(("<", "$"))]
+    return [name for name in own if floats_of(block.get(name)).null_count == block.get(name).null_count]  # type: ignore[union-attr]
+
+
+def floats_of(column: pa.Array | None) -> pa.DoubleArray:
+    """An argument's column as float64, null where it is no number."""
+    assert column is not None
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return floats(column.cast(pa.string()))
+
+
+def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
+    """Rows of several batches in the order of their ids."""
+    for record in dict.fromkeys(batch.record for batch in batches):
+        parts = [pa.table(_plain(batch.columns)) for batch in batches if batch.record == record]
+        whole = pa.concat_tables(parts, promote_options="permissive")
+        order = np.argsort(whole["id"].to_numpy(), kind="stable")
+        for start in range(0, len(order), size):
+            part = whole.take(pa.array(order[start : start + size])).combine_chunks()
+            yield Batch(record, part.to_batches()[0])
+
+
+def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns, arguments of two types as JSON text and dictionaries as what they say."""
+    return {
+        name: column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        for name, column in zip(columns.schema.names, columns.columns, strict=True)
+    }
+
+
+def _filtered(column: Any, rows: pa.BooleanArray) -> Any:
+    return column.filter(rows) if isinstance(column, pa.Array) else column

@@ -1,0 +1,23 @@
+"""Recognises the tables of rocprof, rocprofv2 and rocprof-compute, CSV and printed."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .._shared.csv_headings import headings_of
+from .._shared.rocm_tables import fits, is_v3
+from .printed import printed_row
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for their headings."""
+    for number, line in enumerate(sample.lines, 1):
+        if "," not in line:
+            continue
+        found = headings_of(line, fits)
+        if found and not is_v3(found[0], found[1]):
+            return Match(Score.DIALECT, f"has the headings of rocprof (line {number})")
+        if "(" in line and (row := printed_row(line)) and fits(list(row)):
+            return Match(Score.DIALECT, f"has a row as rocprof prints it (line {number})")
+    return None

@@ -1,0 +1,77 @@
+"""rocprof's and rocprofv2's tables, CSV and printed, as kernels, calls, counters and summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePath
+
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.blocks import Block
+from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from .._shared.csv_headings import Dialect
+from .._shared.lines import Line
+from .._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
+from .._shared.rocm_rows import Agents
+from .._shared.rocm_tables import fits
+from .printed import printed_counter, printed_row
+
+#: What rocprof says of itself.
+_SAYS = re.compile(
+    r"(?:RPL|ROCP?[Rr]of\w*|ROCtracer|Enabling|File '.*' is generating|dump json)\b.*|.*contexts collected.*"
+)
+
+#: `results.hip_stats.csv`
+_STATS = re.compile(r"(?:.*\.)?(\w*stats)\.csv")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Events of what has times, summaries of the rest."""
+    scope = _STATS.fullmatch(PurePath(source.name).name)
+    printed = _Printed(conversion)
+    agents, rows = Agents(), Rows(conversion)
+    file = RocmFile(source, scope=scope[1] if scope else "")
+    yield from read_file(file, conversion, agents, rows, printed.line, printed.rest)
+    agents.facts(rows, IDS_OF_FILE)
+    yield from rows.rest()
+
+
+class _Printed:
+    """Rows that were printed a line each, gathered while they have the same headings."""
+
+    def __init__(self, conversion: Conversion) -> None:
+        self._size = conversion.batch_rows
+        self._gathered: list[tuple[int, dict[str, str]]] = []
+        self._what: str | None = None
+
+    def line(self, line: Line, blocks: CsvBlocks) -> Iterator[CsvRows]:
+        """A line outside of CSV tables."""
+        if (counter := printed_counter(line.text)) and self._gathered:
+            self._gathered[-1][1][counter[0]] = counter[1]
+            blocks.went("counters")
+        elif row := printed_row(line.text):
+            what = fits(list(row))
+            if what is None:
+                return
+            if len(self._gathered) >= self._size or (self._gathered and what != self._what):
+                yield from self.rest()
+            self._what = what
+            self._gathered.append((line.number, row))
+            blocks.hold()
+        elif _SAYS.fullmatch(line.text.strip()):
+            blocks.structure()
+
+    def rest(self) -> Iterator[CsvRows]:
+        """What is gathered."""
+        gathered, self._gathered = self._gathered, []
+        if gathered:
+            names = tuple(dict.fromkeys(name for _, row in gathered for name in row))
+            columns = {name: pa.array([row.get(name, "") for _, row in gathered], pa.string()) for name in names}
+            table = CsvTable(0, gathered[0][0], names, ("",) * len(names), self._what, Dialect("", False))
+            yield CsvRows(table, Block("line", pa.array([number for number, _ in gathered], pa.int64()), columns))

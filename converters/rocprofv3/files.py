@@ -1,0 +1,48 @@
+"""The names of rocprofv3's files: `<prefix>_<what>.csv`, the prefix a process by default, its folder the host.
+
+host/834304_kernel_trace.csv      process 834304 on host
+out_hip_api_trace.csv             process unknown by the name
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_NAME = re.compile(
+    r"(?:(?P<folder>.*)/)?(?:(?P<prefix>[^/]*?)_)?(?P<what>(?:kernel|memory_copy|memory_allocation|scratch_memory"
+    r"|(?:hip|hsa|hipfile)(?:_[a-z]+)*|marker|roctx|rccl|rocdecode|rocjpeg|ompt|kokkos|region)(?:_api)?_(?:trace|stats)"
+    r"|domain_stats|(?:counter_collection|pc_sampling\w*|streaming_performance_monitor|spm)(?:_stats)?|agent_info)"
+    r"\.csv(?:\.gz|\.zst)?"
+)
+_PID = re.compile(r"(?:.*[_.-])?(\d{1,18})")
+
+#: What is read first: agents before counters, kernels before the counters of them.
+_FIRST = ("agent_info", "kernel_trace")
+
+
+class Named(NamedTuple):
+    """A file by its path: what it holds, the process that its prefix says, the folder and prefix that files share."""
+
+    path: str
+    what: str
+    group: tuple[str, str]
+    pid: int | None
+    host: str | None
+
+
+def named(path: str) -> Named | None:
+    """What a path says, None for one that isn't rocprofv3's."""
+    found = _NAME.fullmatch(path)
+    if not found:
+        return None
+    folder, prefix = found["folder"] or "", found["prefix"] or ""
+    pid = _PID.fullmatch(prefix)
+    host = folder.rsplit("/", 1)[-1] if prefix.isdecimal() else None
+    return Named(path, found["what"], (folder, prefix), int(pid[1]) if pid else None, host or None)
+
+
+def in_order(files: list[Named]) -> list[Named]:
+    """Agents first, then kernels, then the rest, each by its path."""
+    rank = {what: index for index, what in enumerate(_FIRST)}
+    return sorted(files, key=lambda file: (rank.get(file.what, len(rank)), file.path))

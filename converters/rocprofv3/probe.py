@@ -1,0 +1,22 @@
+"""Recognises rocprofv3's CSV files, and folders of them."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .._shared.csv_headings import headings_of
+from .._shared.rocm_tables import fits, is_v3
+from .files import named
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for the headings of rocprofv3, and for a folder with files that are named as it names them."""
+    if sample.listing is not None:
+        own = [path for path in sample.listing if named(path)]
+        return Match(Score.DIALECT, f"has {len(own)} files of rocprofv3, as {own[0]}") if own else None
+    for number, line in enumerate(sample.lines, 1):
+        found = headings_of(line, fits) if "," in line else None
+        if found and is_v3(found[0], found[1]):
+            return Match(Score.DIALECT, f"has the headings of rocprofv3 (line {number})")
+    return None

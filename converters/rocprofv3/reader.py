@@ -1,0 +1,78 @@
+"""rocprofv3's CSV files as events and summaries; a folder of them is one trace."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
+from .._shared.rocm_rows import Agents
+from .._shared.rocm_work import Dispatched
+from .files import Named, in_order, named
+
+_HEAD = 1 << 16
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Kernels, copies, calls, markers, counters, samples; summaries of statistics; GPUs in the catalog."""
+    agents, rows = Agents(), Rows(conversion)
+    files = _of_folder(source, conversion) if source.is_folder else [_alone(source)]
+    for file in files:
+        yield from read_file(file, conversion, agents, rows)
+    agents.facts(rows, len(files) * IDS_OF_FILE)
+    yield from rows.rest()
+
+
+def _alone(source: Source) -> RocmFile:
+    about = named(PurePath(source.name).name)
+    return RocmFile(source, pid=about.pid if about else None, scope=about.what if about else "")
+
+
+def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
+    """The files of a folder; those that are none of rocprofv3's are reported."""
+    found: list[Named] = []
+    for path in source.sample().listing or ():
+        if about := named(path):
+            found.append(about)
+        else:
+            conversion.report.record()
+            conversion.report.issue("unrecognised", path, "a file that is none of rocprofv3's CSV")
+    groups = {about.group: Dispatched() for about in found}
+    counted = {about.group for about in found if about.what.startswith(("counter_collection", "streaming", "spm"))}
+    pids = {about.group: about.pid for about in found}
+    for about in found:
+        if pids[about.group] is None:
+            pids[about.group] = _pid_in(_opened(source, about.path))
+    return [
+        RocmFile(
+            _opened(source, about.path),
+            number,
+            place=f"{about.path}: ",
+            pid=pids[about.group],
+            host=about.host,
+            scope=about.what,
+            dispatched=groups[about.group],
+            remember=about.group in counted,
+        )
+        for number, about in enumerate(in_order(found))
+    ]
+
+
+def _opened(folder: Source, path: str) -> Source:
+    return Source(str(PurePath(folder.path) / path), label=folder.label, on_cut=folder.on_cut, progress=folder.progress)
+
+
+def _pid_in(source: Source) -> int | None:
+    """The process of the first row of a file, where it says one."""
+    with source.open(quiet=True) as stream:
+        lines: Sequence[str] = io.StringIO(stream.read(_HEAD).decode("utf-8-sig", "replace")).readlines()
+    row = next(csv.DictReader(lines[:2]), {})
+    pid = row.get("Process_Id") or ""
+    return int(pid) if pid.isdecimal() and len(pid) < 19 else None

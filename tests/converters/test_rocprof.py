@@ -1,0 +1,142 @@
+"""rocprof's, rocprofv2's and rocprof-compute's tables: real files against the module csv, samples against figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import SAMPLES, SHARED
+
+from ktrace.trace import read
+
+FOLDER = SAMPLES / "rocprof"
+CORPUS = SHARED / "corpus" / "rocprof_v1_v2"
+
+
+def real(name: str) -> Path:
+    path = CORPUS / name
+    if not path.exists():
+        pytest.skip("the real files are not at hand (../shared/corpus)")
+    return path
+
+
+def args_of(frame: pd.DataFrame) -> list[dict[str, object]]:
+    return [json.loads(text) if isinstance(text, str) else {} for text in frame["args"]]
+
+
+def test_a_real_table_of_rocprof_compute() -> None:
+    path = real("MI100_timestamps.csv")
+    with path.open(newline="") as file:
+        expected = list(csv.DictReader(file))
+    events = read(path).events
+    assert len(events) == len(expected) == 3
+    for cells, args, (_, row) in zip(expected, args_of(events), events.iterrows(), strict=True):
+        assert row["name"] == cells["Kernel_Name"]
+        assert row["short_name"] == cells["Kernel_Name"].removesuffix(" [clone .kd]")
+        assert (row["ts"], row["ts"] + row["dur"]) == (int(cells["Start_Timestamp"]), int(cells["End_Timestamp"]))
+        assert (row["pid"], row["device"], row["stream"]) == (int(cells["pid"]), int(cells["GPU_ID"]), 0)
+        assert (row["grid_x"], row["block_x"]) == (int(cells["Grid_Size"]) // 256, 256)
+        assert row["registers"] == int(cells["Arch_VGPR"])
+        assert args["obj"] == cells["obj"]
+        assert (args["DispatchNs"], args["CompleteNs"]) == (int(cells["DispatchNs"]), int(cells["CompleteNs"]))
+
+
+def test_real_printed_calls() -> None:
+    path = real("hip_helloworld_golden_traces.txt")
+    expected = re.findall(
+        r"Function\((\w+)\), Start_Timestamp\((\d+)\), End_Timestamp\((\d+)\), Correlation_ID\((\d+)\)",
+        path.read_text(),
+    )
+    trace = read(path)
+    events = trace.events
+    found = [(row["name"], row.ts, row.ts + row.dur, row.correlation) for _, row in events.iterrows()]
+    assert found == [(name, int(start), int(end), int(number)) for name, start, end, number in expected]
+    assert len(found) == 10
+    assert set(events.kind) == {"api"}
+    assert not trace.report.issues
+
+
+def test_counters_of_timed_dispatches_are_their_children() -> None:
+    trace = read(FOLDER / "counters-with-times-behind-a-banner.csv")
+    kernels, counters = (trace.events[trace.events.kind == kind] for kind in ("kernel", "counter"))
+    assert kernels.dur.tolist() == [24480, 19200]
+    assert kernels.grid_x.tolist() == [4096, 4]  # 1000 work-items are 4 blocks of 256, the last one partly filled
+    assert [args.get("grd") for args in args_of(kernels)] == [None, 1000]
+    assert kernels.short_name.tolist() == ["vecAdd(double*, double*, int)", "plain"]
+    assert counters[["name", "value"]].values.tolist() == [["SQ_WAVES", 16384], ["FETCH_SIZE", 1024.5], ["SQ_WAVES", 4]]
+    assert counters.parent.tolist() == [kernels.id.iloc[0], kernels.id.iloc[0], kernels.id.iloc[1]]
+    assert trace.report.issues["not-executed"].places[0][0] == "line 5"
+
+
+def test_dispatches_without_times_are_summaries() -> None:
+    rows = read(FOLDER / "counters-without-times.csv").summaries
+    heads, metrics = rows[rows.kind == "kernel"], rows[rows.kind == "metric"]
+    assert heads[["count", "grid_x", "block_x", "registers"]].values.tolist() == [[1, 16384, 1024, 4]] * 2
+    assert metrics[["metric", "value"]].values.tolist() == [
+        ["TCC_EA_WRREQ_sum", 1048576],
+        ["VALUBusy", 12.5],
+        ["TCC_EA_WRREQ_sum", 1048576],
+        ["VALUBusy", 13.25],
+    ]
+    assert metrics.parent.tolist() == [number for number in heads.id for _ in range(2)]
+    assert args_of(heads)[0]["tid"] == 94673
+
+
+def test_printed_rows_of_version_2() -> None:
+    trace = read(FOLDER / "printed-by-version-2-amid-output.txt")
+    events = trace.events
+    assert events[["kind", "name", "correlation"]].fillna(-1).values.tolist() == [
+        ["api", "hipMalloc", 2],
+        ["api", "hipLaunchKernel", 7],
+        ["kernel", "add(int*, int)", 7],
+        ["memcpy", "CopyDeviceToHost", 8],
+        ["kernel", 'add(int*, "x")', 9],
+        ["counter", "SQ_WAVES", -1],
+    ]
+    assert events.dur.tolist() == [22844, 521258, 5000, 5000, 5000, 5000]
+    assert events.copy_kind.tolist()[3] == "DtoH"
+    assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 2", "line 8"]
+
+
+def test_printed_dispatches_with_counters_below() -> None:
+    trace = read(FOLDER / "printed-dispatches-with-counters-below.txt")
+    kernels, counters = (trace.events[trace.events.kind == kind] for kind in ("kernel", "counter"))
+    assert kernels[["ts", "dur", "pid", "grid_x"]].values.tolist() == [[200, 700, 4545, 4096], [1100, 800, 4545, 4096]]
+    assert [args["dispatch"] if "dispatch" in args else args["Index"] for args in args_of(kernels)] == [0, 1]
+    assert counters.value.tolist() == [4096, 8192, 4096, 8200]
+    assert not trace.report.issues
+
+
+def test_calls_and_activities_of_version_2() -> None:
+    events = read(FOLDER / "version-2-calls-and-activities-blank-below-headings.csv").events
+    assert events[["kind", "name", "correlation"]].values.tolist() == [
+        ["api", "hipLaunchKernel", 7],
+        ["api", "hipFree", 9],
+        ["kernel", "add(int*, int)", 7],
+        ["memcpy", "CopyHostToDevice", 6],
+    ]
+
+
+def test_a_long_table_has_a_kernel_a_dispatch() -> None:
+    events = read(FOLDER / "pmc_perf-long.csv").events
+    kernels, counters = (events[events.kind == kind] for kind in ("kernel", "counter"))
+    assert kernels.dur.tolist() == [24480, 19200]
+    assert counters[["name", "value"]].values.tolist() == [
+        ["SQ_WAVES", 16384],
+        ["SQ_BUSY_CYCLES", 99000.5],
+        ["SQ_WAVES", 16384],
+    ]
+    assert counters.parent.tolist() == [kernels.id.iloc[0], kernels.id.iloc[0], kernels.id.iloc[1]]
+
+
+def test_statistics_of_calls() -> None:
+    rows = read(FOLDER / "results.hip_stats.csv").summaries
+    assert rows[["kind", "name", "count", "total", "avg", "percent"]].values.tolist() == [
+        ["api", "hipMemcpy", 4, 268142130, 67035532, 98.7],
+        ["api", "hipMalloc", 2, 23030, 11515, 1.3],
+    ]
+    assert list(rows.scope.iloc[0]) == ["hip_stats"]
