@@ -6,6 +6,7 @@ What is on disk is read through a memory map, which the system may take back at 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -197,12 +198,13 @@ class Runs:
     def between(self, low: int | None, high: int | None) -> Int64:
         """Indexes of the rows with low <= first field < high, in the order of that field, then of the runs."""
         found = []
+        key = self.rows[self._key].__getitem__  # not numpy's search, which copies a column out of the rows first
         for start, stop in zip(self.starts, self.starts[1:], strict=False):
-            key = self.rows[self._key][start:stop]
-            first = 0 if low is None else int(np.searchsorted(key, low))
-            last = len(key) if high is None else int(np.searchsorted(key, high))
+            run = range(start, stop)
+            first = start if low is None else start + bisect_left(run, low, key=key)
+            last = stop if high is None else start + bisect_left(run, high, key=key)
             if first < last:
-                found.append(np.arange(start + first, start + last))
+                found.append(np.arange(first, last))
         if not found:
             return np.empty(0, np.int64)
         index = np.concatenate(found)
