@@ -1,8 +1,8 @@
 """The rows of one table of an SQLite database as blocks of Arrow columns.
 
 ADBC reads them without a Python object a value: 1.0 M rows/s of 28 columns in a thread, 2.0 in two, where the module
-sqlite3 reads 0.4 M. Ranges of rowids are read ahead of the one that is worked on. It takes the type of a column from
-its first row:
+sqlite3 reads 0.4 M. Ranges of rowids are read ahead of the one that is worked on, without the columns that say the same
+in every row. It takes the type of a column from its first row:
 
     SELECT 0 AS _rowid_, 0 AS start, '' AS text UNION ALL      a row that says the types, dropped again
     SELECT _rowid_, start, text FROM NVTX_EVENTS NOT INDEXED WHERE _rowid_ >= 0
@@ -13,17 +13,19 @@ Rows of other types it refuses: they are read by sqlite3, and judged one by one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.ahead import ahead, ahead_of
 from ktrace.database import quoted_name
 from ktrace.report import Report
 
 from .blocks import Block
+from .constant_columns import ConstantColumns, column_of, condition
 
 _ARROW = {"0": pa.int64(), "0.0": pa.float64(), "''": pa.string(), "x''": pa.binary()}
 _WORDS = {"0": "integer", "0.0": "number", "''": "text", "x''": "blob"}
@@ -55,6 +57,7 @@ class TableReading:
         self._report = report
         self._where = where
         self._rowid = has_rowid(connection, table)
+        self._constants = ConstantColumns()
         self._read = 0
         self.last = _FIRST
 
@@ -66,7 +69,7 @@ class TableReading:
     def blocks(self, size: int) -> Iterator[Block]:
         """All rows. Raises OSError and sqlite3.Error for what can't be read."""
         ranges = self._ranges(size)
-        with closing(ahead_of(ranges, lambda bounds: self._fetched(self._select(*bounds), size), _THREADS)) as fetched:
+        with closing(ahead_of(ranges, lambda bounds: self._fetched(bounds, size), _THREADS)) as fetched:
             for low, high in ranges:
                 try:
                     batch = next(fetched)
@@ -111,21 +114,44 @@ class TableReading:
                     raise
             yield from self._slow(size)
 
-    def _fetched(self, select: str, size: int) -> pa.RecordBatch | None:
-        """The rows of a selection of at most `size` rows, None where ADBC refuses them."""
+    def _fetched(self, bounds: tuple[int, int], size: int) -> pa.RecordBatch | None:
+        """The rows with these rowids, at most `size`, None where ADBC refuses them."""
         try:
-            with self._reader(select, size + 1) as reader:
-                batch = reader.read_next_batch().slice(1)
-                self._check_text(batch)
-                return batch
+            known = self._constants.known()
+            if known:
+                batch = self._range(bounds, size, known)
+                if pc.min(batch.column(batch.num_columns - 1)).as_py() != 0:
+                    return self._completed(batch, known)
+            batch = self._range(bounds, size, {})
         except OSError as error:
             if not _is_refusal(error):
                 raise
             return None
+        if batch.num_rows:
+            self._constants.learn(dict(zip(self._types, batch.columns[1:], strict=False)))
+        return batch
+
+    def _range(self, bounds: tuple[int, int], size: int, known: dict[str, int | None]) -> pa.RecordBatch:
+        """The rows with these rowids; in place of the known columns one that says whether all have these values."""
+        types = {name: literal for name, literal in self._types.items() if name not in known}
+        same = f", {condition(known)}" if known else ""
+        with self._reader(self._select(*bounds, types, same), size + 1, types, ", 1" if known else "") as reader:
+            batch = reader.read_next_batch().slice(1)
+            self._check_text(batch)
+            return batch
+
+    def _completed(self, batch: pa.RecordBatch, known: dict[str, int | None]) -> pa.RecordBatch:
+        """The rows with the known columns."""
+        fetched = iter(batch.columns[1:])
+        columns = [
+            column_of(known[name], _ARROW[literal], batch.num_rows) if name in known else next(fetched)
+            for name, literal in self._types.items()
+        ]
+        return pa.RecordBatch.from_arrays([batch.column(0), *columns], ["_rowid_", *self._types])
 
     def _fast(self, size: int) -> Iterator[Block]:
         select = self._select(self.last + 1 if self.last > _FIRST else None)
-        with self._reader(select, size) as reader, closing(ahead(reader)) as batches:
+        with self._reader(select, size, self._types) as reader, closing(ahead(reader)) as batches:
             for number, batch in enumerate(batches):
                 rows = batch if number else batch.slice(1)
                 if rows.num_rows:
@@ -133,25 +159,27 @@ class TableReading:
                     yield self._block(rows.column(0), rows.columns[1:])
 
     @contextmanager
-    def _reader(self, select: str, size: int) -> Iterator[pa.RecordBatchReader]:
-        """The rows of a selection, behind one that only says the types."""
+    def _reader(self, select: str, size: int, types: dict[str, str], more: str = "") -> Iterator[pa.RecordBatchReader]:
+        """The rows of a selection, behind one that only says the types; `more` is of further columns."""
         import adbc_driver_sqlite.dbapi as adbc
 
-        types = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in self._types.items())
+        first = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in types.items())
         with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
             try:
-                cursor.execute(f"SELECT 0 AS _rowid_, {types or 'NULL'} UNION ALL {select}")
+                cursor.execute(f"SELECT 0 AS _rowid_, {first or 'NULL'}{more} UNION ALL {select}")
             except adbc.Error as error:  # the first rows of a selection are read here
                 raise OSError(str(error).removeprefix("IO: ")) from None
             reader = cursor.fetch_record_batch()
-            if reader.schema.types[1 : 1 + len(self._types)] != [_ARROW[kind] for kind in self._types.values()]:
+            if reader.schema.types[1 : 1 + len(types)] != [_ARROW[kind] for kind in types.values()]:
                 raise _Refused("values of two types in the first rows")
             yield reader
 
-    def _select(self, low: int | None = None, high: int | None = None) -> str:
+    def _select(
+        self, low: int | None = None, high: int | None = None, names: Iterable[str] | None = None, more: str = ""
+    ) -> str:
         """The rows with these rowids; those that weren't read yet, where there are no rowids."""
-        columns = ", ".join(map(quoted_name, self._types)) or "NULL"
+        columns = (", ".join(map(quoted_name, self._types if names is None else names)) or "NULL") + more
         table = quoted_name(self._table)
         if self._rowid:
             bounds = (f"_rowid_ >= {low}" if low is not None else "", f"_rowid_ <= {high}" if high is not None else "")

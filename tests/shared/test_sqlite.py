@@ -58,6 +58,25 @@ def test_rows_that_differ_late(tmp_path: Path, size: int) -> None:
     assert report.reader.taken == 3000
 
 
+@pytest.mark.parametrize("size", [1, 7, 500, 65_536])
+def test_columns_that_are_constant_until_they_are_not(tmp_path: Path, size: int) -> None:
+    """Those that say the same in all rows aren't fetched; each that changes is, from then on."""
+    path = _made(
+        tmp_path / "a.sqlite",
+        "CREATE TABLE t (i INTEGER, same INTEGER, late INTEGER, nil INTEGER, text TEXT, r REAL, then_null INTEGER)",
+        _numbers(3000) + "INSERT INTO t SELECT i, 7, 1, NULL, NULL, NULL, 9223372036854775807 FROM n",
+        "UPDATE t SET late = 2 WHERE i > 1600",
+        "UPDATE t SET nil = i, text = 'x' WHERE i = 2222",
+        "UPDATE t SET then_null = NULL WHERE i > 2900",
+        "UPDATE t SET r = 0.5 WHERE i = 3000",
+    )
+    rows, report = _read(path, "t", size)
+    with closing(sqlite3.connect(path)) as connection:
+        wanted = connection.execute("SELECT i, same, late, nil, text, r, then_null FROM t").fetchall()
+    assert [tuple(row.values())[1:] for row in rows] == wanted
+    assert report.reader.taken == 3000
+
+
 def test_text_that_is_no_utf8(tmp_path: Path) -> None:
     path = _made(
         tmp_path / "a.sqlite", "CREATE TABLE t (name TEXT)", "INSERT INTO t VALUES ('gemm'), (CAST(x'ff41' AS TEXT))"

@@ -1,0 +1,67 @@
+"""Columns that say the same in every row: compared in SQL, which is cheaper than to fetch them (9 ns a value, not 35).
+
+    deviceId contextId launchType gridY  0 1 1 1     so in all rows of the first range of a table:
+    SELECT ..., (deviceId, contextId, launchType, gridY) IS (0, 1, 1, 1)     and no column of these for the next ones
+
+A range in which a row differs is read again, whole, and what differs there is fetched from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.database import quoted_name
+
+#: Fewer columns than this aren't worth the comparison.
+_FEW = 3
+
+
+class ConstantColumns:
+    """What is known of the columns of a table: name -> its value in all rows so far."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, int | None] | None = None
+
+    def known(self) -> dict[str, int | None]:
+        """The columns that may be constant; none before anything was read."""
+        values = self._values or {}
+        return dict(values) if len(values) >= _FEW else {}
+
+    def learn(self, columns: Mapping[str, pa.Array]) -> None:
+        """Is shown whole columns of some rows."""
+        found = {name: value for name, column in columns.items() if (value := _value(column)) is not _VARIES}
+        before = self._values
+        self._values = {
+            name: value  # type: ignore[misc]
+            for name, value in found.items()
+            if before is None or (name in before and before[name] == value)
+        }
+
+
+def condition(values: Mapping[str, int | None]) -> str:
+    """An expression in SQL that is 1 for a row with these values."""
+    names = ", ".join(map(quoted_name, values))
+    said = ", ".join("NULL" if value is None else str(value) for value in values.values())
+    return f"({names}) IS ({said})"
+
+
+def column_of(value: int | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """A column that says the same in all rows."""
+    return pa.nulls(rows, kind) if value is None else pa.repeat(pa.scalar(value, kind), rows)
+
+
+_VARIES = object()
+
+
+def _value(column: pa.Array) -> object:
+    """The one value of a column, a whole number or null."""
+    if column.null_count == len(column):
+        return None
+    if column.null_count or column.type != pa.int64():
+        return _VARIES
+    span = pc.min_max(column)
+    low, high = span["min"].as_py(), span["max"].as_py()
+    return low if low == high and low > -(1 << 63) else _VARIES
