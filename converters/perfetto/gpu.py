@@ -98,9 +98,9 @@ class Stages:
     def restart(self) -> bytes:
         """Forgets what is interned; returns the entries of InternedData with which the sequence starts anew."""
         self._arguments = StageArguments()
-        self._kernels: dict[bytes, int] = {}
+        self._kernels: dict[tuple[bytes, bytes], bytes] = {}  # name and arguments -> the field that refers to them
         self._bytes = 0
-        self._stages: dict[tuple[str, bytes], int] = {}
+        self._stages: dict[tuple[str, bytes], bytes] = {}  # kind and name -> the field that refers to it
         self._new: list[bytes] = []
         self._queue_args: dict[int, bytes] = {}
         return self._gpus.entries()
@@ -185,32 +185,34 @@ class Stages:
         named = names.take(pa.array(first)).cast(pa.large_binary()).to_pylist()
         kinded = decoded(kinds.take(pa.array(first))).to_pylist()
         for name, kind, body, track in zip(named, kinded, bodies, tracks.tolist(), strict=True):
-            place = self._gpus.queues[track].place()
+            place = self._gpus.queues[track].place
             pieces.append(place + self._stage(kind, name) + self._kernel(name, body))
         return [Coded(Table(pieces, short=40), codes)]
 
     def _stage(self, kind: str, name: bytes) -> bytes:
-        iid = self._stages.get((kind, name))
-        if iid is None:
+        known = self._stages.get((kind, name))
+        if known is None:
             category, description = STAGES[kind]
-            iid = self._stages[kind, name] = self._gpus.next_specification()
+            iid = self._gpus.next_specification()
+            known = self._stages[kind, name] = int_field(f.GPU_RENDER_STAGE_EVENT["stage_iid"], iid)
             self._bytes += len(name)
             self._new.append(specification(iid, name.decode("utf-8", "replace"), description, category))
-        return int_field(f.GPU_RENDER_STAGE_EVENT["stage_iid"], iid)
+        return known
 
     def _kernel(self, name: bytes, arguments: bytes) -> bytes:
-        body = (
-            bytes_field(f.INTERNED_COMPUTE_KERNEL["name"], name)
-            + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
-            + arguments
-        )
-        iid = self._kernels.get(body)
-        if iid is None:
-            iid = self._kernels[body] = len(self._kernels) + 1
-            self._bytes += len(body)
-            entry = int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid) + body
+        known = self._kernels.get((name, arguments))
+        if known is None:
+            iid = len(self._kernels) + 1
+            known = self._kernels[name, arguments] = int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
+            entry = (
+                int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid)
+                + bytes_field(f.INTERNED_COMPUTE_KERNEL["name"], name)
+                + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
+                + arguments
+            )
+            self._bytes += len(entry)
             self._new.append(bytes_field(f.INTERNED_DATA["compute_kernels"], entry))
-        return int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
+        return known
 
     def _queue_arguments(self, track: int) -> bytes:
         """The fields of an interned kernel that say where it runs."""

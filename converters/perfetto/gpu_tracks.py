@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -75,6 +76,7 @@ class Queue:
     pid: int
     process: str
 
+    @cached_property
     def place(self) -> bytes:
         """The fields of a GpuRenderStageEvent that say where it stands."""
         return (
