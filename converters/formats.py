@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.format import Format
+from ktrace.format import Format, Score
 
 # fmt: off
 FORMATS = (
@@ -30,7 +30,7 @@ FORMATS = (
     Format("rocprof", "ROCm rocprof and rocprofv2 tables, CSV or text; rocprof-compute counters", ".rocprof", ("results*.csv", "pmc_perf*.csv", "*.txt"), reads=True),
     Format("rocprofv3", "ROCm rocprofv3 CSV, a file or a folder", ".rocprofv3", ("*_trace.csv", "*_counter_collection.csv", "*_stats.csv", "*_agent_info.csv"), reads=True),
     Format("rpd", "ROCm rocmProfileData database", ".rpd", ("*.rpd",), reads=True),
-    Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True),
+    Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats, to name the vendor's export command.
     Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.ncu-rep", "*.qdrep", "*.trace", "*.gputrace"), reads=True, closed=True),
 )

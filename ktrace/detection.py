@@ -48,7 +48,11 @@ def choose(source: Source) -> Format:
     Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
     """
     sample = source.sample()
-    matches = detect_sample(sample, builtin_formats())
+    sure = tuple(fmt for fmt in builtin_formats() if fmt.surest > Score.SHAPE)
+    matches = detect_sample(sample, sure)
+    if not matches or matches[0].score <= Score.SHAPE:
+        others = tuple(fmt for fmt in builtin_formats() if fmt not in sure)
+        matches = _best_first([*matches, *detect_sample(sample, others)])
     enough = Score.DIALECT if _is_small(source) else Score.MAGIC
     if not matches or matches[0].score < enough:
         matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])

@@ -95,7 +95,8 @@ class Format:
     `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
     `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device work
     since the format shows it where it overlaps, `folder` that an output may be a folder, `closed` that the room only
-    recognises files that nobody but the vendor can read.
+    recognises files that nobody but the vendor can read. `surest` is the best score that the probe gives: one that
+    looks for tables of any kind is asked only where no other knows more.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Format:
     overlap: bool = False
     folder: bool = False
     closed: bool = False
+    surest: Score = Score.MAGIC
 
     def probe(self, sample: Sample) -> Match | None:
         """What the room's probe says of the sample."""

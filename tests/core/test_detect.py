@@ -16,7 +16,7 @@ from ktrace.source import Sample, Source
 
 
 def fake(name: str, match: Match | None) -> Any:
-    return SimpleNamespace(name=name, reads=True, probe=lambda sample: match)
+    return SimpleNamespace(name=name, reads=True, surest=Score.MAGIC, probe=lambda sample: match)
 
 
 def test_the_best_match_stands_first_and_near_misses_last() -> None:
