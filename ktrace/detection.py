@@ -48,11 +48,11 @@ def choose(source: Source) -> Format:
     Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
     """
     sample = source.sample()
-    sure = tuple(fmt for fmt in builtin_formats() if fmt.surest > Score.SHAPE)
-    matches = detect_sample(sample, sure)
+    formats = builtin_formats()
+    matches = detect_sample(sample, tuple(fmt for fmt in formats if fmt.surest > Score.SHAPE))
     if not matches or matches[0].score <= Score.SHAPE:
-        others = tuple(fmt for fmt in builtin_formats() if fmt not in sure)
-        matches = _best_first([*matches, *detect_sample(sample, others)])
+        rest = detect_sample(sample, tuple(fmt for fmt in formats if fmt.surest <= Score.SHAPE))
+        matches = _best_first([*matches, *rest])
     enough = Score.DIALECT if _is_small(source) else Score.MAGIC
     if not matches or matches[0].score < enough:
         matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])
