@@ -15,9 +15,10 @@ from ktrace.source import Source
 
 from .csv_blocks import CsvBlocks, CsvRows
 from .lines import Line
+from .rocm_dispatched import Dispatched
 from .rocm_rows import Agents, Others, add_statistics
 from .rocm_tables import AGENTS, COUNTERS, DISPATCH, STATS, fits
-from .rocm_work import Dispatched, Work
+from .rocm_work import Work
 
 #: Ids of a file of a folder begin at this times its number: 2^32 lines.
 IDS_OF_FILE = 1 << 44

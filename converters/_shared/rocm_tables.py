@@ -13,6 +13,7 @@ Facts: the sources of rocprofiler-sdk (generateCSV.cpp) and rocprofiler, and rea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 DISPATCH, COUNTERS, OPERATION, API, COPY = "dispatch", "counters", "operation", "api", "copy"
@@ -33,6 +34,12 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (SAMPLES, ("sample_timestamp", "dispatch_id")),
     (STATS, ("name", "calls", "totaldurationns")),
     (AGENTS, ("node_id", "agent_type")),
+)
+
+#: A line without any of these is no headings: asked first, since probes look at many lines.
+WORDS = re.compile(
+    r"kernel[_-]?name|\bfunction\b|\boperation\b|counter_name|direction|sample_timestamp|totaldurationns|agent_type",
+    re.IGNORECASE,
 )
 
 

@@ -26,6 +26,7 @@ from .blocks import Batches, Block, timed
 from .cells import floats
 from .csv_blocks import CsvRows
 from .rocm import MEANS, agents, blocks_of, executed, mean_counter, short_names
+from .rocm_dispatched import Dispatched, keys_of
 from .rocm_tables import DISPATCH
 from .typed_cells import Field, Number, Text, Time, Whole, Word, own_heading, typed
 
@@ -65,40 +66,6 @@ _KNOWN = frozenset(
         *("completens", "queue-index", "replay_pass", "node", "run", "pass", "context"),
     }
 )
-
-
-class Dispatched:
-    """The dispatches of which a kernel was made: their ids, times and places, for counters that come later."""
-
-    def __init__(self) -> None:
-        self._keys: Int64 = np.empty(0, np.int64)
-        self._told: dict[str, pa.Array] = {}
-
-    def add(self, keys: Int64, columns: dict[str, pa.Array]) -> None:
-        """Adds kernels by the keys of their dispatches."""
-        known = self._told
-        parts = {
-            name: pa.concat_arrays([known[name], column]) if name in known else column
-            for name, column in columns.items()
-        }
-        keys_now = np.concatenate([self._keys, keys])
-        if (np.diff(keys_now) < 0).any():
-            order = np.argsort(keys_now, kind="stable")
-            keys_now = keys_now[order]
-            parts = {name: column.take(pa.array(order)) for name, column in parts.items()}
-        self._keys, self._told = keys_now, parts
-
-    def find(self, keys: Int64) -> Int64:
-        """The place of the kernel of each dispatch, -1 where there is none."""
-        if not len(self._keys):
-            return np.full(len(keys), -1, np.int64)
-        at = np.searchsorted(self._keys, keys)
-        at[at == len(self._keys)] = 0
-        return np.where(self._keys[at] == keys, at, -1)
-
-    def columns(self, places: Int64) -> dict[str, pa.Array]:
-        """What the kernels at those places say."""
-        return {name: column.take(pa.array(places)) for name, column in self._told.items()}
 
 
 class Work:
@@ -211,7 +178,7 @@ class Work:
         for name in ("device", "stream", "pid"):
             column = place[name]
             told[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
-        self._dispatched.add(_keys(block, place["pid"]), told)
+        self._dispatched.add(keys_of(block, place["pid"]), told)
 
     def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
         """Counter events of kernels, below each; the means that follow from them beside."""
@@ -263,7 +230,7 @@ class Work:
         if not len(block):
             return
         pid = block.get("<pid>")
-        keys = _keys(block, self._pid if pid is None else pid)
+        keys = keys_of(block, self._pid if pid is None else pid)
         firsts = np.zeros(len(block), np.bool_)
         _, first = np.unique(keys, return_index=True)
         firsts[first] = True
@@ -352,17 +319,6 @@ class Work:
                     parent=pa.array(owners),
                     **here,
                 )
-
-
-def _keys(block: Block, pids: Any) -> Int64:
-    """The key of each dispatch: its number, which is unique in its process, and the process."""
-    dispatches = block.get("<dispatch>")
-    if dispatches is None:
-        return np.full(len(block), -1, np.int64)
-    numbers = pc.fill_null(dispatches, -1).to_numpy(zero_copy_only=False)
-    process = pc.fill_null(pids, 0).to_numpy(zero_copy_only=False) if isinstance(pids, pa.Array) else pids or 0
-    keys: Int64 = np.where(numbers < 0, -1, numbers + (process % (1 << 22)) * (1 << 40))
-    return keys
 
 
 def _counters(block: Block) -> list[str]:

@@ -18,6 +18,8 @@ _PRINTED = re.compile(
     r"|^ *Invocations +(?:Metric|Event) Name "
 )
 
+_HEADING = re.compile(r"\bName\b|\bKernel\b", re.IGNORECASE)
+
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for nvprof's own lines and for the headings of its tables."""
@@ -26,7 +28,12 @@ def probe(sample: Sample) -> Match | None:
             return Match(Score.DIALECT, f"has the words of nvprof (line {number})")
         if _PRINTED.match(line):
             return Match(Score.DIALECT, f"has the headings of a table that nvprof prints (line {number})")
-        if "," in line and (found := headings_of(line, fits)) and _is_own(found[0], found[1], _below(sample, number)):
+        if (
+            "," in line
+            and _HEADING.search(line)
+            and (found := headings_of(line, fits))
+            and _is_own(found[0], found[1], _below(sample, number))
+        ):
             return Match(Score.DIALECT, f"has the headings of nvprof's CSV (line {number})")
     return None
 

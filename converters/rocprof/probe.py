@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.csv_headings import headings_of
-from .._shared.rocm_tables import fits, is_v3
+from .._shared.rocm_tables import WORDS, fits, is_v3
 from .printed import printed_row
+
+_PRINTED = re.compile(r"\w\([^()]*\), ?[\w-]+\(")
 
 
 def probe(sample: Sample) -> Match | None:
@@ -15,9 +19,9 @@ def probe(sample: Sample) -> Match | None:
     for number, line in enumerate(sample.lines, 1):
         if "," not in line:
             continue
-        found = headings_of(line, fits)
+        found = headings_of(line, fits) if WORDS.search(line) else None
         if found and not is_v3(found[0], found[1]):
             return Match(Score.DIALECT, f"has the headings of rocprof (line {number})")
-        if "(" in line and (row := printed_row(line)) and fits(list(row)):
+        if _PRINTED.search(line) and (row := printed_row(line)) and fits(list(row)):
             return Match(Score.DIALECT, f"has a row as rocprof prints it (line {number})")
     return None

@@ -6,7 +6,7 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.csv_headings import headings_of
-from .._shared.rocm_tables import fits, is_v3
+from .._shared.rocm_tables import WORDS, fits, is_v3
 from .files import named
 
 
@@ -16,7 +16,7 @@ def probe(sample: Sample) -> Match | None:
         own = [path for path in sample.listing if named(path)]
         return Match(Score.DIALECT, f"has {len(own)} files of rocprofv3, as {own[0]}") if own else None
     for number, line in enumerate(sample.lines, 1):
-        found = headings_of(line, fits) if "," in line else None
+        found = headings_of(line, fits) if "," in line and WORDS.search(line) else None
         if found and is_v3(found[0], found[1]):
             return Match(Score.DIALECT, f"has the headings of rocprofv3 (line {number})")
     return None

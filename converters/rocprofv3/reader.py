@@ -12,9 +12,9 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
+from .._shared.rocm_dispatched import Dispatched
 from .._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
 from .._shared.rocm_rows import Agents
-from .._shared.rocm_work import Dispatched
 from .files import Named, in_order, named
 
 _HEAD = 1 << 16
