@@ -4,12 +4,13 @@
     924890173  924923126  class 0   correlation 140  cudaLaunchKernel_v7000    as CUPTI measured it: kept
     924890500  924923000  class 1   correlation 140  cuLaunchKernel            within: correlation becomes an argument
 
-Only a file with rows of several classes is looked at: SQLite sorts its rows, in a temporary file where they are many.
+Only a file with rows of several classes is looked at, some correlations at once.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,18 @@ from .._shared.blocks import Block
 from .._shared.sqlite import Database
 
 Mask = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
+
+_COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
+_ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)
+
+#: Rows that are looked at together.
+_AT_ONCE = 1 << 19
+
+#: What stands for a null.
+_NONE = np.iinfo(np.int64).min
+
+_NO_ROWS = np.zeros(0, np.int64)
 
 #: The classes of rows that CUPTI measures: runtime, driver.
 _MEASURED = (0, 1)
@@ -30,22 +43,16 @@ class Repeats:
     """The rows of a table that share their process and correlation with another one."""
 
     def __init__(self, database: Database, table: str) -> None:
-        inner: list[int] = []
-        folded: list[int] = []
-        chains: list[tuple[int, int]] = []
-        if all(database.has(table, name) for name in ("eventClass", "correlationId", "globalTid", "start", "end")):
-            for group in _groups(database, table):
-                measured = [row for row in group if row.kind in _MEASURED]
-                kept = measured[0] if measured else group[0]
-                again = [row for row in group if row.kind not in _MEASURED and row is not kept and row.start < kept.end]
-                folded += [row.number for row in again]
-                inner += [row.number for row in measured[1:] if row.start < kept.end]
-                chain = next((row.chain for row in again if row.chain is not None), None)
-                if chain is not None:
-                    chains.append((kept.number, chain))
-        self._inner = np.sort(np.array(inner, np.int64))
-        self._folded = np.sort(np.array(folded, np.int64))
-        self._chains = np.array(sorted(chains), np.int64).reshape(-1, 2)
+        inner, folded, chains = [_NO_ROWS], [_NO_ROWS], [np.zeros((0, 2), np.int64)]
+        for rows in _rows(database, table):
+            found = _looked_at(rows)
+            inner.append(found[0])
+            folded.append(found[1])
+            chains.append(found[2])
+        self._inner = np.sort(np.concatenate(inner))
+        self._folded = np.sort(np.concatenate(folded))
+        every = np.concatenate(chains)
+        self._chains = every[np.argsort(every[:, 0], kind="stable")]
 
     def of(self, block: Block) -> tuple[Mask, Mask, pa.Array]:
         """Which rows of a block are within another call, which are repeats, and the call chains of repeated ones."""
@@ -66,34 +73,48 @@ def _among(numbers: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Mask
     return found
 
 
-class _Row(NamedTuple):
-    number: int
-    kind: int
-    chain: int | None
-    start: int
-    end: int
-
-
-def _groups(database: Database, table: str) -> list[list[_Row]]:
-    """The rows of each correlation that has several, the outermost first."""
+def _rows(database: Database, table: str) -> Iterator[Int64]:
+    """The rows of a table by the columns below, all of a correlation together; none where all are of one class."""
+    if not all(database.has(table, name) for name in ("globalTid", "correlationId", "start", "end", "eventClass")):
+        return
     name = quoted_name(table)
-    classes = database.query(table, f"SELECT count(DISTINCT eventClass) FROM {name}")[0][0]
-    if classes < 2:
-        return []
-    chain = "callchainId" if database.has(table, "callchainId") else "NULL"
-    columns = f"globalTid >> 24 AS process, correlationId, _rowid_ AS number, eventClass, {chain} AS chain, start, end"
-    together = "count(*) OVER (PARTITION BY globalTid >> 24, correlationId) AS together"
-    believed = f"SELECT {columns}, {together} FROM {name} WHERE correlationId > 0 AND start <= end"
-    rows = database.query(
+    classes, count, least, greatest = database.query(
         table,
-        f"SELECT process, correlationId, number, eventClass, chain, start, end FROM ({believed}) WHERE together > 1 "
-        "ORDER BY process, correlationId, start, end DESC",
-    )
-    groups: list[list[_Row]] = []
-    last = None
-    for process, correlation, *row in rows:
-        if (process, correlation) != last:
-            groups.append([])
-            last = (process, correlation)
-        groups[-1].append(_Row(*row))
-    return groups
+        "SELECT count(DISTINCT eventClass), count(*), min(correlationId), max(correlationId) "
+        f"FROM {name} WHERE correlationId > 0",
+    )[0]
+    if classes < 2:
+        return
+    parts = -(-count // _AT_ONCE)
+    bounds = [least + (greatest - least + 1) * part // parts for part in range(parts + 1)]
+    for low, high in pairwise(bounds):
+        where = f"correlationId >= {low} AND correlationId < {high} AND start <= end"
+        part = database.part(table, _COLUMNS[1:], where)
+        yield np.stack([_numbers(part, column) for column in _COLUMNS], axis=1)
+
+
+def _numbers(part: pa.Table, name: str) -> Int64:
+    if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
+        return np.full(len(part), _NONE)
+    numbers: Int64 = part.column(name).combine_chunks().fill_null(_NONE).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _looked_at(rows: Int64) -> tuple[Int64, Int64, Int64]:
+    """The rowids of calls within others and of repeats; rowid and call chain of what is repeated."""
+    rows = rows[np.lexsort((-rows[:, _END], rows[:, _START], rows[:, _CORRELATION], rows[:, _THREAD] >> 24))]
+    process, correlation = rows[:, _THREAD] >> 24, rows[:, _CORRELATION]
+    first = np.append(True, (process[1:] != process[:-1]) | (correlation[1:] != correlation[:-1]))[: len(rows)]
+    if first.all():
+        return _NO_ROWS, _NO_ROWS, np.zeros((0, 2), np.int64)
+    begins, group, place = np.flatnonzero(first), np.cumsum(first) - 1, np.arange(len(rows))
+    measured = np.isin(rows[:, _CLASS], _MEASURED)
+    kept = np.minimum.reduceat(np.where(measured, place, len(rows)), begins)
+    kept = np.where(kept < len(rows), kept, begins)[group]
+    within = (place != kept) & (rows[:, _START] < rows[kept, _END])
+    folded = within & ~measured
+    chained = np.minimum.reduceat(np.where(folded & (rows[:, _CHAIN] != _NONE), place, len(rows)), begins)
+    has_chain = np.flatnonzero(chained < len(rows))
+    original = rows[kept[begins[has_chain]], _ROW]
+    chains = np.stack([original, rows[chained[has_chain], _CHAIN]], axis=1)
+    return rows[within & measured, _ROW], rows[folded, _ROW], chains

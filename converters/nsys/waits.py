@@ -13,12 +13,13 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
 from .._shared.blocks import Batches
 from .._shared.sqlite import Database
-from .places import NOTHING, pid_of
+from .places import NOTHING
 
 Int64 = npt.NDArray[np.int64]
 
@@ -28,65 +29,75 @@ class Waits:
 
     def __init__(self, database: Database, batches: Batches) -> None:
         self._batches = batches
-        correlations, records, pids = [], [], []
+        pids, correlations, records = ([np.zeros(0, np.int64)] for _ in range(3))
         for table in database.like("CUPTI_ACTIVITY_KIND_CUDA_EVENT"):
-            for number, correlation, recorded in database.rows(table, "globalPid", "correlationId", "eventSyncId"):
-                if isinstance(number, int) and isinstance(correlation, int) and correlation:
-                    pids.append(pid_of(number))
-                    correlations.append(correlation)
-                    records.append(recorded if isinstance(recorded, int) else NOTHING)
-        pid = np.array(pids, np.int64)
-        self._wanted = np.unique(_key(pid, np.array(correlations, np.int64)))
+            part = database.part(table, ("globalPid", "correlationId", "eventSyncId"))
+            pids.append(_whole(part, "globalPid") >> 24 & 0xFFFFFF)
+            correlations.append(_whole(part, "correlationId"))
+            records.append(_whole(part, "eventSyncId"))
+        pid, correlation, record = map(np.concatenate, (pids, correlations, records))
+        known = correlation > 0
+        calls = _key(pid[known], correlation[known])
+        self._wanted = np.unique(calls)
         self._calls = np.full(len(self._wanted), -1, np.int64)
-        self._recorded = {
-            (process, record): key
-            for process, record, key in zip(
-                pids, records, _key(pid, np.array(correlations, np.int64)).tolist(), strict=True
-            )
-            if record != NOTHING
-        }
+        synced = (record[known] >= 0) & (record[known] != NOTHING)
+        # Of several records of one number the last one counts.
+        records_of, last = np.unique(_key(pid[known], record[known])[synced][::-1], return_index=True)
+        self._records, self._call_of = records_of, calls[synced][::-1][last]
 
     def see(self, ids: Int64, pid: pa.Array | None, correlation: pa.Array | None) -> None:
         """Is shown calls: remembers the first one of each correlation that it wants."""
         if not len(self._wanted) or pid is None or correlation is None:
             return
-        keys = _key(_plain(pid), _plain(correlation))
-        place = np.minimum(np.searchsorted(self._wanted, keys), len(self._wanted) - 1)
-        hit = np.flatnonzero(self._wanted[place] == keys)[::-1]
+        place, known = _find(self._wanted, _key(_plain(pid), _plain(correlation)))
+        hit = np.flatnonzero(known)[::-1]
         fresh = hit[self._calls[place[hit]] < 0]
         self._calls[place[fresh]] = ids[fresh]
 
     def calls_of(self, pid: pa.Array, correlation: pa.Array) -> pa.Array:
         """The ids of the calls of these correlations, null where there is none."""
-        keys = _key(_plain(pid), _plain(correlation))
-        found = np.array([self._call(key) for key in keys.tolist()], np.int64)
+        found = self._found(_key(_plain(pid), _plain(correlation)))
         return pa.array(found, mask=found < 0)
 
     def arrivals(self, ids: Int64, pids: Int64, records: Int64) -> Iterator[Batch]:
-        """Both ends of the arrows to synchronisations: the one on the call by the id after the synchronisation's."""
-        ends = []
-        for row in np.flatnonzero(records != NOTHING).tolist():
-            key = self._recorded.get((int(pids[row]), int(records[row])))
-            call = -1 if key is None else self._call(key)
-            if call >= 0:
-                ends.append((int(ids[row]), call, int(pids[row]), int(records[row])))
-        if not ends:
+        """Both ends of the arrows to synchronisations, with the two ids behind each synchronisation's."""
+        place, known = _find(self._records, _key(pids, records))
+        calls = np.full(len(ids), -1, np.int64)
+        calls[known] = self._found(self._call_of[place[known]])
+        waits = np.flatnonzero((calls >= 0) & (records != NOTHING))
+        if not len(waits):
             return
-        # The end on the call stands once for each arrow, and every arrow has a key of its own.
-        numbers, calls, processes, _ = (np.array(part, np.int64) for part in zip(*ends, strict=True))
-        keys = pa.array([f"{process}:{record}:{at}" for at, _, process, record in ends])
-        for role, event, own in (("out", calls, numbers + 1), ("in", numbers, numbers + 2)):
-            yield self._batches.batch(
-                "links", own, link="wait", key=keys, role=role, event=event, pid=processes, name="CUDA event"
-            )
+        # Every arrow has a key of its own: the call is at the end of as many as there are streams that wait.
+        parts = (pids[waits], records[waits], ids[waits])
+        keys = pc.binary_join_element_wise(*(pa.array(part).cast(pa.string()) for part in parts), ":")
+        for number, (role, event) in enumerate((("out", calls[waits]), ("in", ids[waits])), 1):
+            columns = {"key": keys, "role": role, "event": event, "pid": pids[waits], "name": "CUDA event"}
+            yield self._batches.batch("links", ids[waits] + number, link="wait", **columns)
 
-    def _call(self, key: int) -> int:
-        place = int(np.searchsorted(self._wanted, key))
-        return int(self._calls[place]) if place < len(self._wanted) and self._wanted[place] == key else -1
+    def _found(self, keys: Int64) -> Int64:
+        """The ids of the calls of these keys, -1 where there is none."""
+        place, known = _find(self._wanted, keys)
+        found = np.full(len(keys), -1, np.int64)
+        found[known] = self._calls[place[known]]
+        return found
 
 
-def _key(pid: Int64, correlation: Int64) -> Int64:
-    return (pid << 38) ^ correlation
+def _find(known: Int64, wanted: Int64) -> tuple[Int64, npt.NDArray[np.bool_]]:
+    """Where in a sorted list numbers stand, and whether they do."""
+    if not len(known):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return place, known[place] == wanted
+
+
+def _key(pid: Int64, number: Int64) -> Int64:
+    return (pid << 38) ^ number
+
+
+def _whole(part: pa.Table, name: str) -> Int64:
+    if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
+        return np.full(len(part), -1)
+    return _plain(part.column(name).combine_chunks())
 
 
 def _plain(column: pa.Array) -> Int64:
