@@ -10,6 +10,7 @@ its lane, arrows are bound to rows and launches joined with their work. Writers 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -201,11 +202,14 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
     unfinished = store.end_unfinished(end, size)
     ends = new_ends(spill)
     tracks = index.tracks()
-    arrows = join_launches(store, tracks, ends, size)
-    links.number_arrows(arrows + 1, index, size)
-    bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
     placed = np.array([track.is_on_device for track in tracks], np.bool_)
-    ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else placed)
+    with ThreadPoolExecutor(1) as beside:
+        joined = beside.submit(join_launches, store, tracks, ends, size)
+        if len(links):  # their arrows and ends stand behind those of launches
+            links.number_arrows(joined.result() + 1, index, size)
+            bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
+        ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else placed)
+        joined.result()
     find_peers(ends, spill, size)
 
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):

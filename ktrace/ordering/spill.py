@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,14 @@ class Spill:
         self._limit = limit
         self._used = 0
         self._folder: TemporaryDirectory[str] | None = None
+        self._lock = Lock()
 
     def add(self, nbytes: int) -> None:
         """Counts bytes that wait."""
-        self._used += nbytes
-        if self._used > self._limit and self._folder is None:
-            self._folder = TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True)
+        with self._lock:
+            self._used += nbytes
+            if self._used > self._limit and self._folder is None:
+                self._folder = TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True)
 
     @property
     def folder(self) -> Path | None:
