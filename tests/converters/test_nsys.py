@@ -540,6 +540,24 @@ def test_encrypted_and_foreign_databases(tmp_path: Path) -> None:
         ktrace.read(path, format="nsys")
 
 
+@pytest.mark.parametrize(
+    ("tables", "reason"),
+    [
+        ({"META_DATA_EXPORT": "name value"}, "META_DATA_EXPORT of an export of Nsight Systems"),
+        ({"StringIds": "id value", "MPI_P2P_EVENTS": "start"}, "StringIds and MPI_P2P_EVENTS"),
+        ({f"{CUPTI}KERNEL": "start end globalPid"}, "the column globalpid"),
+        ({"TARGET_INFO_SESSION_START_TIME": "utcEpochNs"}, "TARGET_INFO_SESSION_START_TIME"),
+    ],
+)
+def test_what_tells_a_trimmed_file(tmp_path: Path, tables: dict[str, str], reason: str) -> None:
+    path = made.make(tmp_path / "a.db", {table: [] for table in tables}, more=tables)
+    detected = choose(Source(str(path)))
+    assert detected.name == "nsys"
+    match = detected.probe(Source(str(path)).sample())
+    assert match is not None
+    assert reason in match.reason
+
+
 def test_the_visual_profiler_is_somebody_else(tmp_path: Path) -> None:
     """nvprof's databases have tables of the same names, but StringTable in place of StringIds."""
     tables = {f"{CUPTI}KERNEL": [{"start": 1}], "StringTable": [{"_id_": 1}]}
