@@ -48,7 +48,7 @@ class Series:
         name = pa.DictionaryArray.from_arrays(place, pa.array(names, pa.string()))
         columns = {"name": name, "track": name}
         if any(units):
-            columns["unit"] = pa.DictionaryArray.from_arrays(place, pa.array(units, pa.string()))
+            columns["unit"] = pa.array(units, pa.string()).take(place).dictionary_encode()
         return columns
 
 
@@ -87,7 +87,7 @@ def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> I
     for found in reading.database.like(info):
         for first, second, name, unit in reading.database.rows(found, own[0] or "none", own[1], "name", "unit"):
             if isinstance(second, int) and isinstance(name, str):
-                names[first or 0, second], units[first or 0, second] = name, unit or None
+                names[first or 0, second], units[first or 0, second] = name, str(unit) if unit else None
     series = Series(names, units, "metric")
     for block, ids in reading.timed(table, "start", end="end"):
         start, end = block.take("start"), block.take("end")

@@ -9,6 +9,7 @@ from typing import Any
 
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
+from .typed import row_of
 
 Row = dict[str, Any]
 
@@ -29,12 +30,16 @@ _FEW = 1000
 def all_rows(reading: Reading, table: str) -> list[Row]:
     """The rows of a small table, each counted as a record that is in the catalog."""
     columns = reading.database.tables[table]
-    rows = [
-        {name: value for name, value in zip(columns, row, strict=True) if value is not None}
-        for row in reading.database.rows(table, *columns)
-    ]
-    reading.conversion.report.record(len(rows))
-    reading.conversion.report.used(len(rows), went="catalog")
+    rows: list[Row] = []
+    report = reading.conversion.report
+    for number, values in enumerate(reading.database.rows(table, *columns), 1):
+        report.record()
+        row, strange = row_of(columns, values)
+        if strange is None:
+            rows.append(row)
+            report.used(went="catalog")
+        else:
+            report.issue("bad-record", f"{table} row {number}", f"{strange} is no integer")
     return rows
 
 
@@ -304,5 +309,4 @@ def others(reading: Reading, tables: Iterable[str]) -> Iterator[Row]:
             report.issue("unrecognised", table, f"{count:,} rows without times", count)
         elif count:
             rows = all_rows(reading, table)
-            shown = [{k: v for k, v in row.items() if not isinstance(v, bytes)} for row in rows]
-            yield {"entity": "source", "facts": {table: shown}}
+            yield {"entity": "source", "facts": {table: rows}}

@@ -24,6 +24,7 @@ from .payloads import parsed
 from .places import pid_of
 from .reading import Reading
 from .strings import NO_NAME
+from .typed import row_of
 
 Int64 = npt.NDArray[np.int64]
 
@@ -58,10 +59,11 @@ class Nvtx:
             return
         columns = ("eventType", "globalTid", "domainId", "category", "text", "textId")
         rows = database.part(self._table, columns, f"eventType IN ({', '.join(map(str, _NAMES))})").to_pylist()
-        for row in rows:
+        for values in rows:
+            row, strange = row_of(tuple(values), tuple(values.values()))
             kind, number, domain = (row.get(name) for name in columns[:3])
             text = row.get("text") or self._reading.strings.text(row.get("textId"))
-            if text is None or number is None:
+            if text is None or number is None or strange:
                 continue
             if kind in _DOMAINS:
                 self._domains[pid_of(number), domain or 0] = text
@@ -108,8 +110,6 @@ class Nvtx:
     def _name(self, block: Block) -> pa.Array:
         """The text of its own, else the registered one."""
         text, ids = block.take("text"), block.take("textId")
-        if text is not None and not pa.types.is_string(text.type):
-            text = text.cast(pa.string())
         if text is not None and not text.null_count:
             return text
         if ids is None or ids.null_count == len(block):

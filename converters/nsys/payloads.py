@@ -42,7 +42,7 @@ def parsed(text: pa.StringArray, tracks: pa.DictionaryArray | None) -> dict[str,
     place = pa.array(keys.astype(np.int32))
     texts, comms, sizes = (list(part) for part in zip(*payloads, strict=True))
     return {
-        "args.jsonText": pa.DictionaryArray.from_arrays(place, pa.array(texts, pa.binary())),
+        "args.jsonText": pa.array(texts, pa.binary()).take(place).dictionary_encode(),
         "comm": pa.array(comms, pa.string()).take(place),
         "bytes": pa.array(sizes, pa.int64()).take(place),
     }

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 
@@ -18,6 +17,7 @@ from .enums import COLUMNS, Enums
 from .places import Places, without
 from .stacks import Stacks
 from .strings import NO_NAME, Strings, Words
+from .typed import typed
 
 #: Columns that hold ids of strings, beside the one that is the name.
 _TEXTS = (
@@ -51,7 +51,7 @@ class Reading:
     def blocks(self, table: str) -> Iterator[Block]:
         """The rows of a table, their numbers as such."""
         for block in self.database.blocks(table, self.conversion.batch_rows):
-            yield self._whole_numbers(table, block)
+            yield typed(block, self.database.tables[table], self.conversion)
 
     def timed(
         self, table: str, *starts: str, end: str | None = None, open_end: bool = False, each: int = 1
@@ -67,26 +67,6 @@ class Reading:
             good = timed(block, self.conversion, start, last, open_end=open_end)
             if len(good):
                 yield good, self.batches.ids(len(good), each)
-
-    def _whole_numbers(self, table: str, block: Block) -> Block:
-        """The rows whose columns of numbers hold such; the others are reported."""
-        whole: dict[str, pa.Array] = {}
-        good = np.ones(len(block), np.bool_)
-        for name in self.database.tables[table]:
-            column = block.get(name)
-            if column is None or column.type == pa.int64() or name.casefold() not in _NEEDED:
-                continue
-            numbers = _as_numbers(column)
-            strange = (pc.is_null(numbers).to_numpy(zero_copy_only=False) & pc.is_valid(column).to_numpy(False)) & good
-            for row in np.flatnonzero(strange).tolist():
-                value = column[row].as_py()
-                self.conversion.report.issue("bad-record", block.where(row), f"{name} is {value!r:.80}, no integer")
-            good &= ~strange
-            whole[name] = numbers
-        if not whole:
-            return block
-        block = block.replaced(whole)
-        return block if good.all() else block.filter(pa.array(good))
 
     def name(
         self, block: Block, table: str, *spellings: str, short: Callable[[str], str] | None = None
@@ -126,56 +106,3 @@ class Reading:
         """The column `correlation`; 0 means that there is none."""
         numbers = block.take("correlationId")
         return None if numbers is None else without(numbers, 0)
-
-
-def _as_numbers(column: pa.Array) -> pa.Array:
-    """A column that isn't one of whole numbers as such, null where a value is none."""
-    if pa.types.is_string(column.type):
-        fits = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
-        return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.int64())
-    if pa.types.is_floating(column.type):
-        fits = pc.and_(pc.equal(column, pc.trunc(column)), pc.less(pc.abs(column), 2.0**53))
-        return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.int64())
-    return pa.nulls(len(column), pa.int64())
-
-
-#: Columns without which a row makes no sense.
-_NEEDED = frozenset(
-    {
-        "start",
-        "end",
-        "timestamp",
-        "rawtimestamp",
-        "globaltid",
-        "globalpid",
-        "deviceid",
-        "contextid",
-        "streamid",
-        "correlationid",
-        "demangledname",
-        "shortname",
-        "nameid",
-        "textid",
-        "eventtype",
-        "domainid",
-        "bytes",
-        "copykind",
-        "registersperthread",
-        "staticsharedmemory",
-        "dynamicsharedmemory",
-        "gridx",
-        "gridy",
-        "gridz",
-        "blockx",
-        "blocky",
-        "blockz",
-        "typeid",
-        "metricid",
-        "cpu",
-        "isschedin",
-        "id",
-        "symbol",
-        "stackdepth",
-        "eventclass",
-    }
-)

@@ -83,7 +83,7 @@ def _rows(database: Database, table: str) -> Iterator[Int64]:
         "SELECT count(DISTINCT eventClass), count(*), min(correlationId), max(correlationId) "
         f"FROM {name} WHERE correlationId > 0",
     )[0]
-    if classes < 2:
+    if classes < 2 or not isinstance(least, int) or not isinstance(greatest, int):
         return
     parts = -(-count // _AT_ONCE)
     bounds = [least + (greatest - least + 1) * part // parts for part in range(parts + 1)]

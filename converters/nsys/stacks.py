@@ -20,6 +20,7 @@ from ktrace.conversion import Conversion
 from .._shared.blocks import Block
 from .._shared.sqlite import Database
 from .strings import NO_NAME, Strings
+from .typed import as_numbers
 
 Int64 = npt.NDArray[np.int64]
 
@@ -107,5 +108,5 @@ class Stacks:
 def _numbers(column: pa.Array | None, rows: int) -> Int64:
     if column is None:
         return np.full(rows, -1, np.int64)
-    numbers: Int64 = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    numbers: Int64 = as_numbers(column).fill_null(-1).to_numpy(zero_copy_only=False)
     return numbers

@@ -17,6 +17,7 @@ from ktrace.conversion import Conversion
 
 from .._shared.blocks import Block
 from .._shared.sqlite import Database
+from .typed import as_numbers, as_text
 
 Int64 = npt.NDArray[np.int64]
 
@@ -38,15 +39,15 @@ class Strings:
             for block in database.blocks(table, conversion.batch_rows):
                 number, text = block.get("id"), block.get("value")
                 if number is not None and text is not None:
-                    ids.append(number.cast(pa.int64()).fill_null(-1))
-                    texts.append(text)
+                    ids.append(as_numbers(number).fill_null(-1))
+                    texts.append(as_text(text))
                 conversion.report.used(len(block), went="structure")
         self._texts = pa.concat_arrays(texts) if texts else pa.array([], pa.string())
         self._find = _finder(pa.concat_arrays(ids).to_numpy(zero_copy_only=False) if ids else np.zeros(0, np.int64))
 
-    def text(self, number: int | None) -> str | None:
+    def text(self, number: object) -> str | None:
         """The string of an id, None where there is none."""
-        if number is None:
+        if not isinstance(number, int):
             return None
         place = int(self._find(np.array([number]))[0])
         return None if place < 0 else self.at(place)

@@ -1,0 +1,119 @@
+"""Columns as the type that their name says, whatever a damaged or foreign file has in them.
+
+A number may stand as a text or a fraction of 0; what is no number at all costs its row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+
+from .._shared.blocks import Block
+
+#: Columns of whole numbers, in small letters, wherever they stand.
+NUMBERS = frozenset(
+    {
+        *("start", "end", "timestamp", "rawtimestamp", "utcepochns"),
+        *("globalpid", "globaltid", "endglobaltid", "globalid", "componentid", "pid", "processid", "rank"),
+        *("deviceid", "contextid", "streamid", "nullstreamid", "correlationid", "gpu", "gpuid", "cudaid", "cpu"),
+        *("demangledname", "shortname", "mangledname", "nameid", "textid", "endnameid", "jsontextid", "objectnameid"),
+        *("filenameid", "contentid", "srcfile", "funcname", "varname", "kernelname", "module", "cpuinstruction"),
+        *("symbol", "stackdepth", "callchainid", "id"),
+        *("eventclass", "eventtype", "domainid", "category", "typeid", "metricid", "metricslistid", "metricsidx"),
+        *("registersperthread", "staticsharedmemory", "dynamicsharedmemory", "bytes", "size", "packedsize"),
+        *("gridx", "gridy", "gridz", "blockx", "blocky", "blockz", "commhandle"),
+        *("copykind", "srckind", "dstkind", "memkind", "launchtype", "cacheconfig", "sharedmemorylimitconfig"),
+        *("migrationcause", "faultaccesstype", "synctype", "overheadtype", "memoryoperationtype", "operationtype"),
+        *("pooltype", "threadstate", "flag", "priority", "severity", "source", "timestamptype", "isschedin"),
+        *("eventid", "eventsyncid", "graphid", "graphexecid"),
+    }
+)
+
+#: Columns of texts, and of numbers with fractions.
+_TEXTS = frozenset({"text", "jsontext", "data", "name"})
+_FRACTIONS = frozenset({"value", "count", "cpucycles"})
+
+
+def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block:
+    """The rows whose values are of the types of these columns; the others are reported as "bad-record"."""
+    changed: dict[str, pa.Array] = {}
+    good = np.ones(len(block), np.bool_)
+    for name in names:
+        column, small = block.get(name), name.casefold()
+        if column is None:
+            continue
+        if small in _TEXTS and not pa.types.is_string(column.type):
+            changed[name] = as_text(column)
+        elif small in NUMBERS and column.type != pa.int64():
+            changed[name] = as_numbers(column)
+        elif small in _FRACTIONS and column.type not in (pa.int64(), pa.float64()):
+            changed[name] = as_fractions(column)
+        else:
+            continue
+        lost = _lost(column, changed[name]) & good
+        for row in np.flatnonzero(lost).tolist():
+            detail = f"{name} is {column[row].as_py()!r:.80}, no {'integer' if small in NUMBERS else 'number'}"
+            conversion.report.issue("bad-record", block.where(row), detail)
+        good &= ~lost
+    if not changed:
+        return block
+    block = block.replaced(changed)
+    return block if good.all() else block.filter(pa.array(good))
+
+
+def _lost(before: pa.Array, after: pa.Array) -> npt.NDArray[np.bool_]:
+    lost: npt.NDArray[np.bool_] = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
+    return lost
+
+
+def as_numbers(column: pa.Array) -> pa.Int64Array:
+    """The column as whole numbers, null where a value is none."""
+    if column.type == pa.int64():
+        return column
+    if pa.types.is_string(column.type):
+        fits = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
+    elif pa.types.is_floating(column.type):
+        fits = pc.and_(pc.equal(column, pc.trunc(column)), pc.less(pc.abs(column), 2.0**53))
+    else:
+        return pa.nulls(len(column), pa.int64())
+    return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.int64())
+
+
+def as_fractions(column: pa.Array) -> pa.DoubleArray:
+    """The column as numbers with fractions, null where a value is none."""
+    if pa.types.is_string(column.type):
+        fits = pc.match_substring_regex(column, r"^-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?$")
+        return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.float64())
+    if pa.types.is_binary(column.type):
+        return pa.nulls(len(column), pa.float64())
+    return column.cast(pa.float64(), safe=False)
+
+
+def as_text(column: pa.Array) -> pa.StringArray:
+    """The column as texts; bytes that are no UTF-8 become U+FFFD."""
+    if pa.types.is_string(column.type):
+        return column
+    if pa.types.is_binary(column.type):
+        return pa.array([None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()])
+    return column.cast(pa.string())
+
+
+def row_of(names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[dict[str, Any], str | None]:
+    """A row without nulls, bytes as text; and the column that holds no number although it should, None if none does."""
+    row: dict[str, Any] = {}
+    for name, value in zip(names, values, strict=True):
+        if value is None:
+            continue
+        small = name.casefold()
+        if small in NUMBERS and not isinstance(value, int):
+            return row, name
+        row[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        if small in _TEXTS and not isinstance(row[name], str):
+            row[name] = str(row[name])
+    return row, None
