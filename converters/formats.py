@@ -26,6 +26,7 @@ FORMATS = (
     Format("nsys", "Nsight Systems SQLite export", ".nsys", ("*.sqlite", "*.sqlite3", "*.db"), reads=True),
     Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv"), reads=True),
     Format("nvprof", "nvprof traces, summaries and metrics, CSV or text", ".nvprof", ("*.csv", "*.log", "*.txt"), reads=True),
+    Format("nvvp", "nvprof and Visual Profiler database", ".nvvp", ("*.nvvp", "*.nvprof"), reads=True),
     Format("rocpd", "ROCm rocprofiler-sdk database (rocprofv3, rocprof-sys)", ".rocpd", ("*_results.db",), reads=True),
     Format("rocprof", "ROCm rocprof and rocprofv2 tables, CSV or text; rocprof-compute counters", ".rocprof", ("results*.csv", "pmc_perf*.csv", "*.txt"), reads=True),
     Format("rocprofv3", "ROCm rocprofv3 CSV, a file or a folder", ".rocprofv3", ("*_trace.csv", "*_counter_collection.csv", "*_stats.csv", "*_agent_info.csv"), reads=True),

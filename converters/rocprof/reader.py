@@ -39,6 +39,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     file = RocmFile(source, scope=scope[1] if scope else "")
     yield from read_file(file, conversion, agents, rows, printed.line, printed.rest)
     agents.facts(rows, IDS_OF_FILE)
+    rows.fact("clock", facts={"kind": "monotonic"})
     yield from rows.rest()
 
 

@@ -1,0 +1,126 @@
+"""What all tables of a database share: ids, strings, the process, numbers that stand for words."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+
+from .._shared.blocks import Batches, Block, timed
+from .._shared.lookup import Texts, first_ids
+from .._shared.sqlite import Database
+
+Int64 = npt.NDArray[np.int64]
+
+
+class Reading:
+    """A database that is read. `pid` is the process of GPU work, which says none: that of all calls, if it is one."""
+
+    def __init__(self, database: Database, conversion: Conversion, tables: list[str]) -> None:
+        self.database = database
+        self.conversion = conversion
+        self.batches = Batches(conversion)
+        self._ids = first_ids(database, [(table, 1) for table in tables])
+        strings = next((table for table in database.tables if table.casefold() == "stringtable"), None)
+        self._texts = Texts(database, strings, "_id_", "value", conversion)
+        self.pid = self._only_process(tables)
+
+    def _only_process(self, tables: list[str]) -> int | None:
+        found: set[Any] = set()
+        for table in tables:
+            if self.database.has(table, "processId"):
+                found |= {row[0] for row in self.database.query(table, f'SELECT DISTINCT processId FROM "{table}"')}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def last_id(self) -> int:
+        """An id above those of all rows."""
+        ends = (ids.first + self.database.rowids(table)[1] - ids.least for table, ids in self._ids.items())
+        return max(ends, default=0) + 1
+
+    def ids(self, table: str, block: Block) -> Int64:
+        """The ids of rows."""
+        return self._ids[table].of(block.numbers)
+
+    def blocks(self, table: str) -> Iterator[Block]:
+        """The rows of a table."""
+        for block in self.database.blocks(table, self.conversion.batch_rows):
+            block.drop("_id_")
+            yield block
+
+    def timed(self, table: str) -> Iterator[Block]:
+        """The rows of a table that say when they began and ended; 0 is CUPTI's word for an unknown time."""
+        for block in self.blocks(table):
+            begin, end = block.get("start"), block.get("end")
+            if begin is None or end is None:
+                self.conversion.report.issue("bad-record", table, "has no start or end", len(block))
+                return
+            unknown = pc.fill_null(pc.and_(pc.equal(begin, 0), pc.equal(end, 0)), False)
+            for row in np.flatnonzero(unknown.to_numpy(zero_copy_only=False)).tolist():
+                self.conversion.report.issue("bad-record", block.where(row), "start and end are 0")
+            sound = timed(
+                block.filter(pc.invert(unknown)) if unknown.true_count else block, self.conversion, "start", "end"
+            )
+            sound.drop("_id_")
+            if len(sound):
+                yield sound
+
+    def text(self, block: Block, column: str, *, required: bool = False) -> pa.Array | None:
+        """The strings of a column of their ids; 0 is none."""
+        ids = block.take(column)
+        if ids is not None:
+            ids = pc.if_else(pc.equal(ids, 0), pa.scalar(None, pa.int64()), ids)
+        return self._texts.column(block, ids, required=required)
+
+    def word(self, block: Block, column: str, words: Mapping[int, str], unknown: str) -> pa.Array | None:
+        """The words that the numbers of a column stand for; `unknown` and the number where that isn't known."""
+        numbers = block.take(column)
+        if numbers is None:
+            return None
+        coded = pc.fill_null(numbers, -1).dictionary_encode()
+        named = [words.get(number, f"{unknown} {number}".strip()) for number in coded.dictionary.to_pylist()]
+        return pa.array(named, pa.string()).take(coded.indices)
+
+    def place(self, block: Block) -> dict[str, Any]:
+        """Process, device, context, stream, correlation of GPU work."""
+        correlation = block.take("correlationId")
+        return {
+            "pid": self.pid if block.get("processId") is None else block.take("processId"),
+            "device": block.take("deviceId"),
+            "context": block.take("contextId"),
+            "stream": _known(block.take("streamId")),
+            "correlation": None if correlation is None else _nonzero(correlation),
+        }
+
+    def events(self, table: str, block: Block, **columns: Any) -> Any:
+        """Events of the rows. Blobs among the leftover columns become base64."""
+        rest = {name: base64(column) for name, column in block.rest().items() if pa.types.is_binary(column.type)}
+        block.drop(*(name.removeprefix("args.") for name in rest))
+        return self.batches.events(block, self.ids(table, block), **columns, **rest)
+
+
+def _nonzero(column: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(column, 0), pa.scalar(None, pa.int64()), column)
+
+
+def _known(streams: pa.Array | None) -> pa.Array | None:
+    """Streams; 2^32 - 1 is CUPTI's word for an unknown one."""
+    if streams is None:
+        return None
+    known = pc.and_(pc.greater_equal(streams, 0), pc.not_equal(streams, (1 << 32) - 1))
+    return pc.if_else(known, streams, pa.scalar(None, pa.int64()))
+
+
+def base64(column: pa.Array) -> pa.Array:
+    """Bytes as JSON that says so."""
+    coded = column.dictionary_encode()
+    texts = [json.dumps({"$base64": b64encode(value).decode()}).encode() for value in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.binary()))
