@@ -26,9 +26,9 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
     for block in reading.timed(table):
         static, dynamic = block.take("staticSharedMemory"), block.take("dynamicSharedMemory")
         shared = static if dynamic is None or static is None else pc.add(static, dynamic)
-        completed = block.get("completed")
-        if completed is not None and completed.equals(block.get("end")):
-            block.drop("completed")  # says again what `end` says
+        completed, end = block.take("completed"), block.get("end")
+        if completed is not None:  # most often it says again what `end` says
+            completed = pc.if_else(pc.equal(completed, end), pa.scalar(None, pa.int64()), completed)
         yield reading.events(
             table,
             block,
@@ -40,6 +40,7 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
             registers=block.take("registersPerThread"),
             shared_memory=shared,
             shared_dynamic=dynamic,
+            **{"args.completed": completed},
         )
 
 
