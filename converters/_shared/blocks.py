@@ -84,6 +84,11 @@ class Block:
             {name: column.filter(mask) for name, column in self._columns.items()},
         )
 
+    def slice(self, start: int, rows: int) -> Block:
+        """Some rows, nothing taken yet."""
+        columns = {name: column.slice(start, rows) for name, column in self._columns.items()}
+        return Block(self.place, self.numbers.slice(start, rows), columns)
+
     def rest(self) -> dict[str, pa.Array]:
         """What wasn't taken and isn't null throughout, as columns of arguments."""
         return {

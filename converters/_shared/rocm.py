@@ -149,3 +149,19 @@ def executed(block: Block, conversion: Conversion, start: str, end: str) -> Bloc
     for row in np.flatnonzero(idle.to_numpy(zero_copy_only=False)).tolist():
         conversion.report.issue("not-executed", block.where(row), f"{start} and {end} are 0")
     return block.filter(pc.invert(idle))
+
+
+def launch(block: Block) -> dict[str, pa.Array | None]:
+    """Grid in blocks, block and shared memory of dispatches, by the names that rocprofiler-sdk has for them.
+
+    Work-items that are no whole number of blocks stay as they are.
+    """
+    columns = {"shared_memory": block.take("group_segment_size")}
+    for axis in "xyz":
+        group = block.take(f"workgroup_size_{axis}")
+        found = blocks_of(block.take(f"grid_size_{axis}"), group)
+        columns[f"block_{axis}"] = group
+        if found:
+            columns[f"grid_{axis}"] = found.blocks
+            columns[f"args.grid_size_{axis}"] = found.left
+    return columns

@@ -15,7 +15,7 @@ from ktrace.model import Batch
 
 from .._shared.blocks import Block
 from .._shared.dictionaries import constant
-from .._shared.rocm import blocks_of, copy_kinds, short_name
+from .._shared.rocm import copy_kinds, launch, short_name
 from .infos import plain
 from .places import Columns
 from .slices import Tables
@@ -41,7 +41,7 @@ class Kernels:
         found = tables.happened(block)
         device = tables.infos.device.of(found["place"]["agent"])
         start, end = block.take("start"), block.take("end")
-        columns = found["columns"] | self._symbol(block) | _launch(block) | tables.places.stream(found["place"], device)
+        columns = found["columns"] | self._symbol(block) | launch(block) | tables.places.stream(found["place"], device)
         region = tables.strings.column(block, block.take("region_name_id"))
         if region is not None:
             columns["args.region"] = _not_empty(region)
@@ -106,19 +106,6 @@ def small(column: pa.Array) -> pa.Array:
         return pa.nulls(len(column), pa.int32())
     fits = pc.and_(pc.less(column, 1 << 31), pc.greater_equal(column, 0))
     return pc.if_else(fits, column, None).cast(pa.int32())
-
-
-def _launch(block: Block) -> Columns:
-    """Grid in blocks, block, shared memory. Work-items that are no whole number of blocks stay as they are."""
-    columns: Columns = {"shared_memory": block.take("group_segment_size")}
-    for axis in "xyz":
-        group = block.take(f"workgroup_size_{axis}")
-        found = blocks_of(block.take(f"grid_size_{axis}"), group)
-        columns[f"block_{axis}"] = group
-        if found:
-            columns[f"grid_{axis}"] = found.blocks
-            columns[f"args.grid_size_{axis}"] = found.left
-    return columns
 
 
 class Copies:

@@ -1,0 +1,210 @@
+"""callback_records.counter_collection: dispatches with the values of their counters, an instance each.
+
+    {"dispatch_data": {"dispatch_info": {"dispatch_id": 7, ...}, "start_timestamp": ..., "end_timestamp": ...},
+     "records": [{"counter_id": {"handle": 3}, "value": 128.0}, {"counter_id": {"handle": 3}, "value": 120.0}]}
+
+They stand before the kernels, which say more of the same dispatch: so they wait for these, and what has times, but no
+record in kernel_dispatch, is a kernel itself. That takes memory: 24 bytes a value, some hundred a dispatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+
+from .._shared.blocks import Batches, Block
+from .._shared.rocm import MEANS, mean_counter
+from .columns import block_of
+from .tool import Tool
+from .walk import Records
+
+if TYPE_CHECKING:
+    from .records import Reader
+
+Int64 = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+#: Lists whose records have values of counters.
+COUNTERS = frozenset({"counter_collection"})
+
+_TOLD = ("ts", "dur", "device", "stream")
+
+
+class Counters:
+    """The values of counters of an entry. `first`: they stand before the kernels, of which few need to be kept then."""
+
+    def __init__(self, tool: Tool, batches: Batches, conversion: Conversion, *, first: bool) -> None:
+        self._tool = tool
+        self._batches = batches
+        self._conversion = conversion
+        self._first = first
+        self._waiting: list[tuple[Int64, Int64, Floats, Int64]] = []
+        self._dispatches: list[Int64] = []
+        self._wanted: pa.Array | None = None
+        self._blocks: list[Block] = []
+        self._kernels: list[dict[str, pa.Array]] = []
+
+    def read(self, records: Records) -> None:
+        """Keeps the records for `rest`."""
+        values = records.columns.get("records", [None] * records.rows)
+        block = block_of(records, left_out=("records",))
+        dispatch = block.get("dispatch_id")
+        if dispatch is None or not pa.types.is_int64(dispatch.type) or dispatch.null_count:
+            self._conversion.report.issue("bad-record", block.where(0), "no dispatch_id", len(block))
+            return
+        rows, *sums = _sums(values)
+        numbers = dispatch.to_numpy()
+        self._waiting.append((numbers[rows], *sums))
+        self._dispatches.append(numbers)
+        self._blocks.append(block)
+        self._wanted = None
+
+    def remember(self, block: Block, ids: Int64, columns: dict[str, Any]) -> None:
+        """Keeps what counters need of kernels: of all where they come later, else of those that have some."""
+        dispatch = block.get("dispatch_id")
+        if dispatch is None or (self._first and not self._waiting):
+            return
+        nothing = pa.nulls(len(ids), pa.int64())
+        told = {name: nothing if columns.get(name) is None else columns[name] for name in _TOLD}
+        part = {"dispatch": dispatch, "id": pa.array(ids), **told}
+        if self._first:
+            if self._wanted is None:
+                self._wanted = pa.array(np.unique(np.concatenate(self._dispatches)))
+            counted = pc.is_in(dispatch, value_set=self._wanted)
+            part = {name: column.filter(counted) for name, column in part.items()}
+        self._kernels.append(part)
+
+    def rest(self, reader: Reader) -> Iterator[Batch]:
+        """The kernels that no other record gave, then all counters."""
+        if not self._waiting:
+            return
+        for block in self._blocks:
+            yield from self._alone(block, reader)
+        dispatch, handle, total, count = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
+        place = _places(dispatch, _joined(self._kernels))
+        yield from self._told(place, (handle, total, count))
+
+    def _alone(self, block: Block, reader: Reader) -> Iterator[Batch]:
+        """The kernels of dispatches that only counters know."""
+        report = self._conversion.report
+        dispatch = block.get("dispatch_id").to_numpy()  # type: ignore[union-attr]
+        unknown = _places(dispatch, _joined(self._kernels)) < 0
+        again = np.ones(len(block), np.bool_)
+        again[np.unique(dispatch, return_index=True)[1]] = False
+        report.used(int(np.count_nonzero(~unknown | again)), went="counters")
+        alone = block.filter(pa.array(unknown & ~again))
+        if not len(alone):
+            return
+        if alone.get("start_timestamp") is None:
+            report.issue("bad-record", alone.where(0), "counters of a dispatch that isn't there", len(alone))
+            return
+        sound = reader.sound(alone)
+        first, self._first = self._first, False
+        for start in range(0, len(sound), self._conversion.batch_rows):
+            part = sound.slice(start, self._conversion.batch_rows)
+            yield reader.kernels(part, self._batches.ids(len(part)))
+        self._first = first
+
+    def _told(self, place: Int64, sums: tuple[Int64, Floats, Int64]) -> Iterator[Batch]:
+        """Counters as children of the kernels at those places (-1: of none)."""
+        known = _joined(self._kernels)
+        if not known:
+            return
+        here = np.flatnonzero(place >= 0)
+        at = pa.array(place[here])
+        handle, total, count = sums[0][here], sums[1][here], sums[2][here]
+        parents = known["id"].take(at).to_numpy()
+        ids = self._batches.ids(2 * len(here))[::2]
+        names = self._names(handle)
+        columns = {name: known[name].take(at) for name in _TOLD}
+        table = pa.table({**columns, "parent": pa.array(parents), "name": names, "value": pa.array(total)})
+        units = self._units(names, columns["device"], count)
+        table = table.append_column("timing", pa.array(["measured"] * len(table), pa.string()))
+        mean = np.flatnonzero(units)
+        if len(mean):
+            derived = table.take(pa.array(mean)).to_pydict()
+            derived["name"] = [f"{name}_avr" for name in derived["name"]]
+            derived["value"] = (total[mean] / units[mean]).tolist()
+            derived["timing"] = ["derived"] * len(mean)
+            table = pa.concat_tables([table, pa.table(derived, schema=table.schema)])
+            ids = np.concatenate([ids, ids[mean] + 1])
+        rows = np.argsort(ids, kind="stable")
+        table, ids = table.take(pa.array(rows)).combine_chunks(), ids[rows]
+        size = self._conversion.batch_rows
+        for start in range(0, len(ids), size):
+            part = table.slice(start, size).to_batches()[0]
+            found = {name: part.column(name) for name in part.schema.names if part.column(name).null_count < len(part)}
+            about = {"kind": "counter", "pid": self._tool.pid, "host": self._tool.host}
+            yield self._batches.batch("events", ids[start : start + size], **about, **found)
+
+    def _names(self, handles: Int64) -> pa.Array:
+        words: list[str] = []
+        distinct, of = np.unique(handles, return_inverse=True)
+        for handle in distinct.tolist():
+            name = self._tool.counters.get(handle, {}).get("name")
+            if not name:
+                name = f"[counter {handle}]"
+                lost = int(np.count_nonzero(handles == handle))
+                self._conversion.report.issue("missing-string", "counter_collection", name, lost)
+            words.append(str(name))
+        return pa.array(words, pa.string()).take(pa.array(of))
+
+    def _units(self, names: pa.Array, device: pa.Array, count: Int64) -> Int64:
+        """By how many instances each sum is divided for the mean that the GPU tab shows, 0 for none."""
+        units = np.zeros(len(names), np.int64)
+        engines = {
+            self._tool.device(handle): (agent.get("num_xcc"), agent.get("num_shader_banks"))
+            for handle, agent in self._tool.agents.items()
+        }
+        for row in np.flatnonzero(
+            pc.is_in(names, value_set=pa.array(list(MEANS), pa.string())).to_numpy(False)
+        ).tolist():
+            found = mean_counter(names[row].as_py(), *engines.get(device[row].as_py(), (None, None)))
+            units[row] = count[row] if count[row] > 1 else found[1] if found else 0
+        return units
+
+
+def _sums(values: list[Any]) -> tuple[Int64, Int64, Floats, Int64]:
+    """Row, handle of the counter, sum and number of instances, in the order of rows and of first instances."""
+    rows, handles, totals, counts = [], [], [], []
+    for row, items in enumerate(values):
+        sums: dict[int, list[float]] = {}
+        for item in items if isinstance(items, list) else ():
+            handle, value = item.get("counter_id"), item.get("value")
+            handle = handle.get("handle") if isinstance(handle, dict) else handle
+            if isinstance(handle, int) and isinstance(value, (int, float)):
+                sums.setdefault(handle, []).append(float(value))
+        for handle, found in sums.items():
+            rows.append(row)
+            handles.append(handle)
+            totals.append(sum(found))
+            counts.append(len(found))
+    return (
+        np.array(rows, np.int64),
+        np.array(handles, np.int64),
+        np.array(totals, np.float64),
+        np.array(counts, np.int64),
+    )
+
+
+def _joined(parts: list[dict[str, pa.Array]]) -> dict[str, pa.Array]:
+    if not parts:
+        return {}
+    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
+
+
+def _places(dispatch: Int64, known: dict[str, pa.Array]) -> Int64:
+    """Where the kernel of each dispatch stands, -1 for none."""
+    if not known:
+        return np.full(len(dispatch), -1, np.int64)
+    at = pc.fill_null(pc.index_in(pa.array(dispatch), value_set=known["dispatch"]), -1)
+    places: Int64 = at.to_numpy().astype(np.int64)
+    return places

@@ -1,0 +1,59 @@
+"""rocprofv3's JSON to rows, in one pass: what records refer to stands before them. Else it is read first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.blocks import Batches
+from .._shared.trace_json.chunks import Text
+from .records import Reader
+from .tool import NEEDED, Tool
+from .walk import Member, Walk
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """The rows of all records. Raises DamagedInput for what is no such document."""
+    batches, rows = Batches(conversion), Rows(conversion, first_id=0)
+    rows.fact("clock", facts={"kind": "monotonic"})
+    tools: dict[int, Tool] = {}
+    readers: dict[int, Reader] = {}
+    with source.open() as stream:
+        for item in Walk(Text(stream), conversion.report, source.path):
+            tool = tools.setdefault(item.entry, Tool())
+            if isinstance(item, Member):
+                if item.entry not in readers:
+                    tool.add(item.path, item.text)
+                continue
+            if item.entry not in readers:
+                counters_first = ("callback_records",) in tool.known
+                if not tool.known.issuperset(NEEDED):
+                    _look_ahead(source, item.entry, tool)
+                readers[item.entry] = Reader(tool, batches, conversion, counters_first=counters_first)
+            yield from readers[item.entry].read(item)
+    if not tools:
+        raise DamagedInput(
+            "nothing is in it",
+            path=source.path,
+            expected='an object with "rocprofiler-sdk-tool"',
+            remedy="export it again with rocprofv3 --output-format json",
+        )
+    for reader in readers.values():
+        yield from reader.rest()
+    for tool in tools.values():
+        tool.facts(rows)
+    yield from rows.rest()
+
+
+def _look_ahead(source: Source, entry: int, tool: Tool) -> None:
+    """Reads the members of an entry wherever they stand."""
+    with source.open(quiet=True) as stream:
+        for item in Walk(Text(stream), Report(), source.path, members_only=True):
+            if isinstance(item, Member) and item.entry == entry:
+                tool.add(item.path, item.text)

@@ -1,0 +1,99 @@
+"""Records of a list as structs of the keys that were seen in it, and these as columns.
+
+    {"kind": 11, "correlation_id": {"internal": 3}}     a struct with a struct in it
+    correlation_id.internal  [3, 4, 5]                  a column
+
+Structs are decoded twice as fast as dicts, and refuse a key that they don't know, so that none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+#: Keys of a shape -> the keys of the object that stands there, None for any other value.
+Tree = dict[str, Any]
+
+
+class Shape:
+    """The shape of the records of a list, learned from them."""
+
+    def __init__(self) -> None:
+        self._tree: Tree = {}
+        self._decode: Any = None
+        self._leaves: list[tuple[str, str]] = []
+
+    def decode(self, text: bytes) -> list[object]:
+        """The records of a JSON list. Raises msgspec.DecodeError."""
+        for _ in range(2):
+            if self._decode is not None:
+                try:
+                    rows: list[object] = self._decode(text)
+                    return rows
+                except msgspec.ValidationError:
+                    pass
+            self._learn(msgspec.json.decode(text, type=list[dict[str, Any]]))
+        learned: list[object] = self._decode(text)
+        return learned
+
+    def _learn(self, records: Iterable[dict[str, Any]]) -> None:
+        for record in records:
+            _merge(self._tree, record)
+        kind = _struct(self._tree)
+        self._decode = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
+        self._leaves = list(_leaves(self._tree, (), ()))
+
+    def columns(self, rows: list[object]) -> dict[str, list[object]]:
+        """Dotted key -> its values, None where a record hasn't got it."""
+        return {name: _values(rows, where) for name, where in self._leaves}
+
+
+def _values(rows: list[object], where: str) -> list[object]:
+    get = attrgetter(where)
+    try:
+        return list(map(get, rows))
+    except AttributeError:  # null stands where others have an object
+        return [_value(row, where.split(".")) for row in rows]
+
+
+def _value(row: Any, where: list[str]) -> object:
+    for step in where:
+        row = getattr(row, step, None)
+    return row
+
+
+def _merge(tree: Tree, record: dict[str, Any]) -> None:
+    """Adds the keys of an object. One that is an object here and another value there is any value."""
+    for key, value in record.items():
+        if isinstance(value, dict) and value:
+            if key not in tree:
+                tree[key] = {}
+            if tree[key] is not None:
+                _merge(tree[key], value)
+        elif key not in tree or (value is not None and tree[key] is not None and not isinstance(value, dict)):
+            tree[key] = None
+
+
+def _struct(tree: Tree) -> type[msgspec.Struct]:
+    """A struct of those keys, all of them optional."""
+    fields: list[tuple[str, Any, Any]] = []
+    for number, inner in enumerate(tree.values()):
+        if inner is None:
+            fields.append((f"f{number}", Any, None))
+        else:
+            kind = _struct(inner)
+            fields.append((f"f{number}", kind | None, kind()))
+    names = {f"f{number}": key for number, key in enumerate(tree)}
+    return msgspec.defstruct("Record", fields, rename=names, forbid_unknown_fields=True, gc=False, frozen=True)
+
+
+def _leaves(tree: Tree, keys: tuple[str, ...], where: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for number, (key, inner) in enumerate(tree.items()):
+        here = (*where, f"f{number}")
+        if inner is None:
+            yield ".".join((*keys, key)), ".".join(here)
+        else:
+            yield from _leaves(inner, (*keys, key), here)

@@ -1,0 +1,148 @@
+"""What an entry says beside its records: process, agents, names of operations, kernels and counters, marker texts.
+
+strings.buffer_records[8] {"kind": "HIP_RUNTIME_API", "operations": ["hipApiName", ...]}   kind 8, operation 0
+agents [{"id": {"handle": 1000}, "node_id": 4, "type": 2, "product_name": ...}]            handle 1000 is device 4
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ktrace.rows import Rows
+
+#: Members that records need.
+NEEDED = (("metadata",), ("agents",), ("strings", "buffer_records"), ("kernel_symbols",))
+
+#: Members that are kept: all that records refer to.
+_KEPT = frozenset(
+    {*NEEDED, ("counters",), ("strings", "callback_records"), ("strings", "marker_api"), ("strings", "correlation_id")}
+)
+
+#: Fact of a device -> its key in an agent.
+_AGENT = {
+    "arch": "name",
+    "sm_count": "cu_count",
+    "wavefront_size": "wave_front_size",
+    "max_clock_mhz": "max_engine_clk_fcompute",
+    "xcc_count": "num_xcc",
+    "shader_engines": "num_shader_banks",
+    "type_index": "logical_node_type_id",
+    "logical_index": "logical_node_id",
+}
+
+
+class Tool:
+    """An entry of the document."""
+
+    def __init__(self) -> None:
+        self.known: set[tuple[str, ...]] = set()
+        self.metadata: dict[str, Any] = {}
+        self.agents: dict[int, dict[str, Any]] = {}
+        self.symbols: dict[Any, dict[str, Any]] = {}
+        self.counters: dict[int, dict[str, Any]] = {}
+        self.kinds: list[dict[str, Any]] = []
+        self.messages: dict[int, str] = {}
+
+    def add(self, path: tuple[str, ...], text: bytes) -> None:
+        """Takes a member, if it is one of those that matter."""
+        self.known.add(path)
+        if path not in _KEPT:
+            return
+        value = msgspec.json.decode(text)
+        if path == ("metadata",):
+            self.metadata = value if isinstance(value, dict) else {}
+        elif path == ("agents",):
+            self.agents = {_handle(agent.get("id")): agent for agent in _objects(value)}
+        elif path == ("kernel_symbols",):
+            self.symbols = _symbols(value)
+        elif path == ("counters",):
+            self.counters = {_handle(counter.get("id")): counter for counter in _objects(value)}
+        elif path == ("strings", "buffer_records"):
+            self.kinds = list(_objects(value))
+        elif path == ("strings", "marker_api"):
+            self.messages = {item["key"]: item["value"] for item in _objects(value) if {"key", "value"} <= item.keys()}
+
+    @property
+    def pid(self) -> int | None:
+        """The process."""
+        pid = self.metadata.get("pid")
+        return pid if isinstance(pid, int) else None
+
+    @property
+    def host(self) -> str | None:
+        """The machine."""
+        node = self.metadata.get("node")
+        name = node.get("hostname") if isinstance(node, dict) else None
+        return name if isinstance(name, str) and name else None
+
+    def device(self, handle: object) -> int | None:
+        """The number of an agent: its node_id, as in "Agent 4"; the handle itself of one that isn't known."""
+        agent = self.agents.get(handle)  # type: ignore[call-overload]
+        number = agent.get("node_id") if agent else handle
+        return number if isinstance(number, int) and number < 1 << 63 else None
+
+    def is_gpu(self, handle: object) -> bool | None:
+        """Whether an agent is a GPU, None for one that isn't known."""
+        agent = self.agents.get(handle)  # type: ignore[call-overload]
+        return agent.get("type") in (2, "GPU") if agent else None
+
+    def category(self, kind: object) -> str | None:
+        """The name of a kind of records."""
+        entry = self._kind(kind)
+        return str(entry["kind"]) if entry and "kind" in entry else None
+
+    def operation(self, kind: object, operation: object) -> str | None:
+        """The name of an operation of a kind."""
+        entry = self._kind(kind)
+        with suppress(LookupError, TypeError):
+            return str(entry["operations"][operation]) if entry and int(operation) >= 0 else None  # type: ignore[call-overload]
+        return None
+
+    def _kind(self, kind: object) -> dict[str, Any] | None:
+        if isinstance(kind, int) and 0 <= kind < len(self.kinds):
+            return self.kinds[kind]
+        return next((entry for entry in self.kinds if entry.get("kind") == kind), None)
+
+    def facts(self, rows: Rows) -> None:
+        """What there is to say of host, process and devices."""
+        config = self.metadata.get("config")
+        rows.fact("source", facts={"tool": "rocprofv3", **({"config": config} if config else {})})
+        if self.host:
+            node = self.metadata["node"]
+            rows.fact("host", host=self.host, name=self.host, facts=_said({"os": node.get("system_name")}))
+        command = self.metadata.get("command")
+        if self.pid is not None:
+            words = [str(word) for word in command] if isinstance(command, list) else []
+            name = words[0].rsplit("/", 1)[-1] if words else None
+            facts = _said({"command": " ".join(words), "ppid": self.metadata.get("ppid")})
+            rows.fact("process", host=self.host, pid=self.pid, name=name, facts=facts)
+        for handle, agent in self.agents.items():
+            if self.is_gpu(handle):
+                name = agent.get("product_name") or agent.get("model_name") or agent.get("name")
+                facts = {"api": "hip", "vendor": agent.get("vendor_name") or "AMD"}
+                facts |= {fact: agent.get(key) for fact, key in _AGENT.items()}
+                rows.fact("device", host=self.host, device=self.device(handle), name=name, facts=_said(facts))
+
+
+def _handle(value: object) -> Any:
+    return value.get("handle") if isinstance(value, dict) else value
+
+
+def _objects(value: object) -> Iterator[dict[str, Any]]:
+    """The objects of a list."""
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def _symbols(value: object) -> dict[Any, dict[str, Any]]:
+    """Kernels by their ids: of a list by `kernel_id`, else by their place in it; of an object by its keys."""
+    if isinstance(value, dict):
+        return {key: symbol for key, symbol in value.items() if isinstance(symbol, dict)}
+    return {symbol.get("kernel_id", place): symbol for place, symbol in enumerate(_objects(value))}
+
+
+def _said(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value not in (None, "", [])}

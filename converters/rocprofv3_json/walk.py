@@ -1,0 +1,303 @@
+"""The document as a stream: its small members whole, its lists of records chunk by chunk.
+
+    "buffer_records": {"kernel_dispatch": [{"size": 80, ...}, {"size": 80, ...}, ...]
+                                                 ^ a chunk may end before what begins as the first record does
+
+A cut is believed only if the chunk is JSON; a damaged one is picked out record by record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from ktrace.errors import DamagedInput
+from ktrace.report import Report
+
+from .._shared.decoding import is_utf8, no_gc
+from .._shared.trace_json.chunks import CHUNK, Text
+from .._shared.trace_json.salvage import salvage
+from .shapes import Shape
+
+#: The key of the document.
+TOOL = "rocprofiler-sdk-tool"
+
+#: Members that hold lists of records, and lists that are read like those.
+_RECORDS = ("buffer_records", "callback_records")
+
+#: Bytes of a member that is held in memory, at most.
+_LARGEST = 256 << 20
+
+#: Cuts that are tried for a chunk before its records are picked out one by one.
+_MOST_CUTS = 8
+
+_MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|"', re.DOTALL)
+_SCALAR = re.compile(rb"[^\s,\]}]*")
+_FIRST_KEY = re.compile(rb'\{\s*("(?:[^"\\]|\\.)*")\s*:', re.DOTALL)
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+
+
+class Member(NamedTuple):
+    """A member of an entry: the number of the entry, the keys that lead to it, its JSON text.
+
+    The text is empty for one whose own members follow.
+    """
+
+    entry: int
+    path: tuple[str, ...]
+    text: bytes
+
+
+class Records(NamedTuple):
+    """Some records of a list: the keys that lead to it, the number of the first, what they say, column by column."""
+
+    entry: int
+    path: tuple[str, ...]
+    first: int
+    rows: int
+    columns: dict[str, list[object]]
+
+
+class Walk:
+    """Goes through a document. With `members_only` the records are passed by."""
+
+    def __init__(self, text: Text, report: Report, path: str, *, members_only: bool = False) -> None:
+        self._text = text
+        self._report = report
+        self._path = path
+        self._members_only = members_only
+        self._entry = -1
+        self._cut = False
+
+    def __iter__(self) -> Iterator[Member | Records]:
+        text = self._text
+        if text.peek(3) == b"\xef\xbb\xbf":
+            text.pos += 3
+        if text.skip_blank() != b"{":
+            raise self._damaged("no JSON object")
+        text.pos += 1
+        yield from self._object(())
+
+    def _damaged(self, what: str) -> DamagedInput:
+        return DamagedInput(
+            what,
+            path=self._path,
+            where=f"byte {self._text.pos}",
+            expected=f'an object with "{TOOL}"',
+            remedy="export it again with rocprofv3 --output-format json",
+        )
+
+    def _ends(self) -> None:
+        if not self._cut and not self._members_only:
+            self._report.issue("cut", f"byte {self._text.pos}", "the document has no end", 0)
+        self._cut = True
+
+    def _object(self, path: tuple[str, ...]) -> Iterator[Member | Records]:
+        """The members of an object, of which the brace is read."""
+        text = self._text
+        while not self._cut:
+            first = text.skip_blank()
+            if first == b"}":
+                text.pos += 1
+                return
+            if first == b",":
+                text.pos += 1
+                continue
+            key = self._key() if first else None
+            if key is None:
+                if text.skip_blank():
+                    raise self._damaged(f"{text.peek(20)!r} where a member should begin")
+                self._ends()
+                return
+            yield from self._member((*path, key))
+
+    def _key(self) -> str | None:
+        text = self._text
+        if text.peek() != b'"':
+            return None
+        value = self._value()
+        if value is None or text.skip_blank() != b":":
+            return None
+        text.pos += 1
+        try:
+            return msgspec.json.decode(value, type=str)
+        except msgspec.DecodeError:
+            return None
+
+    def _member(self, path: tuple[str, ...]) -> Iterator[Member | Records]:
+        text = self._text
+        first = text.skip_blank()
+        if path == (TOOL,) and first == b"[":
+            text.pos += 1
+            yield from self._entries()
+        elif path == (TOOL,) and first == b"{":
+            text.pos += 1
+            self._entry += 1
+            yield from self._object(path)
+        elif first == b"{" and len(path) == 2 and path[1] in (*_RECORDS, "strings"):
+            text.pos += 1
+            yield Member(max(self._entry, 0), path[1:], b"")
+            yield from self._object(path)
+        elif len(path) == 3 and path[1] in _RECORDS and first == b"[":
+            text.pos += 1
+            yield from self._list(path[1:])
+        else:
+            start = text.pos
+            value = self._value()
+            if value is None:
+                self._ends()
+            elif path[0] == TOOL and len(path) > 1 and (len(value) < 3 or _is_json(value)):
+                yield Member(max(self._entry, 0), path[1:], value)
+            elif path[0] == TOOL:
+                self._report.issue("unrecognised", f"byte {start}", f"the member {'.'.join(path[1:])} is damaged", 0)
+
+    def _entries(self) -> Iterator[Member | Records]:
+        text = self._text
+        while not self._cut:
+            first = text.skip_blank()
+            if first == b"{":
+                text.pos += 1
+                self._entry += 1
+                yield from self._object((TOOL,))
+            elif first == b",":
+                text.pos += 1
+            elif first == b"]":
+                text.pos += 1
+                return
+            elif first:
+                raise self._damaged(f"{text.peek(20)!r} where an entry should begin")
+            else:
+                self._ends()
+
+    def _value(self) -> bytes | None:
+        """The JSON text that begins here, None where it has no end."""
+        text = self._text
+        first = text.peek()
+        if first not in (b'"', b"{", b"["):
+            end = text.match(_SCALAR, text.pos)
+            while end == text.end and text.more():
+                end = text.match(_SCALAR, text.pos)
+            value = text.part(text.pos, end)
+            text.pos = end
+            return value
+        at, depth = text.pos, 0
+        while True:
+            found = text.search(_MARK, at)
+            mark = text.part(found, found + 1) if found >= 0 else b""
+            end = text.match(_MARK, found) if mark else text.end
+            if not mark or (mark == b'"' and end == found + 1):  # a text that goes on behind the window
+                at = found if mark else text.end
+                if text.end - text.pos > _LARGEST or not text.more():
+                    return None
+                continue
+            depth += (mark in (b"{", b"[")) - (mark in (b"}", b"]"))
+            at = end
+            if not depth:
+                value = text.part(text.pos, at)
+                text.pos = at
+                return value
+
+    def _list(self, path: tuple[str, ...]) -> Iterator[Records]:
+        """The records of a list, of which the bracket is read."""
+        text = self._text
+        shape = Shape()
+        boundary: re.Pattern[bytes] | None = None
+        count = 0
+        while True:
+            first = text.skip_blank()
+            if first == b",":
+                text.pos += 1
+                continue
+            if first == b"]":
+                text.pos += 1
+                return
+            if not first:
+                self._ends()
+                return
+            if boundary is None:
+                key = _FIRST_KEY.match(text.peek(1 << 12))
+                boundary = re.compile(rb"\}\s*,\s*(?=\{\s*" + (re.escape(key[1]) if key else b"") + rb")")
+            start = text.pos
+            rows = self._chunk(shape, boundary)
+            if text.pos == start:
+                self._report.issue("unrecognised", f"byte {start}", f"{text.peek(40)!r} in {path[-1]}", 0)
+                text.pos += 1
+            if not self._members_only and rows:
+                self._report.record(len(rows))
+                yield Records(max(self._entry, 0), path, count, len(rows), shape.columns(rows))
+            count += len(rows)
+
+    def _chunk(self, shape: Shape, boundary: re.Pattern[bytes]) -> list[object]:
+        """The next records, as far as a cut that does, or the list's end."""
+        text = self._text
+        at = text.pos + CHUNK
+        for _ in range(_MOST_CUTS):
+            end = self._cut_at(at, boundary)
+            rows = self._decoded(shape, end)
+            if rows is not None:
+                return rows
+            if end == text.end and text.ended:
+                break
+            at = end + 1
+        return self._salvaged(shape, text.pos + CHUNK)
+
+    def _cut_at(self, at: int, boundary: re.Pattern[bytes]) -> int:
+        """The end of the first record at a place or behind that a record follows; the end of the document else."""
+        text = self._text
+        while True:
+            if at < text.end:
+                found = text.search(boundary, at)
+                if found >= 0:
+                    return found + 1
+                at = max(at, text.end - 4096)
+            if not text.more():
+                return text.end
+
+    def _decoded(self, shape: Shape, end: int) -> list[object] | None:
+        """The records up to a place, or to the end of the list before it; None where that is no JSON."""
+        text = self._text
+        whole = b"".join((b"[", text.view(text.pos, end), b"]"))
+        if not is_utf8(whole):
+            return None
+        with no_gc():
+            try:
+                rows = [] if self._members_only and _is_json(whole) else shape.decode(whole)
+                text.pos = end
+                return rows
+            except msgspec.DecodeError as error:
+                found = _TRAILING.search(str(error))
+            at = int(found[1]) if found else 0
+            while (at := whole.rfind(b"]", 0, at)) > 0:
+                try:
+                    rows = shape.decode(whole[: at + 1])
+                except msgspec.DecodeError:
+                    continue
+                text.pos += at - 1
+                return rows
+        return None
+
+    def _salvaged(self, shape: Shape, end: int) -> list[object]:
+        """The records that begin before a place, one by one; those that are damaged are reported."""
+        found = salvage(self._text, end)
+        rows: list[object] = []
+        for element in found.elements:
+            if element.startswith(b"{"):
+                rows += shape.decode(b"[" + element + b"]")
+        if not self._members_only:
+            for repair in found.repairs:
+                self._report.issue(repair.kind, f"byte {repair.place}", repair.detail)
+            for loss in found.lost:
+                self._report.record()
+                self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
+        return rows
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
