@@ -88,6 +88,8 @@ def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
             _fold(reading, whole, folded)
             block, inner, chains = whole.filter(pa.array(keep)), inner[keep], chains.filter(pa.array(keep))
             ids = every[keep]
+            if not len(block):
+                continue
         columns = _columns(reading, block, table, Rule("api"), short=True)
         correlation = columns["correlation"]
         if correlation is not None and inner.any():

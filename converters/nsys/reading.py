@@ -51,7 +51,9 @@ class Reading:
     def blocks(self, table: str) -> Iterator[Block]:
         """The rows of a table, their numbers as such."""
         for block in self.database.blocks(table, self.conversion.batch_rows):
-            yield typed(block, self.database.tables[table], self.conversion)
+            whole = typed(block, self.database.tables[table], self.conversion)
+            if len(whole):
+                yield whole
 
     def timed(
         self, table: str, *starts: str, end: str | None = None, open_end: bool = False, each: int = 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from conftest import SAMPLES, SHARED
 import ktrace
 from ktrace.detection import choose
 from ktrace.errors import DamagedInput, UnknownFormat
+from ktrace.format import builtin_formats
 from ktrace.source import Source
 
 CORPUS = SHARED / "corpus" / "nsys_sqlite"
@@ -564,5 +566,29 @@ def test_the_visual_profiler_is_somebody_else(tmp_path: Path) -> None:
     path = made.make(
         tmp_path / "a.nvvp", tables, more={f"{CUPTI}KERNEL": "_id_ start", "StringTable": "_id_ value:TEXT"}
     )
-    with pytest.raises(UnknownFormat):
-        choose(Source(str(path)))
+    (nsys,) = [fmt for fmt in builtin_formats() if fmt.name == "nsys"]
+    assert nsys.probe(Source(str(path)).sample()) is None
+
+
+#: Values that stand where they don't belong.
+_STRANGE = (None, "x", "12", b"\xff\x00", 1.5, float("inf"), (1 << 63) - 1, -(1 << 63), -1, "", '{"a":')
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_any_value_anywhere(seed: int, tmp_path: Path) -> None:
+    """Cells and whole columns of any type: rows may be left out, but nothing breaks and the accounts add up."""
+    chosen = random.Random(seed)
+    path = tmp_path / "a.sqlite"
+    path.write_bytes(chosen.choice((OLD, NEW)).read_bytes())
+    with closing(sqlite3.connect(path)) as database:
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        for _ in range(10):
+            table, value = chosen.choice(tables), chosen.choice(_STRANGE)
+            column = chosen.choice([name for _, name, *_ in database.execute(f'PRAGMA table_info("{table}")')])
+            row = chosen.choice(("", f"WHERE rowid = {chosen.randint(1, 5)}"))
+            with suppress(sqlite3.IntegrityError):
+                database.execute(f'UPDATE "{table}" SET "{column}" = ? {row}', (value,))
+        database.commit()
+    trace = ktrace.read(path)
+    assert trace.report.balanced()
+    assert ktrace.convert(path, tmp_path / "out.perfetto").balanced()
