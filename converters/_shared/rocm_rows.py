@@ -26,7 +26,7 @@ from .csv_blocks import CsvRows
 from .rocm import agent, agents, copy_kinds, executed, short_names
 from .rocm_tables import ALLOCATION, API, COPY, OPERATION, SAMPLES, SCRATCH
 from .rocm_work import IDS
-from .typed_cells import Field, Text, Time, Whole, Word, typed
+from .typed_cells import Field, Text, Time, Whole, Word, joined, typed
 
 _TIMES: dict[str, Field] = {
     "ts": Time("Start_Timestamp", "Begin_Timestamp", "Sample_Timestamp"),
@@ -127,7 +127,7 @@ class Others:
         columns |= _MADE[kind](block, columns)
         if kind in (COPY, OPERATION, ALLOCATION, SCRATCH):
             columns["args.Thread_Id"] = columns.pop("tid")  # work isn't on the thread that asked for it
-        return self._batches.events(block, ids, **columns)
+        return self._batches.events(block, ids, **joined(block, columns))
 
 
 def _said(correlation: pa.Array | None) -> pa.Array | None:

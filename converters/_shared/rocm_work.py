@@ -28,7 +28,7 @@ from .csv_blocks import CsvRows
 from .rocm import MEANS, agents, blocks_of, executed, mean_counter, short_names
 from .rocm_dispatched import Dispatched, keys_of
 from .rocm_tables import DISPATCH
-from .typed_cells import Field, Number, Text, Time, Whole, Word, own_heading, typed
+from .typed_cells import Field, Number, Text, Time, Whole, Word, joined, own_heading, typed
 
 Int64 = npt.NDArray[np.int64]
 
@@ -123,7 +123,7 @@ class Work:
         place, kernel = self._kernel(block)
         if self._remembers:
             self._remember(block, ids, place)
-        yield self._batches.events(block, ids, **place, **kernel)
+        yield self._batches.events(block, ids, **joined(block, {**place, **kernel}))
         yield from self._counters(ids, place, values)
 
     def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -150,6 +150,10 @@ class Work:
 
     def _launch(self, block: Block) -> dict[str, Any]:
         name, correlation = block.take("<name>"), block.take("<correlation>")
+        if name is None:
+            numbers = block.get("<dispatch>")
+            assert numbers is not None  # a table of counters has one, others have names
+            name = pc.binary_join_element_wise("dispatch ", pc.fill_null(numbers.cast(pa.string()), "?"), "")
         columns: dict[str, Any] = {"kind": "kernel", "name": name, "registers": block.take("<registers>")}
         columns |= {"cat": block.take("<cat>"), "shared_memory": block.take("<shared>")}
         columns |= {self._args[name]: block.take(f"<{name}>") for name in ("dispatch", "tid")}
@@ -171,6 +175,12 @@ class Work:
                 columns[f"grid{to}"] = found.blocks
                 if found.left.null_count < len(found.left):
                     columns[self._args[f"grid{axis}"]] = found.left
+        return columns
+
+    def _untimed_launch(self, block: Block) -> dict[str, Any]:
+        """The columns of a summary: its correlation is an argument."""
+        columns = self._launch(block)
+        columns[self._args["correlation"]] = columns.pop("correlation", None)
         return columns
 
     def _remember(self, block: Block, ids: Int64, place: dict[str, Any]) -> None:
@@ -246,17 +256,13 @@ class Work:
         if is_timed:
             place, kernel = self._kernel(new)
             self._remember(new, ids, place)
-            return self._batches.batch("events", ids, timing="measured", **place, **kernel, **new.rest())
+            columns = joined(new, {**place, **kernel})
+            return self._batches.batch("events", ids, timing="measured", **columns, **new.rest())
         place = self._place(new)
         nothing = pa.nulls(len(new), pa.int64())
         self._remember(new, ids, {**place, "ts": nothing, "dur": nothing})
-        if new.get("<name>") is None:
-            numbers = new.get("<dispatch>").cast(pa.string())  # type: ignore[union-attr]
-            columns: dict[str, Any] = {"kind": "kernel", "name": pc.binary_join_element_wise("dispatch ", numbers, "")}
-            new.drop("<dispatch>")
-        else:
-            columns = self._launch(new)
-        return self._batches.batch("summaries", ids, metric="duration", count=1, **place, **columns, **new.rest())
+        columns = joined(new, {**place, **self._untimed_launch(new)})
+        return self._batches.batch("summaries", ids, metric="duration", count=1, **columns, **new.rest())
 
     def _values(self, block: Block, keys: Int64) -> Iterator[Batch]:
         """The counters of a long table, each below its kernel."""
@@ -298,12 +304,11 @@ class Work:
         ids = self._ids(block)
         values = {name: floats_of(block.take(name)) for name in counters}
         place, total = self._place(block), block.take("<total>")
-        launch = self._launch(block)
+        launch = self._untimed_launch(block)
         columns = {**place, **launch, "count": 1}
         if total is not None:
             columns |= {"total": total.cast(pa.float64()), "unit": "ns"}
-        columns.pop("correlation", None)
-        yield self._batches.summaries(block, ids, **columns)
+        yield self._batches.summaries(block, ids, **joined(block, columns))
         for offset, (name, column) in enumerate(values.items()):
             said = column.is_valid()
             owners = ids[said.to_numpy(zero_copy_only=False)]

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.jsontext import dump_json
 from ktrace.report import Report
 
 from .blocks import Block
@@ -128,6 +130,27 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
             own = heading_.removeprefix("args.")
             left[_with_unit(own, table.unit(own))] = argument(cells, heading(own))
     return Block(source.place, source.numbers, columns | left)
+
+
+def joined(block: Block, columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns, an argument that the block has left under the same heading joined into it; both say it in parts."""
+    found = dict(columns)
+    for key, column in columns.items():
+        name = key.removeprefix("args.")
+        if key.startswith("args.") and (left := block.take(name)) is not None:
+            found[key] = left if column is None else pc.coalesce(_as_json(column), _as_json(left))
+    return found
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    """An argument of any type as JSON text, null where it is null."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_binary(column.type):
+        return column
+    coded = column.dictionary_encode()
+    texts = [dump_json(value).encode() for value in coded.dictionary.to_pylist()]
+    return pa.array(texts, pa.binary()).take(coded.indices)
 
 
 def own_heading(table: CsvTable, field: Field) -> str | None:

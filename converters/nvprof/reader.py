@@ -22,8 +22,8 @@ from .printed import DEVICE, Printed, memory_row, metric_row, opened, summary_ro
 from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits
 from .traces import IDS, Traces
 
-_PREFIX = re.compile(r"=(?:=(\d+)=|=======)=? ?")
-_COMMAND = re.compile(r"NVPROF is profiling process (\d+), command: (.*)")
+_PREFIX = re.compile(r"=(?:=(\d{1,18})=|=======)=? ?")
+_COMMAND = re.compile(r"NVPROF is profiling process (\d{1,18}), command: (.*)")
 _WARNING = re.compile(r"(?:Warning|Error): .*|No kernels were profiled\.|No events/metrics were profiled\.")
 _FAULTS = re.compile(r"Total CPU Page faults: (\d+)\s*")
 _LEGEND = re.compile(r"(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): .*")

@@ -15,7 +15,7 @@ from .._shared.blocks import Batches, Block, timed
 from .._shared.cells import only
 from .._shared.csv_blocks import CsvRows
 from .._shared.dictionaries import words
-from .._shared.typed_cells import Field, Size, Text, Time, Whole, Word, typed
+from .._shared.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
 from .names import device, named
 
 #: Rows of one line have ids from this times its number on: a launch has one for each metric.
@@ -61,7 +61,7 @@ class Traces:
         columns |= _shared_memory(block)
         columns["device"], columns["args.Device"] = self._devices(block)
         columns |= _by_name(block, columns["device"], columns["dur"])
-        return self._batches.events(block, ids, **columns)
+        return self._batches.events(block, ids, **joined(block, columns))
 
     def _devices(self, block: Block) -> tuple[pa.Array | None, pa.Array | None]:
         """The numbers of devices, and the texts that hold none."""
