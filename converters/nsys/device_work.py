@@ -23,8 +23,8 @@ from .waits import Waits
 #: Kinds of copies from this on are migrations of unified memory.
 _UNIFIED = 11
 
-#: Label of a kind of copy -> the word of `copy_kind`.
-_WAY = re.compile(r"(?:Unified )?(Host|Device|Array|Peer)-to-(Host|Device|Array|Peer)")
+#: Label of a kind of copy, "Unified Host-to-Device", "HtoD" or "CUDA_MEMCPY_KIND_HTOD".
+_WAY = re.compile(r"(?:.*[ _])?([HDAP])(?:ost|evice|rray|eer)?-?to-?([HDAP])(?:ost|evice|rray|eer)?", re.IGNORECASE)
 
 
 def kernels(reading: Reading, table: str) -> Iterator[Batch]:
@@ -109,7 +109,7 @@ def _copy_name(label: str) -> str:
 
 def _way(label: str) -> str:
     found = _WAY.fullmatch(label)
-    return f"{found[1][0]}to{found[2][0]}" if found else label
+    return f"{found[1]}to{found[2]}".upper().replace("TO", "to") if found else label
 
 
 def _renamed(column: pa.DictionaryArray, rename: object) -> pa.DictionaryArray:

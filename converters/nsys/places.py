@@ -46,12 +46,18 @@ class Places:
         self._gpus: dict[tuple[int | None, int], int] = {}
         for table in database.like("TARGET_INFO_CUDA_DEVICE"):
             for gpu, ordinal, pid in database.rows(table, "gpuId", "cudaId", "pid"):
-                if all(isinstance(number, int) for number in (gpu, ordinal, pid)) and gpu != ordinal:
+                if all(isinstance(number, int) for number in (gpu, ordinal, pid)):
                     self._gpus[pid, ordinal] = gpu
+        if not self._gpus:  # before 2024 the ordinals of all processes are one
+            for table in database.like("TARGET_INFO_GPU"):
+                for gpu, ordinal in database.rows(table, "id", "cuDevice"):
+                    if isinstance(gpu, int) and isinstance(ordinal, int):
+                        self._gpus[None, ordinal] = gpu
+        self._gpus = {key: gpu for key, gpu in self._gpus.items() if gpu != key[1]}
 
     def gpu(self, pid: int | None, ordinal: int) -> int:
         """The GPU that a process calls by that ordinal."""
-        return self._gpus.get((pid, ordinal), ordinal) if pid is not None else ordinal
+        return self._gpus.get((pid, ordinal), self._gpus.get((None, ordinal), ordinal))
 
     def thread(self, block: Block) -> dict[str, pa.Array | None]:
         """Columns `pid` and `tid` of the block's globalTid."""
@@ -93,12 +99,12 @@ class Places:
 
     def _physical(self, given: pa.Array, pid: pa.Array | None) -> pa.Array:
         """The GPUs of CUDA ordinals."""
-        if not self._gpus or pid is None:
-            return given
         device = given
         for (process, ordinal), gpu in self._gpus.items():
-            mine = pc.fill_null(pc.and_(pc.equal(pid, process), pc.equal(given, ordinal)), False)
-            device = pc.if_else(mine, gpu, device)
+            mine = pc.equal(given, ordinal)
+            if process is not None:
+                mine = pc.and_(mine, pc.equal(pid, process)) if pid is not None else pc.less(given, given)
+            device = pc.if_else(pc.fill_null(mine, False), gpu, device)
         return device
 
     def _of_contexts(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> pa.Array:

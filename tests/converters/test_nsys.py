@@ -316,6 +316,30 @@ def test_ordinals_of_cuda_are_gpus_of_the_system(new: ktrace.Trace) -> None:
     assert device["facts"].count('"uuid":"00000000') == 1
 
 
+def test_ordinals_of_old_files_are_those_of_all_processes(tmp_path: Path) -> None:
+    tables = made.old()
+    tables["TARGET_INFO_GPU"] = [{**made.gpu(4), "cuDevice": 0}, {**made.gpu(0, "a display"), "cuDevice": None}]
+    trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=made.OLD_MORE))
+    assert {row["device"] for row in of(trace, "kernel", "memcpy")} == {4}
+
+
+@pytest.mark.parametrize(
+    ("label", "wanted"),
+    [
+        ("Device-to-Host", ("[CUDA memcpy Device-to-Host]", "DtoH")),
+        ("Unified HtoD", ("[CUDA Unified Memory memcpy HtoD]", "HtoD")),
+        ("CUDA_MEMCPY_KIND_PTOP", ("[CUDA memcpy CUDA_MEMCPY_KIND_PTOP]", "PtoP")),
+        ("sideways", ("[CUDA memcpy sideways]", "sideways")),
+    ],
+)
+def test_words_for_copies(tmp_path: Path, label: str, wanted: tuple[str, str]) -> None:
+    tables = made.new()
+    tables["ENUM_CUDA_MEMCPY_OPER"] = [{"id": 1, "name": label}]
+    trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=made.MORE))
+    copy = of(trace, "memcpy")[0]
+    assert (copy["name"], copy["copy_kind"]) == wanted
+
+
 def test_copies(new: ktrace.Trace) -> None:
     batched, moved = of(new, "memcpy")
     assert (batched["name"], batched["copy_kind"], args(batched)["copyCount"]) == (
