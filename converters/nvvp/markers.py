@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
-from .._shared.blocks import Block
+from .._shared.blocks import Block, timed
 from .reading import Int64, Reading
 
 _BEGINS, _ENDS = 2, 4
@@ -23,25 +23,44 @@ _BEGINS, _ENDS = 2, 4
 
 def markers(reading: Reading, table: str) -> Iterator[Batch]:
     """Ranges and instants on their threads, or on the process; the domain is the track."""
-    ended = reading.database.part(table, ["id", "timestamp"], f"flags & {_ENDS}")
-    begun = reading.database.part(table, ["id"], f"flags & {_BEGINS}")
-    ids, ends = _sorted(ended["id"].to_numpy(), ended["timestamp"].to_numpy())
-    starts = np.unique(begun["id"].to_numpy())
-    report = reading.conversion.report
+    report, database = reading.conversion.report, reading.database
+    if lacking := [name for name in ("flags", "id", "timestamp") if not database.has(table, name)]:
+        report.record(count := database.count(table))
+        report.issue("bad-record", table, f"has no column {', '.join(lacking)}", count)
+        return
+    ids, ends = _sorted(*_whole(reading, table, ["id", "timestamp"], _ENDS))
+    starts = np.unique(_whole(reading, table, ["id"], _BEGINS)[0])
     for block in reading.blocks(table):
-        flags, numbers, times = (block.get(name) for name in ("flags", "id", "timestamp"))
-        if flags is None or numbers is None or times is None:
-            report.issue("bad-record", table, "has no flags, id or timestamp", len(block))
-            return
+        good = np.ones(len(block), np.bool_)
+        for name in ("flags", "id", "timestamp"):
+            column = block.get(name)
+            known = (
+                np.zeros(len(block), np.bool_) if column is None else column.is_valid().to_numpy(zero_copy_only=False)
+            )
+            for row in np.flatnonzero(good & ~known).tolist():
+                report.issue("bad-record", block.where(row), f"{name} is no number")
+            good &= known
+        sound = timed(block.filter(pa.array(good)), reading.conversion, "timestamp")
+        flags, numbers = sound.get("flags"), sound.get("id")
+        if not len(sound) or flags is None or numbers is None:
+            continue
         is_end = pc.not_equal(pc.bit_wise_and(flags, _ENDS), 0).to_numpy(zero_copy_only=False)
         known = np.isin(numbers.to_numpy(), starts)
         for row in np.flatnonzero(is_end & ~known).tolist():
-            report.issue("end-without-begin", block.where(row), f"id {numbers[row]}")
+            report.issue("end-without-begin", sound.where(row), f"id {numbers[row]}")
         report.used(int((is_end & known).sum()), went="its begin")
-        rest = block.filter(pa.array(~is_end))
+        rest = sound.filter(pa.array(~is_end))
         rest.drop("_id_")
         if len(rest):
             yield _events(reading, table, rest, ids, ends)
+
+
+def _whole(reading: Reading, table: str, columns: list[str], flag: int) -> list[Int64]:
+    """Columns of the rows with that flag, those alone of which all are numbers."""
+    where = " AND ".join([f"flags & {flag}", *(f"typeof({name}) = 'integer'" for name in columns)])
+    rows = reading.database.query(table, f'SELECT {", ".join(columns)} FROM "{table}" WHERE {where}')
+    found = np.array(rows, np.int64).reshape(-1, len(columns))
+    return [found[:, index] for index in range(len(columns))]
 
 
 def _sorted(ids: Int64, ends: Int64) -> tuple[Int64, Int64]:

@@ -59,6 +59,8 @@ def _devices(reading: Reading, database: Database, tables: dict[str, str], rows:
         columns = {fact: block.get(column) for fact, column in _DEVICE.items()}
         major, minor = block.get("computeCapabilityMajor"), block.get("computeCapabilityMinor")
         for row, number in enumerate(ids.to_pylist()):
+            if number is None:
+                continue
             facts = {"api": "cuda", "vendor": "NVIDIA"}
             facts |= {fact: column[row].as_py() for fact, column in columns.items() if column is not None}
             if major is not None and minor is not None:

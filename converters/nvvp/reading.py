@@ -15,10 +15,14 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 
 from .._shared.blocks import Batches, Block, timed
+from .._shared.cells import integers
 from .._shared.lookup import Texts, first_ids
 from .._shared.sqlite import Database
 
 Int64 = npt.NDArray[np.int64]
+
+#: Columns of bytes.
+_BLOBS = frozenset({"cacheconfig", "objectid", "uuid", "payload", "attribute", "cubin"})
 
 
 class Reading:
@@ -53,8 +57,9 @@ class Reading:
     def blocks(self, table: str) -> Iterator[Block]:
         """The rows of a table."""
         for block in self.database.blocks(table, self.conversion.batch_rows):
-            block.drop("_id_")
-            yield block
+            whole = _with_numbers(block)
+            whole.drop("_id_")
+            yield whole
 
     def timed(self, table: str) -> Iterator[Block]:
         """The rows of a table that say when they began and ended; 0 is CUPTI's word for an unknown time."""
@@ -105,6 +110,29 @@ class Reading:
         rest = {name: base64(column) for name, column in block.rest().items() if pa.types.is_binary(column.type)}
         block.drop(*(name.removeprefix("args.") for name in rest))
         return self.batches.events(block, self.ids(table, block), **columns, **rest)
+
+
+def _with_numbers(block: Block) -> Block:
+    """The block with numbers in all columns but blobs, as the schema has it; what is none stays as `$column`."""
+    columns = {name: block.get(name) for name in (key.removeprefix("args.") for key in block.rest())}
+    found: dict[str, pa.Array] = {}
+    for name, column in columns.items():
+        if column is None or pa.types.is_integer(column.type) or name.casefold() in _BLOBS:
+            found[name] = column
+        elif pa.types.is_string(column.type) or pa.types.is_floating(column.type):
+            found[name] = integers(column.cast(pa.string()))
+            found[f"${name}"] = pc.if_else(found[name].is_null(), column, pa.scalar(None, column.type))
+        else:
+            found[f"${name}"] = column
+    return Block(block.place, block.numbers, found)
+
+
+def number(column: pa.Array | None, limit: int) -> pa.Array | None:
+    """A column of numbers whose size is below a limit; null where it is out of reason."""
+    if column is None:
+        return None
+    sound = pc.and_(pc.greater(column, -limit), pc.less(column, limit))
+    return pc.if_else(sound, column, pa.scalar(None, column.type))
 
 
 def _nonzero(column: pa.Array) -> pa.Array:

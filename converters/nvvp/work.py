@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
-from .._shared.blocks import Block
+from .._shared.blocks import Block, timed
 from .names import COPIES, DRIVER, MEMORIES, OVERHEADS, RUNTIME, SYNCS, UNIFIED
-from .reading import Reading
+from .reading import Reading, number
 
 
 def _times(block: Block) -> dict[str, pa.Array]:
@@ -24,7 +24,7 @@ def _times(block: Block) -> dict[str, pa.Array]:
 def kernels(reading: Reading, table: str) -> Iterator[Batch]:
     """A kernel each; CUPTI's names are those of the compiler, mangled."""
     for block in reading.timed(table):
-        static, dynamic = block.take("staticSharedMemory"), block.take("dynamicSharedMemory")
+        static, dynamic = (number(block.take(f"{kind}SharedMemory"), 1 << 60) for kind in ("static", "dynamic"))
         shared = static if dynamic is None or static is None else pc.add(static, dynamic)
         completed, end = block.take("completed"), block.get("end")
         if completed is not None:  # most often it says again what `end` says
@@ -37,7 +37,7 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
             **_times(block),
             **reading.place(block),
             **{f"{part}_{axis}": block.take(f"{part}{axis.upper()}") for part in ("grid", "block") for axis in "xyz"},
-            registers=block.take("registersPerThread"),
+            registers=number(block.take("registersPerThread"), 1 << 31),
             shared_memory=shared,
             shared_dynamic=dynamic,
             **{"args.completed": completed},
@@ -121,9 +121,12 @@ def _ended(reading: Reading, table: str) -> Iterator[Block]:
         open_ = pc.fill_null(pc.equal(end, 0), False)
         columns = {name: block.get(name) for name in (key.removeprefix("args.") for key in block.rest())}
         columns["end"] = pc.if_else(open_, begin, end)
-        yield Block(
+        whole = Block(
             block.place, block.numbers, {name: column for name, column in columns.items() if column is not None}
         )
+        sound = timed(whole, reading.conversion, "start", "end")
+        if len(sound):
+            yield sound
 
 
 def waits(reading: Reading, table: str) -> Iterator[Batch]:
