@@ -32,6 +32,7 @@ FORMATS = (
     Format("rocprofv3", "ROCm rocprofv3 CSV, a file or a folder", ".rocprofv3", ("*_trace.csv", "*_counter_collection.csv", "*_stats.csv", "*_agent_info.csv"), reads=True),
     Format("rocprofv3-json", "ROCm rocprofv3 JSON", ".rocprofv3_json", ("*_results.json",), reads=True),
     Format("rpd", "ROCm rocmProfileData database", ".rpd", ("*.rpd",), reads=True),
+    Format("rpd2tracing", "ROCm rocmProfileData as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats, to name the vendor's export command.
     Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.ncu-rep", "*.qdrep", "*.trace", "*.gputrace"), reads=True, closed=True),

@@ -109,9 +109,9 @@ def speaking(database: Database, table: str, columns: Sequence[str], part: Part)
         sql = f"SELECT 1 FROM {quoted_name(table)} WHERE {both(f'({condition})', part.where)} LIMIT 1"
         return bool(database.query(table, sql))
 
-    if not own or not speak(" OR ".join(says.values())):
+    if not own or not speak(" OR ".join(f"{column} <> '{{}}'" for column in own)):  # the quick question for all
         return []
-    return own if len(own) == 1 else [column for column in own if speak(says[column])]
+    return [column for column in own if speak(says[column])]
 
 
 def linked(event: Columns) -> Columns:

@@ -1,0 +1,31 @@
+"""Reads rpd2tracing's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.trace_json.document import read_document
+from .._shared.trace_json.events import Events
+from .._shared.trace_json.phases import mapper
+from .devices import gpus_of, on_devices
+from .dialect import DIALECT
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Work, calls, counters and launches. Raises DamagedInput for what is no Trace Event JSON at all."""
+    gpus, rows_of = gpus_of(source), mapper(DIALECT)
+
+    def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
+        for batch in rows_of(events, conversion):
+            yield on_devices(batch, gpus)
+
+    yield from read_document(source, conversion, placed, lambda found, conversion: ())
+    rows = Rows(conversion, first_id=0)
+    rows.fact("source", facts={"tool": "rpd2tracing"})
+    rows.fact("clock", facts={"kind": "monotonic"})
+    yield from rows.rest()

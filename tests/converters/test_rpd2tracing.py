@@ -1,0 +1,86 @@
+"""rpd2tracing's JSON against the module json; its sample is synthetic."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES, SHARED
+
+import ktrace
+from ktrace.jsontext import decoded
+from ktrace.trace import Trace
+
+REAL = SHARED / "corpus" / "rpd" / "matmul_result.json"
+SAMPLE = SAMPLES / "rpd2tracing" / "two-gpus-a-barrier-and-no-end.json"
+
+
+def rows(trace: Trace, record: str = "events") -> list[dict[str, Any]]:
+    """The rows without their nulls."""
+    table = trace.to_arrow()[record]
+    columns = {name: decoded(table[name]).to_pylist() for name in table.column_names}
+    return [{name: values[i] for name, values in columns.items() if values[i] is not None} for i in range(len(table))]
+
+
+@pytest.fixture
+def real() -> Path:
+    if not REAL.exists():
+        pytest.skip("the real file is not at hand (../shared/corpus/rpd)")
+    return REAL
+
+
+def test_slices_and_counters_are_those_of_the_json_module(real: Path) -> None:
+    events = json.loads(real.read_text())
+    found = rows(ktrace.read(real))
+    ours = Counter(
+        (row["name"], row.get("device", row.get("pid")), row.get("stream", row.get("tid")), row["ts"], row["dur"])
+        for row in found
+        if row["kind"] != "counter"
+    )
+    theirs = Counter(
+        (event["name"], int(event["pid"]), int(event["tid"]), int(event["ts"]) * 1000, int(event["dur"]) * 1000)
+        for event in events
+        if event.get("ph") == "X"
+    )
+    assert ours == theirs
+    series = [row for row in found if row["kind"] == "counter" and row.get("device") == 2]
+    values = Counter((row["device"], row["ts"], row["value"]) for row in series)
+    counted = [event for event in events if event.get("ph") == "C" and event["pid"] == "2"]
+    assert values == Counter(
+        (2, int(event["ts"]) * 1000, float(value)) for event in counted for value in event["args"].values()
+    )
+
+
+def test_every_launch_is_an_arrow(real: Path, tmp_path: Path) -> None:
+    """85 flows: each begin is on a call, each end on the work that begins there."""
+    trace = ktrace.read(real)
+    kinds = ("kernel", "memcpy", "memset")
+    work = {(row["device"], row["stream"], row["ts"]) for row in rows(trace) if row["kind"] in kinds}
+    ends = [row for row in rows(trace, "links") if row["role"] == "in"]
+    assert len(ends) == 85
+    assert {(row["device"], row["stream"], row["ts"]) for row in ends} <= work
+    report = ktrace.convert(real, tmp_path / "a.perfetto")
+    assert "unbound-link" not in report.issues
+
+
+def test_the_sample() -> None:
+    trace = ktrace.read(SAMPLE)
+    found = [(row["kind"], row["name"], row.get("device"), row.get("stream"), row.get("tid")) for row in rows(trace)]
+    assert set(found) == {
+        ("memcpy", "CopyHostToDevice", 2, 0, None),
+        ("kernel", "void scale<float>(float*, int) [clone .kd]", 2, 1, None),
+        ("memset", "FillBuffer", 3, 0, None),
+        ("sync", "Barrier", 2, 1, None),
+        ("range", "UserMarker", None, None, 701),
+        ("api", "hipMemcpy", None, None, 701),
+        ("api", "hipLaunchKernel", None, None, 701),
+        ("counter", "Idle idle", 2, None, None),
+        ("counter", "QueueDepth depth", 2, None, None),
+        ("counter", "sclk", 3, None, None),
+    }
+    facts = [(row["entity"], row.get("device"), row.get("name")) for row in rows(trace, "catalog")]
+    assert ("device", 2, "GPU2") in facts
+    assert "cut" in trace.report.issues
