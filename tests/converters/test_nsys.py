@@ -17,6 +17,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
+from ktrace.converters.nsys.about import about
 from ktrace.detection import choose
 from ktrace.errors import DamagedInput, UnknownFormat
 from ktrace.format import builtin_formats
@@ -616,3 +617,11 @@ def test_any_value_anywhere(seed: int, tmp_path: Path) -> None:
     trace = ktrace.read(path)
     assert trace.report.balanced()
     assert ktrace.convert(path, tmp_path / "out.perfetto").balanced()
+
+
+def test_info_names_schema_warnings_and_tables() -> None:
+    said = about(Source(str(NEW)))
+    assert said["schema"] == ["3.25.0"]
+    assert said["warnings of the profiler"] == ["Not all CUDA events were collected."]
+    assert [line.split() for line in said["tables"] if "KERNEL" in line] == [["2", f"{CUPTI}KERNEL_V2"]]
+    assert not any("HOLODECK" in line for line in about(Source(str(OLD)))["tables"])
