@@ -8,7 +8,7 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.csv_headings import are_units, headings_of
-from .tables import LAUNCHES, MEMORY, TRACE, fits, is_own_trace
+from .tables import TRACE, fits, is_own_trace
 
 _BANNER = re.compile(
     r"^==\d+== (?:NVPROF is profiling|Profiling (?:application|result)|(?:Metric|Event) result|API calls)"
@@ -19,6 +19,9 @@ _PRINTED = re.compile(
 )
 
 _HEADING = re.compile(r"\bName\b|\bKernel\b", re.IGNORECASE)
+
+#: The headings of calls alone.
+_CALLS = frozenset({"start", "duration", "name", "correlation_id"})
 
 
 def probe(sample: Sample) -> Match | None:
@@ -43,7 +46,7 @@ def _below(sample: Sample, number: int) -> list[str]:
 
 
 def _is_own(cells: list[str], kind: str, below: list[str]) -> bool:
-    """Whether nobody else has such a table: by its headings, or by the units below them."""
-    if kind in (TRACE, LAUNCHES, MEMORY):
-        return is_own_trace(cells) or (len(below) == len(cells) and are_units(below)) or "Correlation_ID" in cells
-    return True
+    """Whether nobody else has such a table; one of calls alone is known by the units below it."""
+    if kind != TRACE or is_own_trace(cells):
+        return True
+    return {cell.casefold() for cell in cells} <= _CALLS and len(below) == len(cells) and are_units(below)
