@@ -1,4 +1,4 @@
-"""What `ktrace info` says of a database beside its rows: the schema, warnings of the profiler, the tables that have rows."""
+"""What `ktrace info` says of a database beside its rows: schema, warnings of the profiler, tables that have rows."""
 
 from __future__ import annotations
 
