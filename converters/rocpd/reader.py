@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
 from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
@@ -23,6 +24,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of all processes. Raises DamagedInput for a database that can't be read."""
     with opened(source, conversion) as database:
         parts = parts_of(database)
+        if not any(kind in HAPPENINGS for part in parts for kind in part.tables):
+            raise DamagedInput(
+                "has none of rocpd's tables",
+                path=source.path,
+                expected=f"a database with tables like {', '.join(f'rocpd_{kind}' for kind in HAPPENINGS[:4])}",
+                remedy="leave out --from, or record it again with rocprofv3",
+            )
         tables = dict.fromkeys(table for part in parts for kind, table in _in_order(part) if kind not in LOOKED_UP)
         pmc = {part.table("pmc_event") for part in parts}
         ids = first_ids(database, [(table, 2 if table in pmc else 1) for table in tables])

@@ -20,7 +20,7 @@ from .._shared.blocks import Block
 from .._shared.dictionaries import constant
 from .._shared.lookup import Children
 from .places import Columns
-from .slices import Tables, json_cells
+from .slices import Tables, json_cells, unpacked
 from .work import spoken
 
 #: Words of a category -> the kind of its regions; the first that is in it counts, others are ranges.
@@ -158,7 +158,10 @@ def _kind(category: str) -> str:
 
 def with_messages(names: pa.Array, said: pa.Array | None) -> Columns:
     """Names, and what the events say beside them: the message of a marker is its name, its function an argument."""
-    if said is None or pa.types.is_binary(said.type) or said.null_count == len(said):
+    if said is None or said.null_count == len(said):
+        return {"name": names}
+    said = unpacked(said)
+    if not pa.types.is_string(said.type):
         return {"name": names, "args.event_extdata": json_cells(said)}
     messages = pc.struct_field(pc.extract_regex(said, _MESSAGE), "message")
     rest = pc.if_else(messages.is_valid(), None, said)

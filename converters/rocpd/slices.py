@@ -74,11 +74,16 @@ def json_cells(column: pa.Array | None) -> pa.Array | None:
     """A column of JSON as such; null where it says nothing. What is no JSON is a text."""
     if column is None or column.null_count == len(column):
         return None
-    if pa.types.is_binary(column.type):
-        column = pa.array([_unpacked(value) for value in column.to_pylist()], pa.string())
-    coded = encoded(column)
+    coded = encoded(unpacked(column))
     texts = [_json(text) for text in coded.dictionary.to_pylist()]
     return None if not any(texts) else pa.array(texts, pa.binary()).take(coded.indices)
+
+
+def unpacked(column: pa.Array) -> pa.Array:
+    """A column of texts that may be stored as bytes, compressed by LZ4 or not."""
+    if not pa.types.is_binary(column.type):
+        return column
+    return pa.array([_unpacked(value) for value in column.to_pylist()], pa.string())
 
 
 def _json(text: Any) -> bytes | None:

@@ -187,7 +187,11 @@ class Allocations:
             names = constant("[no name]", len(block)) if types is None else pc.fill_null(types, "[no name]")
         elif types is not None:
             found["columns"]["args.type"] = types
-        columns = found["columns"] | tables.places.stream(found["place"], device)
+        columns = found["columns"]
+        for name in ("queue", "stream"):
+            column = found["place"][name]
+            if column is not None:
+                columns[f"args.{name}_id"] = pc.if_else(pc.equal(column, 0), pa.scalar(None, column.type), column)
         return tables.batches.events(
             block,
             tables.ids_of("memory_allocate", block.numbers),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.database import quoted_name
+from ktrace.errors import DamagedInput
 from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
@@ -33,6 +34,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of the tables one after the other. Raises DamagedInput for a database that can't be read."""
     with opened(source, conversion) as database:
         tables = {name: found for name in _HAPPENINGS for found in database.like(name)[:1]}
+        if not tables.keys() & {"rocpd_api", "rocpd_op"}:
+            raise DamagedInput(
+                "has none of RPD's tables",
+                path=source.path,
+                expected="a database with rocpd_api and rocpd_op",
+                remedy="leave out --from, or record it again with rocmProfileData",
+            )
         ids = first_ids(database, [(table, _HAPPENINGS[name]) for name, table in tables.items()])
         by_name = {name: ids[table] for name, table in tables.items()}
         launches = Launches(database, tables.get("rocpd_api_ops"), conversion)

@@ -8,11 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from conftest import SAMPLES
 from rocm_samples import ROCPD_3, UUIDS, make_rocpd, rocpd_rows
 
 import ktrace
+from ktrace.errors import DamagedInput
 from ktrace.jsontext import decoded
 from ktrace.trace import Trace
 
@@ -167,6 +169,35 @@ def test_values_of_samples_are_a_series(tmp_path: Path) -> None:
     assert (counter["ts"], counter["value"], counter["track"], counter["device"]) == (T + 20_000, 55.5, "roctxMarkA", 4)
     assert not any(row["kind"] == "instant" for row in rows(trace))
     assert trace.report.balanced()
+
+
+def test_json_compressed_by_lz4(tmp_path: Path) -> None:
+    """A branch of rocprofiler-sdk stores JSON as bytes, empty or an LZ4 frame."""
+
+    def packed(text: str) -> bytes:
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, "lz4") as stream:
+            stream.write(text.encode())
+        return sink.getvalue().to_pybytes()
+
+    made = dict(rocpd_rows("g", 7, own_ids=True))
+    made["rocpd_event"] = [
+        (*row[:6], b"", b"", b"" if row[8] == "{}" else packed(row[8])) for row in made["rocpd_event"]
+    ]
+    path = make_rocpd(tmp_path / "a.db", ROCPD_3, {f"_{UUIDS[0]}": made})
+    found = {row["name"]: row.get("args") for row in rows(ktrace.read(path))}
+    assert found["forward"] == {"function": "roctxRangePushA"}
+    assert found['say "hi"'] == {"function": "roctxMarkA", "event_extdata": {"level": 2}}
+
+
+@pytest.mark.parametrize("name", ["rocpd", "rpd"])
+def test_a_database_of_others_is_an_error(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "a.db"
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("CREATE TABLE rocpd_other (start INT, end INT)")
+        writer.commit()
+    with pytest.raises(DamagedInput):
+        ktrace.read(path, format=name)
 
 
 def test_facts() -> None:
