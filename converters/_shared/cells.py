@@ -40,6 +40,9 @@ BINARY_BYTES = {
 _MISSING = pa.array(["-", "--", "N/A", "n/a", "NA", "(null)", "null", "NULL", "None", "none", "<null>"])
 _NULL = pa.scalar(None, pa.string())
 
+#: Decimals that a float64 holds, and that are written alike wherever a float is written.
+_SHORT_DECIMAL = r"^-?\d{1,9}\.\d{1,3}$"
+
 _GREATEST = (1 << 63) - 1
 _SCALE = 12
 _TENS = 10 ** np.arange(19, dtype=np.int64)
@@ -75,6 +78,9 @@ def whole_numbers(cells: pa.StringArray) -> pa.Int64Array | None:
     """The cells as int64, null where they say nothing; None where one of them isn't just digits and a minus."""
     if cells.null_count == len(cells):
         return pa.nulls(len(cells), pa.int64())
+    first = (pc.first(cells).as_py() or "").strip()
+    if first and not first.lstrip("-").isdecimal() and not pc.is_in(pa.scalar(first), _MISSING).as_py():
+        return None  # a cast that fails is slow: it goes on to the end
     if b"x" in _text(cells) or b"X" in _text(cells):  # Arrow reads 0x10 as 16
         return None
     try:
@@ -87,10 +93,13 @@ def whole_numbers(cells: pa.StringArray) -> pa.Int64Array | None:
         return None
 
 
-def integers(cells: pa.StringArray) -> pa.Int64Array:
-    """The cells as int64, `8,192` among them; null where they are none."""
+def integers(cells: pa.StringArray, greatest: int | None = None) -> pa.Int64Array:
+    """The cells as int64, `8,192` among them; null where they are none, or beyond `greatest`."""
     numbers = whole_numbers(cells)
-    return numbers if numbers is not None else by_distinct(stripped(cells), _integer, pa.int64())
+    numbers = numbers if numbers is not None else by_distinct(stripped(cells), _integer, pa.int64())
+    if greatest is None:
+        return numbers
+    return pc.if_else(pc.less_equal(pc.abs(numbers), greatest), numbers, pa.scalar(None, pa.int64()))
 
 
 def _integer(text: str) -> int | None:
@@ -121,9 +130,14 @@ def times(cells: pa.StringArray, unit: str = "ns") -> Times:
         return Times(ns, np.zeros(len(cells), np.bool_))
     digits = len(str(step)) - 1 if step and step >= 1 else None
     cells = stripped(cells)
-    if digits is not None and (found := _plain_times(cells, digits) or _decimal_times(cells, digits)):
+    if digits is not None and (found := scaled(cells, digits)):
         return found
     return _each_time(cells, unit)
+
+
+def scaled(cells: pa.StringArray, digits: int) -> Times | None:
+    """Stripped cells times 10^digits, rounded half to even; None where one is no decimal, or beyond int64."""
+    return _plain_times(cells, digits) or _decimal_times(cells, digits)
 
 
 def _plain_times(cells: pa.StringArray, digits: int) -> Times | None:
@@ -221,7 +235,10 @@ def argument(cells: pa.StringArray, head: Heading | None = None) -> pa.Array:
     numbers = whole_numbers(cells)
     if numbers is not None:
         return numbers
-    column = stripped(cells).dictionary_encode()
+    cells = stripped(cells)
+    if pc.all(pc.match_substring_regex(cells, _SHORT_DECIMAL)).as_py():
+        return pc.cast(cells, pa.float64())
+    column = cells.dictionary_encode()
     values = [plain(text, head) for text in column.dictionary.to_pylist()]
     if all(isinstance(value, str) for value in values):
         return pa.DictionaryArray.from_arrays(column.indices, pa.array(values, pa.string()))

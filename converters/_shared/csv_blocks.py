@@ -26,7 +26,6 @@ from ktrace.source import Source
 
 from .blocks import Block
 from .csv_headings import Dialect, Fits, are_units, headings_of
-from .csv_headings import find_csv as find_csv
 from .csv_parts import LONGEST_ROW, Part, line_count, parse_fast, parse_lines, wordy_rows
 from .line_account import LineAccount
 from .lines import Line

@@ -19,8 +19,9 @@ import pyarrow.compute as pc
 
 from ktrace.rows import Rows
 
+from .._shared.cells import Bools, Times, argument, integers, stripped, times
 from .._shared.columns import Heading, own_key
-from .cells import Bools, Times, argument, integers, sizes, stripped, times
+from .cells import sizes
 
 Int64 = npt.NDArray[np.int64]
 

@@ -10,7 +10,8 @@ from ktrace.model import Batch
 from ktrace.source import Source
 
 from .._shared.columns import Heading, heading
-from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable, find_csv
+from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from .._shared.csv_headings import find_csv
 from .._shared.dialects import Delimited
 from .._shared.lines import Line
 from .._shared.tables import Row, Table

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model import Batch, arrow_schema
 
+from .._shared.cells import Bools, Times
 from .._shared.columns import Heading
 from .._shared.dictionaries import constant
 from .block import IDS, Int64, Names, TraceBlock
-from .cells import Bools, Times
 from .kinds import copy_kind, kind_of
 from .trace_columns import EXEC, TRACE, trace_of
 
