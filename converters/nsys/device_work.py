@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ from .places import NOTHING, without
 from .reading import Reading
 from .waits import Waits
 
+#: Names of rows that have none.
+_COPY, _GRAPH, _SYNC = "[CUDA memcpy]", "CUDA graph", "synchronization"
+
 #: Kinds of copies from this on are migrations of unified memory.
 _UNIFIED = 11
 
@@ -27,29 +30,41 @@ _UNIFIED = 11
 _WAY = re.compile(r"(?:.*[ _])?([HDAP])(?:ost|evice|rray|eer)?-?to-?([HDAP])(?:ost|evice|rray|eer)?", re.IGNORECASE)
 
 
+Rows = Iterator[tuple[Block, npt.NDArray[np.int64], dict[str, Any]]]
+
+
+def _work(reading: Reading, table: str, *, each: int = 1, work: bool = True) -> Rows:
+    """The rows of a table with their ids, and the columns that all work on a device has."""
+    for block, ids in reading.timed(table, "start", end="end", each=each):
+        start = block.take("start")
+        process = reading.places.process(block)
+        yield (
+            block,
+            ids,
+            {
+                "ts": start,
+                "dur": pc.subtract(block.take("end"), start),
+                **process,
+                **reading.places.device(block, process.get("pid"), work=work),
+                "correlation": reading.correlation(block),
+            },
+        )
+
+
 def kernels(reading: Reading, table: str) -> Iterator[Batch]:
     """A kernel each; what isn't a column of the model stays an argument."""
-    for block, ids in reading.timed(table, "start", end="end"):
-        start = block.take("start")
+    for block, ids, columns in _work(reading, table):
         demangled, mangled = block.get("demangledName"), block.get("mangledName")
         if demangled is not None and mangled is not None and mangled.equals(demangled):
             block.drop("mangledName")
-        names = reading.name(block, table, "demangledName", "shortName", "mangledName")
+        columns.update(reading.name(block, table, "demangledName", "shortName", "mangledName"))
         short = block.take("shortName")
         if short is not None:
-            names["short_name"] = reading.words(table, "shortName").column(block, short)
-        process = reading.places.process(block)
-        columns: dict[str, Any] = {
-            **names,
-            **process,
-            **reading.places.device(block, process.get("pid")),
-            **{f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for what in ("grid", "block") for axis in "xyz"},
-            **_resources(block),
-            "correlation": reading.correlation(block),
-        }
-        dur = pc.subtract(block.take("end"), start)
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, kind="kernel", ts=start, dur=dur, **columns, **said)
+            columns["short_name"] = reading.words(table, "shortName").column(block, short)
+        for what in ("grid", "block"):
+            columns.update({f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for axis in "xyz"})
+        columns.update(_resources(block))
+        yield reading.batches.events(block, ids, kind="kernel", **columns, **reading.said(block, table))
 
 
 def _resources(block: Block) -> dict[str, pa.Array | None]:
@@ -80,26 +95,16 @@ def _below(column: pa.Array, limit: int) -> pa.Array:
 
 def copies(reading: Reading, table: str) -> Iterator[Batch]:
     """A copy each, named as nsys stats names it."""
-    for block, ids in reading.timed(table, "start", end="end"):
-        start = block.take("start")
-        process = reading.places.process(block)
-        place = reading.places.device(block, process.get("pid"))
-        kind = block.take("copyKind")
-        if kind is not None and place.get("stream") is not None:  # unified memory moves on no stream
-            unified = pc.and_(pc.greater_equal(kind, _UNIFIED), pc.equal(place["stream"], 0))
-            place["stream"] = pc.if_else(pc.fill_null(unified, False), None, place["stream"])
-        ways = None if kind is None else reading.enums.column("CUDA_MEMCPY_OPER", kind)
-        columns: dict[str, Any] = {
-            **process,
-            **place,
-            "name": constant("[CUDA memcpy]", len(block)) if ways is None else _renamed(ways, _copy_name),
-            "copy_kind": None if ways is None else _renamed(ways, _way),
-            "bytes": block.take("bytes"),
-            "correlation": reading.correlation(block),
-        }
-        dur = pc.subtract(block.take("end"), start)
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, kind="memcpy", ts=start, dur=dur, **columns, **said)
+    for block, ids, columns in _work(reading, table):
+        kind, stream = block.take("copyKind"), columns.get("stream")
+        columns.update({"name": constant(_COPY, len(block)), "bytes": block.take("bytes")})
+        if kind is not None:
+            ways = reading.enums.column("CUDA_MEMCPY_OPER", kind)
+            columns.update({"name": _renamed(ways, _copy_name, _COPY), "copy_kind": _renamed(ways, _way)})
+        if kind is not None and stream is not None:  # unified memory moves on no stream
+            unified = pc.and_(pc.greater_equal(kind, _UNIFIED), pc.equal(stream, 0))
+            columns["stream"] = pc.if_else(pc.fill_null(unified, False), None, stream)
+        yield reading.batches.events(block, ids, kind="memcpy", **columns, **reading.said(block, table))
 
 
 def _copy_name(label: str) -> str:
@@ -112,46 +117,28 @@ def _way(label: str) -> str:
     return f"{found[1]}to{found[2]}".upper().replace("TO", "to") if found else label
 
 
-def _renamed(column: pa.DictionaryArray, rename: object) -> pa.DictionaryArray:
-    words = [rename(word) for word in column.dictionary.to_pylist()]  # type: ignore[operator]
+def _renamed(column: pa.DictionaryArray, rename: Callable[[str], str], null: str | None = None) -> pa.Array:
+    """The words of a column renamed; `null` is what stands where there is none."""
+    words = [rename(word) for word in column.dictionary.to_pylist()]
     distinct = {word: code for code, word in enumerate(dict.fromkeys(words))}
     codes = pa.array([distinct[word] for word in words], pa.int32())
     named = pa.DictionaryArray.from_arrays(codes.take(column.indices), pa.array(list(distinct), pa.string()))
-    return named if not named.null_count else pc.fill_null(named.cast(pa.string()), rename("Unknown"))  # type: ignore[operator]
+    return named if null is None or not named.null_count else pc.fill_null(named.cast(pa.string()), null)
 
 
 def sets(reading: Reading, table: str) -> Iterator[Batch]:
     """A memset each."""
-    for block, ids in reading.timed(table, "start", end="end"):
-        start = block.take("start")
-        process = reading.places.process(block)
-        columns: dict[str, Any] = {
-            **process,
-            **reading.places.device(block, process.get("pid")),
-            "name": "[CUDA memset]",
-            "bytes": block.take("bytes"),
-            "correlation": reading.correlation(block),
-        }
-        dur = pc.subtract(block.take("end"), start)
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, kind="memset", ts=start, dur=dur, **columns, **said)
+    for block, ids, columns in _work(reading, table):
+        columns.update({"name": "[CUDA memset]", "bytes": block.take("bytes")})
+        yield reading.batches.events(block, ids, kind="memset", **columns, **reading.said(block, table))
 
 
 def graphs(reading: Reading, table: str) -> Iterator[Batch]:
     """A whole launch of a CUDA graph each, of which the kernels aren't recorded."""
-    for block, ids in reading.timed(table, "start", end="end"):
-        start = block.take("start")
-        process = reading.places.process(block)
+    for block, ids, columns in _work(reading, table):
         number = block.get("graphId", "graphExecId")
-        columns: dict[str, Any] = {
-            **process,
-            **reading.places.device(block, process.get("pid")),
-            "name": constant("CUDA graph", len(block)) if number is None else _numbered("CUDA graph", number),
-            "correlation": reading.correlation(block),
-        }
-        dur = pc.subtract(block.take("end"), start)
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, kind="graph", ts=start, dur=dur, **columns, **said)
+        columns["name"] = constant(_GRAPH, len(block)) if number is None else _numbered(_GRAPH, number)
+        yield reading.batches.events(block, ids, kind="graph", **columns, **reading.said(block, table))
 
 
 def _numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
@@ -162,28 +149,19 @@ def _numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
 
 def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
     """A sync each, on the stream that waits, and the arrow from the call that recorded the event it waits for."""
-    for block, ids in reading.timed(table, "start", end="end", each=3):
-        start = block.take("start")
-        process = reading.places.process(block)
+    for block, ids, columns in _work(reading, table, each=3, work=False):
         kind, event, recorded = block.take("syncType"), block.take("eventId"), block.take("eventSyncId")
-        columns: dict[str, Any] = {
-            **process,
-            **reading.places.device(block, process.get("pid"), work=False),
-            "name": (
-                constant("synchronization", len(block))
-                if kind is None
-                else _renamed(reading.enums.column("CUPTI_SYNC_TYPE", kind), str)
-            ),
-            "correlation": reading.correlation(block),
-            "args.eventId": None if event is None else without(event, NOTHING),
-            "args.eventSyncId": None if recorded is None else without(recorded, NOTHING),
-        }
-        dur = pc.subtract(block.take("end"), start)
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, kind="sync", ts=start, dur=dur, **columns, **said)
-        if recorded is not None and process:
-            pids = pc.fill_null(process["pid"], -1).to_numpy()
-            yield from waits.arrivals(ids, pids, pc.fill_null(recorded, NOTHING).to_numpy())
+        columns["name"] = constant(_SYNC, len(block))
+        if kind is not None:
+            columns["name"] = _renamed(reading.enums.column("CUPTI_SYNC_TYPE", kind), str, _SYNC)
+        if event is not None:
+            columns["args.eventId"] = without(event, NOTHING)
+        if recorded is not None:
+            columns["args.eventSyncId"] = without(recorded, NOTHING)
+        pid = columns.get("pid")
+        yield reading.batches.events(block, ids, kind="sync", **columns, **reading.said(block, table))
+        if recorded is not None and pid is not None:
+            yield from waits.arrivals(ids, pc.fill_null(pid, -1).to_numpy(), pc.fill_null(recorded, NOTHING).to_numpy())
 
 
 def _perhaps_timed(reading: Reading, table: str) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
@@ -206,13 +184,15 @@ def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]
         if recorded is not None:
             columns["args.eventSyncId"] = without(recorded, NOTHING)
         if ts is not None:
-            columns |= {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
+            columns.update(
+                {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
+            )
             yield reading.batches.events(block, ids, **columns, **reading.said(block, table))
             continue
         keys = pc.binary_join_element_wise(
             *(pc.fill_null(part, -1).cast(pa.string()) for part in (process.get("pid"), event) if part is not None), ":"
         )
-        columns |= {"link": "event", "key": keys, "role": "out", "name": "CUDA event"}
+        columns.update({"link": "event", "key": keys, "role": "out", "name": "CUDA event"})
         if given is not None and "pid" in process:
             columns["event"] = waits.calls_of(process["pid"], given)
         reading.conversion.report.used(len(block))

@@ -224,7 +224,7 @@ def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set
         facts["priority"] = priority - (1 << 32) if priority >= 1 << 31 else priority
     if isinstance(row.get("flag"), int):
         facts["type"] = reading.enums.word("CUPTI_STREAM_TYPE", row["flag"])
-    for number in sorted(device.get((pid, context), ())):  # type: ignore[arg-type]
+    for number in sorted(device.get((pid, context if context is not None else -1), ())):
         place = {"pid": pid, "device": number, "context": context, "stream": stream}
         yield {"entity": "stream", **place, "facts": facts}
 
