@@ -8,6 +8,6 @@
 
 A set of tables is a process, its uuid their suffix; a database may hold several sets, the ids of which begin anew. The
 pid, tid, agent_id, queue_id and stream_id of a row are ids of the tables rocpd_info_*, in schema 4 of a rocpd_track.
-Names without a suffix are views on all of them, which ktrace doesn't read. Times are ns of the monotonic clock; grids
-are in work-items.
+Names without a suffix are views on all of them, which ktrace doesn't read. Times are ns since boot (CLOCK_BOOTTIME),
+grids are in work-items.
 """

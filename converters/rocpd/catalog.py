@@ -7,7 +7,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.rows import Rows
 
-from .counters import agent_facts
+from .infos import json_object
 from .slices import Tables
 
 #: Fact -> what an agent's JSON calls it.
@@ -55,7 +55,7 @@ def _metadata(tables: Tables, rows: Rows) -> None:
 
 
 def _device(tables: Tables, rows: Rows, agent: dict[str, Any]) -> None:
-    said = agent_facts(agent["extdata"])
+    said = json_object(agent["extdata"])
     name = agent["product_name"] or agent["user_name"] or agent["model_name"] or agent["name"]
     facts = {
         "api": "hip",

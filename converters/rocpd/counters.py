@@ -6,7 +6,6 @@ event_id 9  pmc_id 4 (SQ_WAVES)  value 120      SQ_WAVES 248, as rocprofv3 print
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +19,7 @@ from ktrace.model import Batch
 from .._shared.blocks import Block
 from .._shared.lookup import Children, Lookup, aligned
 from .._shared.rocm import MEANS, mean_counter
-from .infos import Ids, plain
+from .infos import Ids, json_object, plain
 from .slices import Tables
 from .work import spoken
 
@@ -266,20 +265,11 @@ def units_of(tables: Tables) -> dict[int, tuple[int | None, int | None]]:
     """Device -> how many XCCs and shader engines it has, as far as its agent says."""
     found: dict[int, tuple[int | None, int | None]] = {}
     for row in tables.infos.agents.select(["id", "absolute_index", "extdata"]).to_pylist():
-        facts = agent_facts(row["extdata"])
+        facts = json_object(row["extdata"])
         number = row["id"] if row["absolute_index"] is None else row["absolute_index"]
         counts = [facts.get(key) for key in ("num_xcc", "num_shader_banks")]
         found[number] = tuple(count if isinstance(count, int) else None for count in counts)  # type: ignore[assignment]
     return found
-
-
-def agent_facts(text: Any) -> dict[str, Any]:
-    """What the JSON of an agent says; nothing where it is none."""
-    try:
-        value = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:

@@ -8,6 +8,7 @@ rocprofv3 takes the system's own numbers as ids, so that both say the same; othe
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -87,6 +88,15 @@ class Infos:
     def has_streams(self) -> bool:
         """Whether streams were recorded: all work is on stream 0 where they weren't."""
         return bool(pc.any(pc.not_equal(_numbers(self.streams["id"]), 0)).as_py())
+
+
+def json_object(text: Any) -> dict[str, Any]:
+    """What the extdata of a row says; nothing where it is no JSON object."""
+    try:
+        value = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -35,7 +35,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         pmc = {part.table("pmc_event") for part in parts}
         ids = first_ids(database, [(table, 2 if table in pmc else 1) for table in tables])
         rows = Rows(conversion, first_id=0)
-        rows.fact("clock", facts={"kind": "monotonic"})
+        rows.fact("clock", facts={"kind": "boottime"})
         for part in parts:
             read_tables = Tables(database, part, ids, conversion)
             for readers in (Regions, Samples, Kernels, Copies, Allocations):

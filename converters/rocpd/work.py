@@ -16,11 +16,19 @@ from ktrace.model import Batch
 from .._shared.blocks import Block
 from .._shared.dictionaries import constant
 from .._shared.rocm import copy_kinds, launch, short_name
-from .infos import plain
+from .infos import json_object, plain
 from .places import Columns
 from .slices import Tables
 
-_SYMBOL = ("display_name", "kernel_name", "group_segment_size", "sgpr_count", "arch_vgpr_count", "accum_vgpr_count")
+_SYMBOL = (
+    "display_name",
+    "kernel_name",
+    "group_segment_size",
+    "sgpr_count",
+    "arch_vgpr_count",
+    "accum_vgpr_count",
+    "extdata",
+)
 
 
 class Kernels:
@@ -70,7 +78,7 @@ class Kernels:
         at = pc.index_in(coded.dictionary, value_set=self._ids)
         symbol = {name: plain(self._symbols[name]).take(at) for name in _SYMBOL}
         words = self._words(block, coded, symbol)
-        shorts = [short_name(word) for word in words]
+        shorts = [_short(word, said) for word, said in zip(words, symbol["extdata"].to_pylist(), strict=True)]
         static = symbol["group_segment_size"].take(coded.indices)
         memory = block.get("group_segment_size")
         columns = {
@@ -98,6 +106,12 @@ class Kernels:
                 self._tables.conversion.report.issue("missing-string", where, word, lost.true_count)
             words.append(str(word))
         return words
+
+
+def _short(name: str, extdata: object) -> str | None:
+    """The name for people: the one that rocprofiler truncated, else the name without its descriptor's suffix."""
+    found = json_object(extdata).get("truncated_kernel_name")
+    return found if isinstance(found, str) and found and found != name else short_name(name)
 
 
 def small(column: pa.Array) -> pa.Array:

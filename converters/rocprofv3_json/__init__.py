@@ -7,5 +7,5 @@
         "callback_records": {"counter_collection": [...]},
         "buffer_records": {"kernel_dispatch": [{"start_timestamp": ..., "dispatch_info": {...}}], "hip_api": [...]}}]}
 
-Times are ns of the monotonic clock, grids are in work-items, agents, queues and streams are handles.
+Times are ns since boot (CLOCK_BOOTTIME), grids are in work-items, agents, queues and streams are handles.
 """

@@ -21,7 +21,7 @@ from .walk import Member, Walk
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of all records. Raises DamagedInput for what is no such document."""
     batches, rows = Batches(conversion), Rows(conversion, first_id=0)
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.fact("clock", facts={"kind": "boottime"})
     tools: dict[int, Tool] = {}
     readers: dict[int, Reader] = {}
     with source.open() as stream:

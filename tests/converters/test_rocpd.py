@@ -148,6 +148,15 @@ def test_what_is_wrong_is_said() -> None:
     assert "SECRET" not in str(rows(trace, "catalog"))
 
 
+def test_the_name_that_rocprofiler_truncated_is_the_short_one(tmp_path: Path) -> None:
+    made = dict(rocpd_rows("g", 7, own_ids=True))
+    said = '{"kernel_id":1,"truncated_kernel_name":"scale"}'
+    made["rocpd_info_kernel_symbol"] = [(*row, said) for row in made["rocpd_info_kernel_symbol"]]
+    columns = ROCPD_3 | {"rocpd_info_kernel_symbol": ROCPD_3["rocpd_info_kernel_symbol"] + ", extdata JSONB"}
+    found = rows(ktrace.read(make_rocpd(tmp_path / "a.db", columns, {f"_{UUIDS[0]}": made})))
+    assert [row.get("short_name") for row in found if row["kind"] == "kernel"] == ["scale", "scale", None]
+
+
 def test_without_streams_work_is_shown_by_queues(tmp_path: Path) -> None:
     made = dict(rocpd_rows("g", 7, own_ids=True))
     made["rocpd_info_stream"] = made["rocpd_info_stream"][:1]
