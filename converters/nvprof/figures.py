@@ -21,7 +21,10 @@ _STATISTICS = ("min", "max", "avg", "total")
 
 
 class Figures:
-    """Makes summaries of rows, given as heading -> cell. `devices` collects the names of devices."""
+    """Makes summaries of rows, given as heading -> cell. `devices` collects the names of devices.
+
+    `device` is that of the line above a table's headings, for summaries per GPU and unified memory.
+    """
 
     def __init__(self, rows: Rows, devices: dict[int, str]) -> None:
         self._rows = rows
@@ -29,6 +32,7 @@ class Figures:
         self._heads: dict[tuple[object, ...], int] = {}
         self._scope = ""
         self.pid: int | None = None
+        self.device = ""
 
     def summary(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
         """A row of a summary; what is wrong with it where it is none."""
@@ -41,6 +45,7 @@ class Figures:
             return "no figure" if name else "no name"
         kind = "api" if "API" in scope or "OpenACC" in scope else named(name, on_device=True).kind
         about = named(name, kind != "api")
+        place = (cells[fields["device"]] if "device" in fields else "") or self.device
         self._rows.summary(
             kind,
             about.name,
@@ -48,6 +53,7 @@ class Figures:
             table=table,
             scope=[scope] if scope else None,
             pid=self.pid,
+            device=None if kind == "api" else self._device(place),
             copy_kind=about.copy_kind,
             args=figures.args,
             **figures.columns,

@@ -62,7 +62,7 @@ class _Reading:
         self._gathered: list[tuple[int, dict[str, str]]] = []
         self._commands: dict[int, str] = {}
         self._tables = 0
-        self._scope = self._device = ""
+        self._scope = ""
         self._last = 0
 
     def begin(self, table: CsvTable) -> None:
@@ -122,7 +122,7 @@ class _Reading:
         elif (place := DEVICE.fullmatch(line.text)) and not (
             self._printed and self._printed.kind in ("metrics", "events")
         ):
-            self._device = place[1]  # it stands above the headings of unified memory
+            self._figures.device = place[1]
             self.blocks.structure()
         elif self._printed:
             self._row(self._printed, line)
@@ -141,6 +141,7 @@ class _Reading:
         else:
             self.blocks.structure()
             self._scope = "API calls" if words.startswith("API calls") else ""
+            self._figures.device = ""
 
     def _note(self, words: str, line: int, **columns: float) -> None:
         kind, metric = ("metric", "count") if columns else ("note", "note")
@@ -159,7 +160,7 @@ class _Reading:
             if found := summary_row(line.text):
                 wrong = self._figures.summary(line.number, table.ordinal, _SUMMARY_HEADINGS, list(found.values()))
         elif table.kind == "memory":
-            if cells := memory_row(line.text, self._device):
+            if cells := memory_row(line.text, self._figures.device):
                 wrong = self._figures.memory(line.number, table.ordinal, _MEMORY_HEADINGS, cells)
         else:
             metric = metric_row(table, line.text)

@@ -31,7 +31,7 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
 _TRACE = frozenset({"start", "duration", "name"})
 
 FIGURES = Columns(
-    {"name": ("name",), "type": ("type",), **STATISTICS, "total": ("time", "total time")},
+    {"name": ("name",), "type": ("type",), "device": ("device",), **STATISTICS, "total": ("time", "total time")},
     required=("name", "count"),
 )
 

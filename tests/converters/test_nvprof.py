@@ -197,3 +197,18 @@ def test_the_visual_profilers_own_export() -> None:
     ]
     assert events.grid_y.tolist()[0] == 32
     assert events.bytes.tolist()[1] == 4_194_304
+
+
+def test_summaries_per_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    rows = " GPU activities:  100.00%  1.5000ms         2  750.00us  700.00us  800.00us  f(int)"
+    calls = "      API calls:  100.00%  2.0000ms         1  2.0000ms  2.0000ms  2.0000ms  cudaMalloc"
+    head = "            Type  Time(%)      Time     Calls       Avg       Min       Max  Name"
+    lines = ["==5== Profiling result:", 'Device "Tesla K40c (1)"', head, rows, "", "==5== API calls:", head, calls]
+    path.write_text("\n".join(lines) + "\n")
+    found = read(path).summaries
+    assert found[["kind", "device", "total"]].fillna(-1).values.tolist() == [["kernel", 1, 1.5e6], ["api", -1, 2e6]]
+    head = '"Device","Time(%)","Time","Calls","Avg","Min","Max","Name"'
+    path.write_text(f'{head}\n,%,ms,,us,us,us,\n"K40c (1)",100,1.5,2,750,700,800,"f"\n')
+    found = read(path, format="nvprof").summaries
+    assert found[["device", "total", "avg", "percent"]].values.tolist() == [[1, 1.5e6, 750_000, 100]]
