@@ -3,6 +3,7 @@
 > Time(%)  Total Time  Instances  Name            the marks of a quotation
 [05/08/2026-14:05:14] [I]  Time(ms)  Layer        the time and level of a logger
 [rank0]: Time (%)  Total Time (ns)  Name          the rank of a launcher
+//  Time(%)  Total Time  Calls  Name              the comment of a program that says what it measured
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 import re
 
 _QUOTE = r" {0,3}(?:> ?)+"
+_COMMENT = r" {0,3}//+(?:\s|$)"
 _CLOCK = r"(?:\d{4}[-/]\d\d[-/]\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _STAMP = rf"(?:\[[^\[\]]{{0,40}}\d\d:\d\d:\d\d[^\[\]]{{0,20}}\]|{_CLOCK}(?=\s|$))"
 _RANK = r"(?:\[rank ?\d+\]:?|\[\d+,\d+\]<std\w+>:?|\(\w+ pid=\d+[^()]*\))"
 _LEVEL = r"(?: (?:\[\w{1,8}\]|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\b:?))*"
-_PREFIX = re.compile(rf"{_QUOTE}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
+_PREFIX = re.compile(rf"{_QUOTE}|{_COMMENT}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
 
 
 def bare(text: str) -> str:

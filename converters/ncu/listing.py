@@ -130,25 +130,32 @@ class Listing:
         cells = table.cells(text) if table is not None else None
         if table is None or cells is None:
             return False
-        name, unit, *values = cells
-        launches = self._started()
         table.rows += 1
-        if table.several:
-            launches.metric(launches.figure(name, unit, self._section, several=True), values[2], (values[0], values[1]))
-        else:
-            launches.metric(launches.figure(name, unit, self._section), values[0])
-        self._lines.used()
+        name, unit, *values = cells
+        self._add(name, unit, values)
         return True
 
     def _loose_figure(self, text: str) -> bool:
-        """A row of a table of which the lines around it are missing: three words far apart, with a unit."""
+        """A row of a table of which the lines around it are missing: words far apart, a unit, one value or three."""
         words = re.split(r"\s{2,}", text.strip())
-        if not self._section or len(words) != 3 or not is_unit(words[1]) or not _FIGURE.fullmatch(words[2]):
+        if not self._section or len(words) not in (3, 5) or not is_unit(words[1]):
             return False
-        launches = self._started()
-        launches.metric(launches.figure(words[0], words[1], self._section), words[2])
-        self._lines.used()
+        name, unit, *values = words
+        if not all(_FIGURE.fullmatch(value) for value in values):
+            return False
+        self._add(name, unit, values)
         return True
+
+    def _add(self, name: str, unit: str, values: list[str]) -> None:
+        """Adds a metric: its value, or the smallest, the greatest and the average of several launches."""
+        launches = self._started()
+        if len(values) == 1:
+            launches.metric(launches.figure(name, unit, self._section), values[0])
+        else:
+            smallest, greatest, average = values
+            figure = launches.figure(name, unit, self._section, several=True)
+            launches.metric(figure, average, (smallest, greatest))
+        self._lines.used()
 
     def _advice(self, kind: str, text: str) -> None:
         """What a rule says, over several lines."""

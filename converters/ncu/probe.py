@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
@@ -11,16 +13,31 @@ from .marks import OWN, SECTION, headings, is_placed, launch_line
 #: How remarks of ncu's begin; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
 
+#: Without one of these nothing in a text is ncu's.
+_WORDS = ("==", ", Context ", ")x(", "Kernel Name", "Metric Name", '"Source",')
+
+#: The headings of `--page source`: an instruction or a line of the program in each row, no launch.
+_SOURCE_PAGE = re.compile(
+    r'^"(?:#|Address|Line No|Line)",(?=[^\n]*"Source",)[^\n]*"(?:# Samples|Instructions Executed|Warp Stall Sampling)',
+    re.MULTILINE,
+)
+
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the line of a launch, the headings of a CSV page, or what ncu says of its work."""
     text = sample.text
-    if not text or not any(word in text for word in ("==", ", Context ", ")x(", "Kernel Name", "Metric Name")):
+    if not text or not any(word in text for word in _WORDS):
         return None
     lines = sample.lines or text.splitlines()
     for number, line in enumerate(lines, 1):
         if reason := _reason(line, lines[number : number + 2]):
             return Match(Score.DIALECT, f"has {reason} (line {number})")
+    if '"Source",' in text and _SOURCE_PAGE.search(text):
+        return Match(
+            Score.DIALECT,
+            "the source page of Nsight Compute, which has instructions and no launches",
+            "export the launches: ncu --import REPORT.ncu-rep --csv --page raw > launches.csv",
+        )
     return None
 
 

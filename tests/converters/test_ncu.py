@@ -20,7 +20,7 @@ import ktrace
 from ktrace.converters.ncu.names import metric_id
 from ktrace.converters.ncu.units import unit_of
 from ktrace.detection import detect
-from ktrace.errors import DamagedInput, StrictFailure
+from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
 from ktrace.format import Score
 from ktrace.model import json_schema
 from ktrace.pipeline import convert
@@ -323,6 +323,7 @@ def test_tables_of_2020() -> None:
         lambda line: line.strip(),  # pasted without indentation
         lambda line: f"> {line}",
         lambda line: f"[rank0]: {line}",
+        lambda line: f"// {line}".rstrip(),  # below the program that it is of
         lambda line: f"2026-11-21 20:55:17 INFO {line}",
         lambda line: line + "\r",
         lambda line: line.rstrip(),
@@ -359,6 +360,26 @@ def test_a_launch_without_its_place(tmp_path: Path) -> None:
     assert [row["value"] for row in behind] == [93.44, 1130.0]
     report = convert(tmp_path / "doc.txt", tmp_path / "doc.perfetto")
     assert report.balanced()
+
+
+def test_a_summary_of_which_lines_are_left_out(tmp_path: Path) -> None:
+    text = (
+        "  unnamed>::k(float *) (64, 1, 1)x(256, 1, 1), Device 0, CC 11.0, Invocations 14\n    Section: Occupancy\n"
+        "    ...\n    Achieved Occupancy          %   34.50   1,035.75   35.25\n"
+        "    ------------------- ----------- ------- ---------- -------\n"
+    )
+    ((head, (row,)),) = launches(rows(write(tmp_path / "part.txt", text)))
+    assert (head["name"], head["count"]) == ("unnamed>::k(float *)", 14)
+    assert (row["avg"], row["min"], row["max"], row["unit"]) == (35.25, 34.5, 1035.75, "%")
+
+
+@pytest.mark.parametrize("first", ["#", "Address", "Line No"])
+def test_the_page_of_sources_has_no_launches(first: str, tmp_path: Path) -> None:
+    text = f'"Kernel Name","k(float *)"\n"{first}","Source","# Samples","stall_wait"\n"1","MOV R1, R2","12","1"\n'
+    path = write(tmp_path / "source.csv", text)
+    with pytest.raises(ClosedFormat, match="instructions and no launches"):
+        convert(path, tmp_path / "out.jsonl")
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_numbers_beyond_int64_and_rows_without_their_table(tmp_path: Path) -> None:

@@ -265,7 +265,16 @@ WITHIN = [["f(a)", "12.5", "4"], ["g", "7.25", "3"]]
 
 @pytest.mark.parametrize(
     "prefix",
-    ["> ", ">", "> > ", "[05/08/2026-14:05:14] [I] ", "2026-05-08 14:05:14,123 INFO: ", "[rank0]: ", "[1,0]<stdout>: "],
+    [
+        "> ",
+        ">",
+        "> > ",
+        "[05/08/2026-14:05:14] [I] ",
+        "2026-05-08 14:05:14,123 INFO: ",
+        "[rank0]: ",
+        "[1,0]<stdout>: ",
+        "// ",
+    ],
 )
 def test_a_prefix_of_each_line_is_left_away(prefix: str, tmp_path: Path) -> None:
     report, found = account("\n".join(f"{prefix}{line}" for line in PLAIN) + "\n", tmp_path)
