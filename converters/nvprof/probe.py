@@ -8,6 +8,7 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.csv_headings import are_units, headings_of
+from .._shared.prefixes import bare
 from .tables import TRACE, fits, is_own_trace
 
 _BANNER = re.compile(
@@ -26,7 +27,7 @@ _CALLS = frozenset({"start", "duration", "name", "correlation_id"})
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for nvprof's own lines and for the headings of its tables."""
-    for number, line in enumerate(sample.lines, 1):
+    for number, line in enumerate(map(bare, sample.lines), 1):
         if _BANNER.match(line):
             return Match(Score.DIALECT, f"has the words of nvprof (line {number})")
         if _PRINTED.match(line):

@@ -17,6 +17,7 @@ from .._shared.columns import Heading, heading
 from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from .._shared.csv_headings import Dialect
 from .._shared.lines import Line
+from .._shared.prefixes import bare
 from .figures import Figures, with_unit
 from .printed import DEVICE, Printed, memory_row, metric_row, opened, summary_row, trace_row
 from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits
@@ -104,9 +105,10 @@ class _Reading:
         row = dict(zip(names, cells, strict=True))
         return self._figures.launch(line, table, row, [name for name in names if name not in known])
 
-    def line(self, line: Line) -> Iterator[Batch]:
+    def line(self, found: Line) -> Iterator[Batch]:
         """A line that is no row of a CSV table."""
-        self._last = line.number
+        self._last = found.number
+        line = Line(found.number, bare(found.text))
         if prefix := _PREFIX.match(line.text):
             self._said(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
         elif table := opened(line.text, self._tables):
@@ -117,8 +119,8 @@ class _Reading:
             self.blocks.structure()
         elif _LEGEND.fullmatch(line.text):
             self.blocks.structure()
-        elif found := _FAULTS.fullmatch(line.text):
-            self._note("Total CPU Page faults", line.number, value=float(found[1]))
+        elif faults := _FAULTS.fullmatch(line.text):
+            self._note("Total CPU Page faults", line.number, value=float(faults[1]))
         elif (place := DEVICE.fullmatch(line.text)) and not (
             self._printed and self._printed.kind in ("metrics", "events")
         ):

@@ -99,8 +99,8 @@ def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None)
             on_device |= column.is_valid().to_numpy(zero_copy_only=False)
     coded = names.dictionary_encode()
     texts = coded.dictionary.to_pylist()
-    codes = coded.indices.to_numpy() * 2 + on_device
-    found = [named(text, there) for text in texts for there in (False, True)]
+    distinct, codes = np.unique(coded.indices.to_numpy() * 2 + on_device, return_inverse=True)
+    found = [named(texts[code // 2], bool(code % 2)) for code in distinct.tolist()]
     kinds = sorted({"instant", "range", *(each.kind for each in found)})
     ways = pa.array([each.copy_kind for each in found], pa.string()).take(pa.array(codes))
     numbers = pa.array([each.correlation for each in found], pa.int64()).take(pa.array(codes))

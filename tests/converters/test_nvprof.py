@@ -212,3 +212,12 @@ def test_summaries_per_gpu(tmp_path: Path) -> None:
     path.write_text(f'{head}\n,%,ms,,us,us,us,\n"K40c (1)",100,1.5,2,750,700,800,"f"\n')
     found = read(path, format="nvprof").summaries
     assert found[["device", "total", "avg", "percent"]].values.tolist() == [[1, 1.5e6, 750_000, 100]]
+
+
+def test_lines_with_the_rank_of_a_launcher(tmp_path: Path) -> None:
+    sample = FOLDER / "printed-traces-summary-unified-memory.txt"
+    path = tmp_path / "a.txt"
+    path.write_text("".join(f"[1,0]<stderr>:{line}" for line in sample.read_text().splitlines(keepends=True)))
+    found, plain = read(path), read(sample)
+    assert found.events.drop(columns="source").equals(plain.events.drop(columns="source"))
+    assert len(found.summaries) == len(plain.summaries)
