@@ -229,11 +229,12 @@ def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set
         yield {"entity": "stream", **place, "facts": facts}
 
 
-def processes(reading: Reading) -> Iterator[Row]:
-    """The processes that have rows, by the names of their programs, with what they printed."""
+def processes(reading: Reading, threads: dict[int, str]) -> Iterator[Row]:
+    """The processes that have rows, by the names of their programs, else of their main threads; what they printed."""
     seen = {pid_of(number) for number in (*reading.places.threads, *reading.places.processes)}
     facts: dict[int, Row] = {}
-    names: dict[int, str] = {}
+    names = {pid_of(number): name for number, name in threads.items() if tid_of(number) == pid_of(number)}
+    names = {pid: name for pid, name in names.items() if pid in seen}
     for table in reading.database.like("PROCESSES"):
         for row in all_rows(reading, table):
             number, name = row.get("globalPid"), row.get("name")

@@ -75,7 +75,7 @@ class Nvtx:
     def batches(self) -> Iterator[Batch]:
         """Ranges and marks."""
         reading = self._reading
-        for block, ids in reading.timed(self._table, "start", end="end", open_end=True):
+        for block, ids in reading.timed(self._table, "start", end="end", open_end=True, prepare=_without_zeros):
             kinds = block.take("eventType")
             numbers = np.full(len(block), _RANGES[0]) if kinds is None else pc.fill_null(kinds, 0).to_numpy()
             names = np.isin(numbers, _NAMES)
@@ -110,6 +110,8 @@ class Nvtx:
     def _name(self, block: Block) -> pa.Array:
         """The text of its own, else the registered one."""
         text, ids = block.take("text"), block.take("textId")
+        if text is not None and ids is not None and pc.any(pc.equal(text, "")).as_py():
+            text = pc.if_else(pc.and_(pc.equal(text, ""), pc.is_valid(ids)), None, text)
         if text is not None and not text.null_count:
             return text
         if ids is None or ids.null_count == len(block):
@@ -181,6 +183,15 @@ class Nvtx:
         if text is not None and text.null_count < len(block):
             columns |= parsed(text.cast(pa.string()), tracks)
         return columns
+
+
+def _without_zeros(block: Block) -> Block:
+    """The rows without ends that say only that there is none: exports of 2019 to 2021 have 0 for null."""
+    start, end = block.get("start"), block.get("end")
+    if start is None or end is None:
+        return block
+    none = pc.fill_null(pc.and_(pc.equal(end, 0), pc.greater(start, 0)), False)
+    return block.replaced({"end": pc.if_else(none, None, end)}) if none.true_count else block
 
 
 def _named(keys: Any, names: list[str | None]) -> pa.DictionaryArray:

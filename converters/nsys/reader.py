@@ -114,7 +114,7 @@ def _events(reading: Reading) -> Iterator[Batch]:
 def _described(reading: Reading, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
     """What is known of what has rows."""
     yield from _catalog(reading, facts.contexts_and_streams(reading))
-    yield from _catalog(reading, facts.processes(reading))
+    yield from _catalog(reading, facts.processes(reading, threads))
     yield from _catalog(reading, facts.threads(reading, threads))
     yield from _catalog(reading, facts.cores(reading))
     yield from _catalog(reading, facts.metrics(reading))

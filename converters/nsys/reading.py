@@ -56,17 +56,25 @@ class Reading:
                 yield whole
 
     def timed(
-        self, table: str, *starts: str, end: str | None = None, open_end: bool = False, each: int = 1
+        self,
+        table: str,
+        *starts: str,
+        end: str | None = None,
+        open_end: bool = False,
+        each: int = 1,
+        prepare: Callable[[Block], Block] | None = None,
     ) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
         """The rows of which the times can be believed, and their ids; the others are reported.
 
         The time is in the first of the columns `starts` that the table has, ns as is `end`. A row has `each` ids.
+        `prepare` is given each block before its times are looked at.
         """
         has = self.database.has
         start = next((name for name in starts if has(table, name)), starts[0])
         last = end if end is not None and has(table, end) else None
         for block in self.blocks(table):
-            good = timed(block, self.conversion, start, last, open_end=open_end)
+            ready = block if prepare is None else prepare(block)
+            good = timed(ready, self.conversion, start, last, open_end=open_end)
             if len(good):
                 yield good, self.batches.ids(len(good), each)
 

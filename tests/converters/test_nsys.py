@@ -279,6 +279,28 @@ def test_records_of_events_without_times(old: ktrace.Trace) -> None:
     assert link["event"] == named(old, "cudaEventRecord_v3020")["id"]
 
 
+def test_exports_with_zeros_for_nulls(tmp_path: Path) -> None:
+    """As those of 2019 to 2021; without the table of processes, a process is called as its main thread is."""
+    tables = made.old()
+    text = made.Strings()
+    tables["NVTX_EVENTS"] = [
+        made.nvtx(34, 5_000, 0, "", textId=text("mark")),
+        made.nvtx(59, 6_000, 0, "open", textId=0),
+        made.nvtx(59, 7_000, 6_000, "backwards"),
+    ]
+    tables["ThreadNames"] = [{"nameId": text("app"), "globalTid": made.GLOBAL_TID}]
+    tables["StringIds"] = text.rows()
+    kept = {name: tables[name] for name in ("NVTX_EVENTS", "ThreadNames", "StringIds")}
+    trace = ktrace.read(made.make(tmp_path / "a.sqlite", kept))
+    assert [(row["kind"], row["name"], row["ts"], row["dur"]) for row in rows(trace)] == [
+        ("instant", "mark", 5_000, None),
+        ("range", "open", 6_000, None),
+    ]
+    assert trace.report.issues["negative-duration"].places == [("NVTX_EVENTS row 3", "end: 6000")]
+    (process,) = [row for row in rows(trace, "catalog") if row["entity"] == "process"]
+    assert (process["pid"], process["name"]) == (PID, "app")
+
+
 def test_domains_threads_and_ranges_without_an_end(old: ktrace.Trace) -> None:
     assert (named(old, "MPI_Init")["track"], named(old, "step 1")["track"]) == ("MPI", None)
     assert named(old, "never popped")["dur"] is None
