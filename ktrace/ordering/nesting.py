@@ -73,6 +73,8 @@ def around_crossing(begin: Int64, end: Int64) -> Int64:
 
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     """Fills `lane` of the slices of one track from position `first` on; those before are open and have theirs."""
+    lane[first:] = 0
+    some = first + np.flatnonzero(_hold_something(begin, end)[first:])  # others cross none
     stacks: list[list[int]] = [[_NEVER]]  # of each lane the ends of what is open, innermost last
     for number, stops in zip(lane[:first].tolist(), end[:first].tolist(), strict=True):
         while number >= len(stacks):
@@ -80,7 +82,7 @@ def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
         stacks[number].append(stops)
     found = []
     lowest = stacks[0]
-    for starts, stops in zip(begin[first:].tolist(), end[first:].tolist(), strict=True):
+    for starts, stops in zip(begin[some].tolist(), end[some].tolist(), strict=True):
         while lowest[-1] <= starts:
             lowest.pop()
         if lowest[-1] >= stops:
@@ -88,7 +90,14 @@ def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
             found.append(0)
         else:
             found.append(_free_lane(stacks, starts, stops))
-    lane[first:] = found
+    lane[some] = found
+
+
+def _hold_something(begin: Int64, end: Int64) -> Bools:
+    """In which slices another begins or ends: a slice that crosses another holds its end or begin."""
+    times = np.sort(np.concatenate([begin, end]), kind="stable")
+    found: Bools = np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")
+    return found
 
 
 #: An end after all others.
