@@ -89,26 +89,32 @@ def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> I
             if isinstance(second, int) and isinstance(name, str):
                 names[first or 0, second], units[first or 0, second] = name, str(unit) if unit else None
     series = Series(names, units, "metric")
+    cards = {
+        number: name
+        for found in reading.database.like("TARGET_INFO_NIC_INFO")
+        for number, name in reading.database.rows(found, "nicId", "name")
+        if isinstance(name, str) and reading.database.has(table, "nicId")
+    }
     for block, ids in reading.timed(table, "start", end="end"):
         start, end = block.take("start"), block.take("end")
         first = _numbers(block, keys[0]) if keys[0] else np.zeros(len(block), np.int64)
         columns: dict[str, Any] = series.columns(first, _numbers(block, keys[1]))
-        where = block.take("globalId", "componentId")
+        where = block.take("nicId", "globalId", "componentId")
         if where is not None:
-            columns["track"] = _placed(columns["name"], where, "NIC" if "NIC" in table.upper() else "")
+            columns["track"] = _placed(columns["name"], where, "NIC" if "NIC" in table.upper() else "", cards)
         dur = None if end is None else pc.subtract(end, start)
         value = _value(block.take("value", "count"))
         yield reading.batches.events(block, ids, kind="counter", ts=start, dur=dur, value=value, **columns)
 
 
-def _placed(names: pa.DictionaryArray, where: pa.Array, word: str) -> pa.DictionaryArray:
+def _placed(names: pa.DictionaryArray, where: pa.Array, word: str, called: dict[int, str]) -> pa.DictionaryArray:
     """Series apart by the card, port or core that they are of."""
     codes, keys = _pairs(
         names.indices.to_numpy(zero_copy_only=False).astype(np.int64),
         where.fill_null(-1).to_numpy(zero_copy_only=False),
     )
     words = names.dictionary.to_pylist()
-    shown = [f"{words[name]} ({word} {place})".replace("( ", "(") for name, place in keys]
+    shown = [f"{words[name]} ({called.get(place) or f'{word} {place}'.strip()})" for name, place in keys]
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(shown, pa.string()))
 
 

@@ -20,7 +20,7 @@ from .._shared.blocks import Block
 NUMBERS = frozenset(
     {
         *("start", "end", "timestamp", "rawtimestamp", "utcepochns"),
-        *("globalpid", "globaltid", "endglobaltid", "globalid", "componentid", "pid", "processid", "rank"),
+        *("globalpid", "globaltid", "endglobaltid", "globalid", "componentid", "nicid", "pid", "processid", "rank"),
         *("deviceid", "contextid", "streamid", "nullstreamid", "correlationid", "gpu", "gpuid", "cudaid", "cpu"),
         *("demangledname", "shortname", "mangledname", "nameid", "textid", "endnameid", "jsontextid", "objectnameid"),
         *("filenameid", "contentid", "srcfile", "funcname", "varname", "kernelname", "module", "cpuinstruction"),

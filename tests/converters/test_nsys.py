@@ -417,6 +417,23 @@ def test_metrics_of_gpus_and_cards(new: ktrace.Trace) -> None:
     assert ("IB: Bytes sent", 20_000, 900, "B", None) in found
 
 
+def test_cards_by_their_names(tmp_path: Path) -> None:
+    """A column of 2025: the number of the card, whose name stands in a table of its own."""
+    sample = {"start": 1, "end": 5, "globalId": 8, "metricsListId": 1, "metricsIdx": 0, "value": 9, "nicId": 2}
+    tables: dict[str, list[made.Row]] = {
+        "NET_NIC_METRIC": [sample, sample | {"nicId": 3}],
+        "TARGET_INFO_NIC_INFO": [{"nicId": 2, "name": "mlx5_0"}],
+        "TARGET_INFO_NETWORK_METRICS": [{"metricsListId": 1, "metricsIdx": 0, "name": "sent", "unit": "B"}],
+        "StringIds": [],
+    }
+    more = {"NET_NIC_METRIC": f"{made.TABLES['NET_NIC_METRIC']} nicId", "TARGET_INFO_NIC_INFO": "nicId name:TEXT"}
+    trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=more))
+    assert [(row["name"], row["track"], row["value"], row["unit"], row["dur"]) for row in rows(trace)] == [
+        ("sent", "sent (mlx5_0)", 9, "B", 4),
+        ("sent", "sent (NIC 3)", 9, "B", 4),
+    ]
+
+
 def test_tables_that_nobody_knows(new: ktrace.Trace) -> None:
     beam = named(new, "beam")
     assert (beam["kind"], beam["dur"], args(beam)) == ("range", 500, {"power": 5})
