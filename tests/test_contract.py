@@ -27,7 +27,18 @@ TABLES = [fmt for fmt in builtin_formats() if fmt.writes and not fmt.timeline]
 TIMELINES = [fmt for fmt in builtin_formats() if fmt.timeline]
 
 #: Formats of which a long file is the same text many times over.
-REPEATABLE = {"ncu", "nvprof", "rocprof", "doppler", "metallic", "metallic-jsonl", "mlc", "webllm", "nsys-stats", "table"}
+REPEATABLE = {
+    "ncu",
+    "nvprof",
+    "rocprof",
+    "doppler",
+    "metallic",
+    "metallic-jsonl",
+    "mlc",
+    "webllm",
+    "nsys-stats",
+    "table",
+}
 
 
 def read(path: Path, *, name: str | None = None, batch_rows: int = 65_536) -> Trace:
