@@ -42,6 +42,7 @@ class Places:
         self.threads: set[int] = set()
         self.processes: set[int] = set()
         self.cores: set[int] = set()
+        self._mixed: set[int | None] = set()
         self.contexts: set[tuple[int | None, int, int]] = set()
         self._gpus: dict[tuple[int | None, int], int] = {}
         for table in database.like("TARGET_INFO_CUDA_DEVICE"):
@@ -123,14 +124,15 @@ class Places:
 
     def _see(self, pid: pa.Array | None, device: pa.Array, context: pa.Array) -> None:
         """Remembers which context of which process is on which device."""
-        processes = pc.unique(pid).to_pylist() if pid is not None else [None]
-        if len(processes) == 1 and len(pc.unique(context)) == 1:
-            rows = [(processes[0], context[0].as_py(), device[0].as_py())] if len(context) else []
-        else:
-            pids = pid if pid is not None else pa.nulls(len(device), pa.int64())
-            table = pa.table({"pid": pids, "context": context, "device": device})
-            found = table.group_by(["pid", "context", "device"]).aggregate([])
-            rows = list(zip(*(found[name].to_pylist() for name in ("pid", "context", "device")), strict=True))
+        pids = pid if pid is not None else pa.nulls(len(device), pa.int64())
+        mixed = pc.bit_wise_xor(pc.shift_left(pc.fill_null(pids, -1), 40), pc.shift_left(context, 8))
+        keys = set(pc.unique(pc.bit_wise_xor(mixed, device)).to_pylist())
+        if keys <= self._mixed:
+            return
+        self._mixed |= keys
+        table = pa.table({"pid": pids, "context": context, "device": device})
+        found = table.group_by(["pid", "context", "device"]).aggregate([])
+        rows = zip(*(found[name].to_pylist() for name in ("pid", "context", "device")), strict=True)
         self.contexts.update(row for row in rows if row[1] is not None and row[2] is not None)
 
 
