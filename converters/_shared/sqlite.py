@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import cached_property
 from typing import Any
@@ -68,6 +68,7 @@ class Database:
         self._path = path
         self._report = conversion.report
         self._known_types: dict[tuple[str, frozenset[str] | None], dict[str, str]] = {}
+        self._declared: dict[str, str] = {}
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
@@ -78,6 +79,14 @@ class Database:
         """The tables of a name, a regular expression, in any case, with the suffix of a release ("_V2") or without."""
         wanted = re.compile(rf"(?:{pattern})(?:_V\d+)?", re.IGNORECASE)
         return [table for table in self.tables if wanted.fullmatch(table)]
+
+    def declare(self, *, whole: Iterable[str] = (), texts: Iterable[str] = ()) -> None:
+        """Says of columns of any table, by name, that they hold whole numbers, or texts, whatever the file has in them.
+
+        Rows with other values are reported as "bad-record"; a number where a text belongs is its digits.
+        """
+        self._declared |= dict.fromkeys(map(str.casefold, whole), _LITERALS["integer"])
+        self._declared |= dict.fromkeys(map(str.casefold, texts), _LITERALS["text"])
 
     def count(self, table: str) -> int:
         """The number of rows."""
@@ -181,7 +190,10 @@ class Database:
         declared = {column: kind for _, column, kind, *_ in self.query(table, f"PRAGMA table_info({name})")}
         asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_name(column)}))" for column in columns)
         seen = self.query(table, f"SELECT {asked} FROM (SELECT * FROM {name} LIMIT {_LOOKED_AT})")[0]
-        return {column: _literal(declared[column], words) for column, words in zip(columns, seen, strict=True)}
+        return {
+            column: self._declared.get(column.casefold()) or _literal(declared[column], words)
+            for column, words in zip(columns, seen, strict=True)
+        }
 
 
 def _literal(declared: str, seen: str | None) -> str:

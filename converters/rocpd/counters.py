@@ -90,10 +90,13 @@ class Counters:
         nothing = pa.nulls(len(block), pa.int64())
         columns = {name: block.get(name) for name in ("event_id", "pmc_id", "value", "sample_id", *_MORE)}
         rows = pa.table({name: nothing if column is None else column for name, column in columns.items()})
+        value = plain(rows["value"])
+        number = value.cast(pa.float64(), safe=False) if _is_number(value.type) else pa.nulls(len(block), pa.float64())
+        rows = rows.set_column(rows.schema.get_field_index("value"), "value", number)
         rows = rows.append_column("_rowid_", block.numbers)
         good = pc.and_(rows["value"].is_valid(), pc.and_(rows["pmc_id"].is_valid(), rows["event_id"].is_valid()))
         for row in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
-            detail = "event_id, pmc_id or value is null"
+            detail = "event_id, pmc_id or value is no number"
             self._tables.conversion.report.issue("bad-record", block.where(row), detail)
         return rows.filter(good)
 
@@ -228,6 +231,10 @@ class Counters:
             for field in _OWNER
         ]
         return pa.Table.from_arrays(arrays, schema=_OWNER).filter(_believed(begin, last, at_zero=sample))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _believed(begin: pa.Array, end: pa.Array, *, at_zero: bool) -> pa.Array:

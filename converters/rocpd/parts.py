@@ -25,6 +25,30 @@ LOOKED_UP = frozenset(
     }
 )
 
+#: Columns that hold whole numbers, and texts, in all tables that have them.
+WHOLE = (
+    *("id", "nid", "pid", "tid", "ppid", "agent_id", "queue_id", "stream_id", "track_id", "name_id", "region_name_id"),
+    *(
+        "start",
+        "end",
+        "timestamp",
+        "event_id",
+        "category_id",
+        "stack_id",
+        "parent_stack_id",
+        "kernel_id",
+        "dispatch_id",
+    ),
+    *("pmc_id", "sample_id", "size", "dst_agent_id", "src_agent_id", "private_segment_size", "group_segment_size"),
+    *(f"{of}_size_{axis}" for of in ("workgroup", "grid") for axis in "xyz"),
+    *("absolute_index", "type_index", "logical_index", "sgpr_count", "arch_vgpr_count", "accum_vgpr_count"),
+    *("xcc", "shader_engine", "shader_array", "wgp", "instance", "graph_exec_id", "graph_node_id"),
+)
+TEXTS = (
+    *("guid", "string", "name", "symbol", "units", "display_name", "kernel_name", "hostname", "system_name"),
+    *("machine_id", "command", "type", "level", "model_name", "vendor_name", "product_name", "user_name"),
+)
+
 _KNOWN = "|".join(sorted((*HAPPENINGS, *LOOKED_UP), key=len, reverse=True))
 _NAMES = (
     re.compile(rf"rocpd_({_KNOWN})(_[0-9a-f_]+)?", re.IGNORECASE),

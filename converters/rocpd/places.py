@@ -122,14 +122,16 @@ def linked(event: Columns) -> Columns:
     stack, parent, outer = (_said(event.get(name)) for name in ("stack_id", "parent_stack_id", "correlation_id"))
     if stack is not None and parent is not None:
         parent = pc.if_else(pc.fill_null(pc.equal(stack, parent), False), None, parent)
-    found = {"cat": event.get("cat"), "correlation": stack, "external_id": outer, "args.parent_stack_id": parent}
+    found = {"cat": event.get("cat"), "correlation": stack, "args.parent_stack_id": parent}
+    is_id = outer is not None and pa.types.is_integer(outer.type)  # one beyond 2^63 is stored as a float
+    found["external_id" if is_id else "args.correlation_id"] = outer
     return {name: column for name, column in found.items() if column is not None and column.null_count < len(column)}
 
 
 def _said(column: pa.Array | None) -> pa.Array | None:
     """The ids, 0 taken for null."""
-    if column is None:
-        return None
+    if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return column
     zero = pc.equal(column, 0)
     if not zero.true_count:
         return column

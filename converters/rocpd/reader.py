@@ -14,7 +14,7 @@ from .._shared.lookup import first_ids
 from .._shared.sqlite import Database, opened
 from .catalog import add_facts
 from .counters import Counters
-from .parts import HAPPENINGS, LOOKED_UP, Part, parts_of
+from .parts import HAPPENINGS, LOOKED_UP, TEXTS, WHOLE, Part, parts_of
 from .regions import Regions, Samples, read_others
 from .slices import Tables
 from .work import Allocations, Copies, Kernels
@@ -23,6 +23,7 @@ from .work import Allocations, Copies, Kernels
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of all processes. Raises DamagedInput for a database that can't be read."""
     with opened(source, conversion) as database:
+        database.declare(whole=WHOLE, texts=TEXTS)
         parts = parts_of(database)
         if not any(kind in HAPPENINGS for part in parts for kind in part.tables):
             raise DamagedInput(

@@ -11,7 +11,7 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.lookup import first_ids
+from .._shared.lookup import FirstId, first_ids
 from .._shared.sqlite import Database, opened
 from .calls import Calls
 from .launches import Launches
@@ -26,6 +26,16 @@ _LOOKED_UP = frozenset(
     }
 )
 
+#: Columns that hold whole numbers, and texts, in all tables that have them.
+_WHOLE = (
+    *("id", "pid", "tid", "gpuId", "queueId", "sequenceId", "start", "end", "description_id", "opType_id", "deviceId"),
+    *("apiName_id", "args_id", "api_id", "op_id", "api_ptr_id", "op_ptr_id", "from_op_id", "to_op_id", "kernelName_id"),
+)
+_TEXTS = (
+    *("string", "stream", "dst", "src", "tag", "value", "monitorType", "deviceType", "completionSignal"),
+    *("aquireFence", "releaseFence", "kernelArgAddress"),
+)
+
 #: Tables with rows of their own, and how many ids a row of each takes.
 _HAPPENINGS = {"rocpd_api": 1, "rocpd_op": 1, "rocpd_monitor": 1, "rocpd_op_inputSignals": 2, "rocpd_api_ops": 2}
 
@@ -33,7 +43,10 @@ _HAPPENINGS = {"rocpd_api": 1, "rocpd_op": 1, "rocpd_monitor": 1, "rocpd_op_inpu
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of the tables one after the other. Raises DamagedInput for a database that can't be read."""
     with opened(source, conversion) as database:
+        database.declare(whole=_WHOLE, texts=_TEXTS)
         tables = {name: found for name in _HAPPENINGS for found in database.like(name)[:1]}
+        if "rocpd_op" not in tables:
+            tables.pop("rocpd_op_inputSignals", None)  # waits of nothing: counted as unrecognised
         if not tables.keys() & {"rocpd_api", "rocpd_op"}:
             raise DamagedInput(
                 "has none of RPD's tables",
@@ -42,7 +55,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 remedy="leave out --from, or record it again with rocmProfileData",
             )
         ids = first_ids(database, [(table, _HAPPENINGS[name]) for name, table in tables.items()])
-        by_name = {name: ids[table] for name, table in tables.items()}
+        nowhere = FirstId(0, 0, 1)
+        by_name = {name: ids[tables[name]] if name in tables else nowhere for name in _HAPPENINGS}
         launches = Launches(database, tables.get("rocpd_api_ops"), conversion)
         if "rocpd_api" in tables:
             yield from Calls(database, tables["rocpd_api"], by_name["rocpd_api"], launches, conversion).read()
@@ -60,7 +74,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Iterator[Batch]:
     """The tool, the clock, the GPUs."""
     rows = Rows(conversion, first_id=0)
-    facts = {tag: value for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
+    facts = {str(tag): str(value) for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
     rows.fact("source", facts={"tool": "rocmProfileData", **facts})
     rows.fact("clock", facts={"kind": "monotonic"})
     devices = (
