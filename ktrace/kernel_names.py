@@ -1,8 +1,8 @@
 """Names of kernels, as different tools demangle them.
 
-void ns::gemm<(int)128, float>(const float *, T2)     nsys, ncu
-void ns::gemm<128, float>(float const*, float)        PyTorch
-gemm                                                  the base name
+void ns::gemm<(int)128, (bool)1, const float>(const float *, T2)     nsys, ncu
+void ns::gemm<128, true, float const>(float const*, float)           PyTorch
+gemm                                                                 the base name
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ import re
 from functools import lru_cache
 
 _CAST = re.compile(r"\((?:unsigned )?(?:bool|char|short|int|long|long long|unsigned)\)(?=[-\d(])")
+_TRUTH = re.compile(r"\(bool\)([01])\b")
+_CONST = re.compile(r"\bconst\b")
 
 
 @lru_cache(maxsize=65_536)
 def spelled_alike(name: str) -> str:
-    """The name without what demanglers differ in: the return type, parameters, casts of numbers, spaces."""
-    name = _CAST.sub("", name).replace("(anonymous namespace)", "{anonymous}").replace("<unnamed>", "{anonymous}")
+    """The name without what demanglers differ in: the return type, parameters, casts of numbers, const, spaces."""
+    name = _TRUTH.sub(lambda found: "true" if found[1] == "1" else "false", name)
+    name = (
+        _CONST.sub("", _CAST.sub("", name))
+        .replace("(anonymous namespace)", "{anonymous}")
+        .replace("<unnamed>", "{anonymous}")
+    )
     head = name[: _parameters(name)]
     return head.removeprefix("void ").replace(" ", "")
 

@@ -187,8 +187,8 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
     from ktrace.transforms.metrics import read_launches, with_metrics
 
     account = Report(strict=report.strict)
-    launches, known = read_launches(read_batches([path], account))
-    if not launches:
+    measured = read_launches(read_batches([path], account))
+    if not measured.launches:
         raise InputError(
             "has no launches with metrics",
             path=path,
@@ -197,7 +197,7 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
         )
     report.merge(account)
     report.inputs += account.inputs
-    return with_metrics(batches, launches, known, report, skip)
+    return with_metrics(batches, measured, report, skip)
 
 
 def cores() -> int:

@@ -152,6 +152,61 @@ def test_processes_are_told_by_number_or_by_name(tmp_path: Path) -> None:
     assert [(row[0], row[3]) for row in _counters(trace)] == [(2, 60.0), (1, 61.0)]
 
 
+def test_ranks_are_told_by_their_devices(tmp_path: Path) -> None:
+    """Where each process has one device of its own; else nothing is guessed."""
+    kernels = [{"name": "gemm", "pid": 50 + rank, "device": rank} for rank in range(3)]
+    timeline = _timeline(tmp_path / "t.jsonl", *kernels)
+    mine = [{"name": "gemm", "pid": 99 - rank, "device": rank} for rank in (2, 0)]
+    trace, report = _joined(tmp_path, timeline, _launches(tmp_path / "n.jsonl", *mine))
+    assert [(row[0], row[3]) for row in _counters(trace)] == [(3, 60.0), (1, 61.0)]
+    assert not report.issues
+    shared = [row | {"device": 0} for row in mine]
+    trace, report = _joined(tmp_path, timeline, _launches(tmp_path / "n.jsonl", *shared))
+    assert not _counters(trace)
+    assert report.issues["unmatched-launch"].rows == 4
+
+
+def test_launches_that_say_no_device_or_size(tmp_path: Path) -> None:
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm", "device": 0}, {"name": "norm", "device": 1})
+    bare = dict.fromkeys(("device", *SIZE))
+    launches = _launches(tmp_path / "n.jsonl", {"name": "norm"} | bare, {"name": "gemm"} | bare)
+    trace, _ = _joined(tmp_path, timeline, launches)
+    assert [(row[0], row[3]) for row in _counters(trace)] == [(2, 60.0), (1, 61.0)]
+
+
+def test_the_first_launches_have_metrics(tmp_path: Path) -> None:
+    """`ncu --launch-count 2`: none was skipped, but not all were measured."""
+    timeline = _timeline(tmp_path / "t.jsonl", *({"name": name} for name in ("gemm", "norm", "gemm", "norm")))
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "norm"})
+    assert not _counters(_joined(tmp_path, timeline, launches)[0])
+    assert [row[0] for row in _counters(_joined(tmp_path, timeline, launches, launch_skip=0)[0])] == [1, 2]
+
+
+def test_every_row_of_the_metrics_is_accounted_for(tmp_path: Path) -> None:
+    """Figures said twice, texts, notes; of launches that have a kernel and of others."""
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm"}, {"name": "norm"})
+    launches = _launches(tmp_path / "n.jsonl", {"name": "gemm"}, {"name": "copy"})
+    more = [
+        {"kind": "metric", "name": "throughput", "metric": "sm__throughput", "unit": "%", "value": 60.0},
+        {"kind": "metric", "name": "throughput", "metric": "sm__throughput", "unit": "%", "value": 59.0},
+        {"kind": "metric", "name": "Cache", "metric": "launch__func_cache_config", "args": {"Metric Value": "none"}},
+        {"kind": "note", "name": "too small", "metric": "note"},
+    ]
+    rows = [
+        {"record": "summary", "source": "n", "parent": parent, "id": 100 + parent + number, **row}
+        for parent in (1, 11)
+        for number, row in enumerate(more)
+    ]
+    launches.write_text(launches.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
+    trace, report = _joined(tmp_path, timeline, launches)
+    assert [row[3] for row in _counters(trace)] == [60.0, 59.0]
+    assert report.issues["metric-text"].rows == 2
+    assert report.issues["unmatched-launch"].rows == 6  # its duration is told by the row of the launch
+    (ledger,) = [stage for stage in report.stages if stage.stage == "metrics"]
+    assert ledger.added.total() == 2 + 2 * 5
+    assert ledger.removed["said twice"] == 1
+
+
 def test_on_a_timeline_they_fill_the_gpu_tab_and_come_back(tmp_path: Path) -> None:
     """What a launch could reach is an argument there, too, as the tab wants it; the reader takes it for no estimate."""
     names = [
@@ -194,6 +249,10 @@ def test_a_table_without_launches_is_an_error(tmp_path: Path) -> None:
     [
         ("void ns::gemm<(int)128, float>(const float *, T2)", "ns::gemm<128,float>", "gemm"),
         ("gemm", "gemm", "gemm"),
+        ("void n::k<(bool)1, (bool)0, const float *>(T3)", "n::k<true,false,float*>", "k"),
+        ("void n::k<true, false, float const*>(float const*)", "n::k<true,false,float*>", "k"),
+        ("constant_fill(int)", "constant_fill", "constant_fill"),
+        ("n::<unnamed>::k(int *)", "n::{anonymous}::k", "k"),
         ("void (anonymous namespace)::fill<int>(int*)", "{anonymous}::fill<int>", "fill"),
         ("k<void (*)(int)>(float*)", "k<void(*)(int)>", "k"),
         ("_Z4gemmPf", "_Z4gemmPf", "_Z4gemmPf"),
