@@ -17,6 +17,19 @@ from .walk import Records
 _TIMES = ("start_timestamp", "end_timestamp", "timestamp")
 _LATE = 1 << 62
 
+#: Columns of whole numbers. Another value is an argument under its name with a "$".
+_WHOLE = frozenset(
+    {
+        *("thread_id", "dispatch_id", "private_segment_size", "group_segment_size", "queue_id", "stream_id", "bytes"),
+        *(
+            "allocation_size",
+            "correlation_id",
+            *(f"correlation_id.{of}" for of in ("internal", "external", "ancestor")),
+        ),
+        *(f"{of}_size_{axis}" for of in ("workgroup", "grid") for axis in "xyz"),
+    }
+)
+
 #: Sizes of the C structures that the records were.
 _STRUCTURES = ("size", "dispatch_info.size", "dispatch_data.size", "dispatch_data.dispatch_info.size")
 
@@ -29,8 +42,17 @@ def block_of(records: Records, *, left_out: tuple[str, ...] = ()) -> Block:
             continue
         name = _name(key)
         name = name if name not in columns else key
-        handles = key.endswith("agent_id.handle")
-        columns[name] = times(values) if name in _TIMES else agents(values) if handles else column(values)
+        if name in _TIMES:
+            columns[name] = times(values)
+        elif key.endswith("agent_id.handle"):
+            columns[name] = wholes(values, 0, (1 << 64) - 1, pa.uint64())
+        elif name in _WHOLE:
+            columns[name] = wholes(values, -(1 << 63), (1 << 63) - 1, pa.int64())
+            if columns[name].null_count > values.count(None):
+                whole = columns[name].is_valid().to_pylist()
+                columns[f"${name}"] = column([None if ok else value for ok, value in zip(whole, values, strict=True)])
+        else:
+            columns[name] = column(values)
     numbers = pa.array(range(records.first + 1, records.first + records.rows + 1), pa.int64())
     return Block(f"{'.'.join(records.path)} record", numbers, columns)
 
@@ -56,18 +78,21 @@ def column(values: list[object]) -> pa.Array:
     return pa.array([None if value is None else dump_json(value).encode() for value in values], pa.binary())
 
 
-def agents(values: list[object]) -> pa.Array:
-    """Handles of agents, which may fill 64 bits; they never become arguments."""
-    try:
-        return pa.array(values, pa.uint64())
-    except (OverflowError, pa.ArrowInvalid, TypeError):
-        return column(values)
+def wholes(values: list[object], least: int, greatest: int, kind: pa.DataType) -> pa.Array:
+    """A column of whole numbers, null for other values."""
+    if {type(value) for value in values} <= {int, type(None)}:
+        try:
+            return pa.array(values, kind)
+        except (OverflowError, pa.ArrowInvalid):
+            pass
+    return pa.array([value if type(value) is int and least <= value <= greatest else None for value in values], kind)
 
 
 def times(values: list[object]) -> pa.Array:
     """A column of times in ns; what no int64 holds is beyond all times, what is no whole number null."""
-    try:
-        return pa.array(values, pa.int64())
-    except (OverflowError, pa.ArrowInvalid, TypeError):
-        whole = (value if isinstance(value, int) else None for value in values)
-        return pa.array([None if value is None else min(value, _LATE) for value in whole], pa.int64())
+    if {type(value) for value in values} <= {int, type(None)}:
+        try:
+            return pa.array(values, pa.int64())
+        except (OverflowError, pa.ArrowInvalid):
+            pass
+    return pa.array([min(value, _LATE) if type(value) is int else None for value in values], pa.int64())

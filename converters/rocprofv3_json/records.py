@@ -80,6 +80,10 @@ class Reader:
             "scratch_memory": self._allocation,
         }
         columns = self._common(block) | makers.get(name, self._host)(block)
+        for agent in ("agent_id", "src_agent_id", "dst_agent_id"):
+            handles = block.take(agent) if block.is_left(agent) else None
+            if handles is not None:
+                columns[f"args.{agent}"] = mapped(handles, self._tool.device, pa.int64())
         columns.setdefault("kind", "api" if any(word in name for word in _APIS) else "range")
         if name == "marker_api":
             point = pc.equal(columns["dur"], 0)
@@ -114,12 +118,10 @@ class Reader:
         operation = block.take("operation")
         if operation is None or kind is None:
             return constant("[no name]", len(block))
-        pairs = pa.StructArray.from_arrays([kind, operation], ["kind", "operation"]).to_pylist()
         known: dict[tuple[Any, Any], str] = {}
         lost: dict[str, list[int]] = {}
         names = []
-        for row, pair in enumerate(pairs):
-            key = (pair["kind"], pair["operation"])
+        for row, key in enumerate(zip(kind.to_pylist(), operation.to_pylist(), strict=True)):
             if key not in known:
                 known[key] = self._tool.operation(*key) or f"[operation {key[1]} of kind {key[0]}]"
             if known[key].startswith("[operation"):
@@ -182,7 +184,10 @@ class Reader:
         columns = self._place(block) | {"kind": "memcpy", "name": names, "bytes": whole(block, "bytes")}
         words = names.dictionary.to_pylist()
         columns["copy_kind"] = pa.array([copy_kind(word) for word in words], pa.string()).take(names.indices)
-        if to is not None and of is not None:
+        one = of if to is None else to
+        if to is None or of is None:
+            columns["device"] = None if one is None else mapped(one, tool.device, pa.int64())
+        else:
             ends = zip(to.to_pylist(), of.to_pylist(), strict=True)
             shown = [goes_to if tool.is_gpu(goes_to) else comes_of for goes_to, comes_of in ends]
             columns["device"] = pa.array([tool.device(handle) for handle in shown], pa.int64())

@@ -24,7 +24,7 @@ class Shape:
     def __init__(self) -> None:
         self._tree: Tree = {}
         self._decode: Any = None
-        self._leaves: list[tuple[str, str]] = []
+        self._leaves: list[tuple[tuple[str, ...], str]] = []
 
     def decode(self, text: bytes) -> list[object]:
         """The records of a JSON list. Raises msgspec.DecodeError."""
@@ -42,13 +42,19 @@ class Shape:
     def _learn(self, records: Iterable[dict[str, Any]]) -> None:
         for record in records:
             _merge(self._tree, record)
-        kind = _struct(self._tree)
-        self._decode = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
         self._leaves = list(_leaves(self._tree, (), ()))
+        try:
+            kind = _struct(self._tree)
+        except ValueError:  # a key that no field of a struct can have
+            self._decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
+        else:
+            self._decode = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
 
     def columns(self, rows: list[object]) -> dict[str, list[object]]:
         """Dotted key -> its values, None where a record hasn't got it."""
-        return {name: _values(rows, where) for name, where in self._leaves}
+        if rows and isinstance(rows[0], dict):
+            return {".".join(keys): [_inner(row, keys) for row in rows] for keys, _ in self._leaves}
+        return {".".join(keys): _values(rows, where) for keys, where in self._leaves}
 
 
 def _values(rows: list[object], where: str) -> list[object]:
@@ -63,6 +69,13 @@ def _value(row: Any, where: list[str]) -> object:
     for step in where:
         row = getattr(row, step, None)
     return row
+
+
+def _inner(value: Any, keys: tuple[str, ...]) -> object:
+    """What stands under keys within each other, None where nothing does."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
 
 
 def _merge(tree: Tree, record: dict[str, Any]) -> None:
@@ -90,10 +103,10 @@ def _struct(tree: Tree) -> type[msgspec.Struct]:
     return msgspec.defstruct("Record", fields, rename=names, forbid_unknown_fields=True, gc=False, frozen=True)
 
 
-def _leaves(tree: Tree, keys: tuple[str, ...], where: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _leaves(tree: Tree, keys: tuple[str, ...], where: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     for number, (key, inner) in enumerate(tree.items()):
         here = (*where, f"f{number}")
         if inner is None:
-            yield ".".join((*keys, key)), ".".join(here)
+            yield (*keys, key), ".".join(here)
         else:
             yield from _leaves(inner, (*keys, key), here)

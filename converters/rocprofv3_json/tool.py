@@ -56,21 +56,22 @@ class Tool:
         if path == ("metadata",):
             self.metadata = value if isinstance(value, dict) else {}
         elif path == ("agents",):
-            self.agents = {_handle(agent.get("id")): agent for agent in _objects(value)}
+            self.agents = _by_handle(value)
         elif path == ("kernel_symbols",):
             self.symbols = _symbols(value)
         elif path == ("counters",):
-            self.counters = {_handle(counter.get("id")): counter for counter in _objects(value)}
+            self.counters = _by_handle(value)
         elif path == ("strings", "buffer_records"):
             self.kinds = list(_objects(value))
         elif path == ("strings", "marker_api"):
-            self.messages = {item["key"]: item["value"] for item in _objects(value) if {"key", "value"} <= item.keys()}
+            said = ((item.get("key"), item.get("value")) for item in _objects(value))
+            self.messages = {key: text for key, text in said if isinstance(key, int) and isinstance(text, str)}
 
     @property
     def pid(self) -> int | None:
         """The process."""
         pid = self.metadata.get("pid")
-        return pid if isinstance(pid, int) else None
+        return pid if type(pid) is int and abs(pid) < 1 << 62 else None
 
     @property
     def host(self) -> str | None:
@@ -83,7 +84,7 @@ class Tool:
         """The number of an agent: its node_id, as in "Agent 4"; the handle itself of one that isn't known."""
         agent = self.agents.get(handle)  # type: ignore[call-overload]
         number = agent.get("node_id") if agent else handle
-        return number if isinstance(number, int) and number < 1 << 63 else None
+        return number if type(number) is int and -(1 << 63) <= number < 1 << 63 else None
 
     def is_gpu(self, handle: object) -> bool | None:
         """Whether an agent is a GPU, None for one that isn't known."""
@@ -99,7 +100,9 @@ class Tool:
         """The name of an operation of a kind."""
         entry = self._kind(kind)
         with suppress(LookupError, TypeError):
-            return str(entry["operations"][operation]) if entry and int(operation) >= 0 else None  # type: ignore[call-overload]
+            return (
+                str(entry["operations"][operation]) if entry and isinstance(operation, int) and operation >= 0 else None
+            )
         return None
 
     def _kind(self, kind: object) -> dict[str, Any] | None:
@@ -125,11 +128,20 @@ class Tool:
                 name = agent.get("product_name") or agent.get("model_name") or agent.get("name")
                 facts = {"api": "hip", "vendor": agent.get("vendor_name") or "AMD"}
                 facts |= {fact: agent.get(key) for fact, key in _AGENT.items()}
-                rows.fact("device", host=self.host, device=self.device(handle), name=name, facts=_said(facts))
+                rows.fact(
+                    "device", host=self.host, device=self.device(handle), name=str(name or "GPU"), facts=_said(facts)
+                )
 
 
-def _handle(value: object) -> Any:
-    return value.get("handle") if isinstance(value, dict) else value
+def _by_handle(value: object) -> dict[int, dict[str, Any]]:
+    """The objects of a list by the handle of their `id`."""
+    found: dict[int, dict[str, Any]] = {}
+    for item in _objects(value):
+        handle = item.get("id")
+        handle = handle.get("handle") if isinstance(handle, dict) else handle
+        if type(handle) is int:
+            found[handle] = item
+    return found
 
 
 def _objects(value: object) -> Iterator[dict[str, Any]]:
@@ -141,7 +153,8 @@ def _symbols(value: object) -> dict[Any, dict[str, Any]]:
     """Kernels by their ids: of a list by `kernel_id`, else by their place in it; of an object by its keys."""
     if isinstance(value, dict):
         return {key: symbol for key, symbol in value.items() if isinstance(symbol, dict)}
-    return {symbol.get("kernel_id", place): symbol for place, symbol in enumerate(_objects(value))}
+    numbered = ((symbol.get("kernel_id", place), symbol) for place, symbol in enumerate(_objects(value)))
+    return {number: symbol for number, symbol in numbered if isinstance(number, (int, str))}
 
 
 def _said(facts: dict[str, Any]) -> dict[str, Any]:

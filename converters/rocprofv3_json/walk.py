@@ -282,10 +282,8 @@ class Walk:
     def _salvaged(self, shape: Shape, end: int) -> list[object]:
         """The records that begin before a place, one by one; those that are damaged are reported."""
         found = salvage(self._text, end)
-        rows: list[object] = []
-        for element in found.elements:
-            if element.startswith(b"{"):
-                rows += shape.decode(b"[" + element + b"]")
+        whole = b",".join(element for element in found.elements if element.startswith(b"{"))
+        rows = shape.decode(b"[" + whole + b"]") if whole else []
         if not self._members_only:
             for repair in found.repairs:
                 self._report.issue(repair.kind, f"byte {repair.place}", repair.detail)
