@@ -44,7 +44,7 @@ def block_of(records: Records, *, left_out: tuple[str, ...] = ()) -> Block:
         name = name if name not in columns else key
         if name in _TIMES:
             columns[name] = times(values)
-        elif key.endswith("agent_id.handle"):
+        elif name in ("agent_id", "src_agent_id", "dst_agent_id"):
             columns[name] = wholes(values, 0, (1 << 64) - 1, pa.uint64())
         elif name in _WHOLE:
             columns[name] = wholes(values, -(1 << 63), (1 << 63) - 1, pa.int64())
