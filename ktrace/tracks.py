@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
@@ -101,13 +101,14 @@ def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
         parent.number = number
     for node in (*processes.values(), *nodes.values()):
         node.children = _numbered(sorted(node.children, key=_place))
+    _leave_out_contexts(nodes.values())
     return _told_apart(sorted(processes.values(), key=_place))
 
 
-def _place(node: Node) -> tuple[bool, int]:
-    """Sort key: what the catalog gives an order comes first; the sort keeps the others as they came."""
+def _place(node: Node) -> tuple[bool, int, bool]:
+    """Sort key: what the catalog gives an order comes first, then streams; the sort keeps the others as they came."""
     order = node.shown.order
-    return order is None, order or 0
+    return order is None, order or 0, node.kind != "stream"
 
 
 def _numbered(nodes: list[Node]) -> list[Node]:
@@ -160,6 +161,24 @@ def _steps(track: Track) -> Iterator[tuple[str, Track]]:
         yield "stream", key
     if track.track is not None or not steps:
         yield "track", track
+
+
+def _leave_out_contexts(nodes: Iterable[Node]) -> None:
+    """Streams without a name of their own say their context only where their device has several."""
+    for device in nodes:
+        streams = [
+            (node, node.key) for node in device.children if node.kind == "stream" and isinstance(node.key, Track)
+        ]
+        if len({key.context for _, key in streams}) != 1:
+            continue
+        for node, key in streams:
+            if key.stream is not None and node.shown.name == _number("stream", key):
+                node.shown = replace(node.shown, name=f"stream {key.stream}")
+
+
+def with_track(track: str, counter: str) -> str:
+    """The name of a counter with that of its text track, which may say it already."""
+    return track if counter in track else f"{track} {counter}"
 
 
 def show_process(process: Process, catalog: Catalog) -> Shown:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from ktrace.catalog import Catalog
-from ktrace.tracks import Node, Process, Track, arrange, give_ids
+from ktrace.tracks import Node, Process, Track, arrange, give_ids, with_track
 
 from . import field_names as f
 from .wire import bytes_field, int_field, text_field
@@ -171,12 +171,12 @@ class Descriptors:
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
         """A counter stands below its device or process, just behind the text track that it is on."""
         place = self._counter_place(node)
-        named = node.kind == "track" and node.shown.name not in (name, "events")
+        named = node.kind == "track" and node.shown.name != "events"
         uuid = next(self._uuids)
         self._fresh(
             int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
             int_field(f.TRACK_DESCRIPTOR["parent_uuid"], self._counter_parent(place)),
-            text_field(f.TRACK_DESCRIPTOR["name"], f"{node.shown.name} {name}" if named else name),
+            text_field(f.TRACK_DESCRIPTOR["name"], with_track(node.shown.name, name) if named else name),
             bytes_field(f.TRACK_DESCRIPTOR["counter"], _unit(unit)),
             int_field(
                 f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)] + 1 + len(self._counters) % _RANKS

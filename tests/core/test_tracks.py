@@ -41,7 +41,7 @@ def test_tracks_nest_by_their_numbers() -> None:
     found = arrange(tracks, facts)
     assert outline(found) == [
         "python3",
-        ["main", ["NVTX"], "GPU 0 H100", ["stream 7 context 1"], "events"],
+        ["main", ["NVTX"], "GPU 0 H100", ["stream 7"], "events"],
         "run",
         ["log"],
         "fp16",
@@ -49,6 +49,20 @@ def test_tracks_nest_by_their_numbers() -> None:
     ]
     numbers = sorted(node.number for process in found for node in process.walk() if node.number is not None)
     assert numbers == list(range(len(tracks)))
+
+
+def test_streams_come_first_and_say_their_context_where_there_are_several() -> None:
+    tracks = [
+        Track("run", device=0, track="allocated"),
+        Track("run", device=0, context=2, stream=7),
+        Track("run", device=0, context=1, stream=7),
+        Track("run", device=1, context=3, stream=7),
+        Track("run", device=1, context=3),
+    ]
+    assert outline(arrange(tracks, catalog())) == [
+        "run",
+        ["GPU 0", ["stream 7 context 1", "stream 7 context 2", "allocated"], "GPU 1", ["context 3", "stream 7"]],
+    ]
 
 
 def test_the_catalog_s_order_comes_before_that_of_appearance() -> None:
