@@ -61,6 +61,11 @@ class Sample:
         return self.head.decode(encoding, "replace").removeprefix("\ufeff")
 
     @cached_property
+    def folded(self) -> str:
+        """The text in lower case; empty for a binary."""
+        return (self.text or "").lower()
+
+    @cached_property
     def lines(self) -> list[str]:
         """The lines of `text`, the last one dropped where it may be cut; empty for a binary."""
         lines = (self.text or "").splitlines()

@@ -42,6 +42,9 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 
+#: Each table has one of these, too, in lower case.
+LIKELY = ("timestamp", "grid_size", "grd", "counter_name", "totaldurationns", "agent_type")
+
 
 def fits(cells: Sequence[str]) -> str | None:
     """The kind of table that has those headings, None for another."""

@@ -7,17 +7,22 @@ import re
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
+from .._shared.likely import has_any
+
 _REPORT = re.compile(r"(?:^|[\]\s])GPU Profile Report\s*$", re.M)
 _HEADER = re.compile(r"^Kernel\s+Time \(\w+\)\s+%\s*$", re.M)
 _STAMPED = re.compile(r"^(?:\[browser:\w+\] )?\[\d+(?:\.\d+)?ms\]\[[A-Za-z]\w*\] ", re.M)
 _BROWSER = re.compile(r"^\[browser:\w+\] ", re.M)
 _TOOL = re.compile(r"^\[(?:metrics|ok)\] \S+=", re.M)
 
+#: Without one of these, in lower case, no line is Doppler's.
+_LIKELY = ("gpu profile report", "ms][", "[browser:", "[metrics] ", "[ok] ")
+
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for its report, or for lines that are stamped as only Doppler does."""
     text = sample.text
-    if not text:
+    if not text or not has_any(sample, _LIKELY):
         return None
     if _REPORT.search(text) and (_HEADER.search(text) or _STAMPED.search(text)):
         return Match(Score.DIALECT, "has the line 'GPU Profile Report'")

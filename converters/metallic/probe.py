@@ -7,15 +7,20 @@ import re
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
+from .._shared.likely import has_any
+
 _TITLE = re.compile(r"^=== Analyzing .+ ===\s*$", re.M)
 _ROW = re.compile(r"^ {2,}\S.*: count=\d+ \| total=[\d.]+ms \| avg=[\d.]+ms", re.M)
 _EVENTS = re.compile(r"^Total events: \d+\s*$", re.M)
+
+#: Without one of these, in lower case, no line is of the analysis.
+_LIKELY = ("=== analyzing ", ": count=")
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title with a row or the number of events, or for rows alone."""
     text = sample.text
-    if not text:
+    if not text or not has_any(sample, _LIKELY):
         return None
     title, row, events = _TITLE.search(text), _ROW.search(text), _EVENTS.search(text)
     if title and (row or events):

@@ -8,7 +8,8 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.csv_headings import headings_of
-from .._shared.rocm_tables import WORDS, fits, is_v3
+from .._shared.likely import likely_lines
+from .._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
 from .printed import printed_row
 
 _PRINTED = re.compile(r"\w\([^()]*\), ?[\w-]+\(")
@@ -16,10 +17,10 @@ _PRINTED = re.compile(r"\w\([^()]*\), ?[\w-]+\(")
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for their headings."""
-    for number, line in enumerate(sample.lines, 1):
-        if "," not in line:
+    for number, line in likely_lines(sample, LIKELY):
+        if "," not in line or not WORDS.search(line):
             continue
-        found = headings_of(line, fits) if WORDS.search(line) else None
+        found = headings_of(line, fits)
         if found and not is_v3(found[0], found[1]):
             return Match(Score.DIALECT, f"has the headings of rocprof (line {number})")
         if _PRINTED.search(line) and (row := printed_row(line)) and fits(list(row)):
