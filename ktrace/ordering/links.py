@@ -58,6 +58,8 @@ class LinkStore:
 
     def add(self, batch: Batch) -> None:
         """Keeps the links of a batch."""
+        if not len(batch):
+            return
         self._pending.append(self._used(batch))
         self._whole.append(_said(batch.full()))
         if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
