@@ -13,6 +13,7 @@ from .._shared.cells import BINARY_BYTES
 from .._shared.columns import Heading, cell_quantity, heading, plain, read_figures, whole
 from .._shared.numbers import is_missing, nanoseconds
 from .names import device, named
+from .printed import Sampled
 from .tables import FIGURES
 from .traces import IDS
 
@@ -31,6 +32,8 @@ class Figures:
         self._devices = devices
         self._heads: dict[tuple[object, ...], int] = {}
         self._scope = ""
+        self._callers: list[tuple[int, int]] = []
+        self.ranges: dict[str, str] = {}
         self.pid: int | None = None
         self.device = ""
 
@@ -43,15 +46,15 @@ class Figures:
         self._scope = scope
         if not name or not figures:
             return "no figure" if name else "no name"
-        kind = "api" if "API" in scope or "OpenACC" in scope else named(name, on_device=True).kind
-        about = named(name, kind != "api")
+        about = named(name, on_device="API" not in scope and not scope.startswith("Open"))
+        kind = "range" if scope == "Range" else about.kind
         place = (cells[fields["device"]] if "device" in fields else "") or self.device
         self._rows.summary(
             kind,
             about.name,
             id=line * IDS,
             table=table,
-            scope=[scope] if scope else None,
+            scope=[*self.ranges.values(), *([scope] if scope else [])] or None,
             pid=self.pid,
             device=None if kind == "api" else self._device(place),
             copy_kind=about.copy_kind,
@@ -64,6 +67,57 @@ class Figures:
         """A table begins: what it is about, where its rows don't say it; no head goes on."""
         self._scope = scope
         self._heads.clear()
+        self._callers.clear()
+
+    def within(self, what: str, name: str) -> None:
+        """The Thread, Domain or Range of NVTX in which the work of the tables below was done."""
+        order = ("Thread", "Domain", "Range")
+        self.ranges = {key: self.ranges[key] for key in order[: order.index(what)] if key in self.ranges}
+        self.ranges[what] = f"{what} {name}"
+
+    def path(self, line: int, table: int, percent: str, time: str, waiting: str, name: str) -> str | None:
+        """What a name has of the critical path, and how long it waited; what is wrong with it where it is none."""
+        times = _ns(time, ""), _ns(waiting, "")
+        if times[0] is None:
+            return "no time"
+        about = named(name, on_device=True)
+        kind = "range" if name == "<Other>" else about.kind
+        columns: dict[str, Any] = {"unit": "ns", "table": table, "pid": self.pid, "copy_kind": about.copy_kind}
+        columns |= {"scope": [self._scope] if self._scope else None}
+        head = self._rows.summary(
+            kind,
+            about.name,
+            metric="critical path",
+            id=line * IDS,
+            total=times[0],
+            percent=float(percent.rstrip("%")),
+            **columns,
+        )
+        if times[1] is not None:
+            self._rows.summary(
+                kind, about.name, metric="waiting time", id=line * IDS + 1, parent=head, total=times[1], **columns
+            )
+        return None
+
+    def sampled(self, line: int, table: int, row: Sampled) -> str | None:
+        """A function of the CPU profile, below the one of whose callers, or called ones, it is."""
+        time = None if row.time is None else _ns(row.time, "")
+        while self._callers and self._callers[-1][0] >= row.depth:
+            self._callers.pop()
+        head = self._rows.summary(
+            "sample",
+            row.name,
+            id=line * IDS,
+            parent=self._callers[-1][1] if self._callers else None,
+            table=table,
+            scope=[self._scope] if self._scope else None,
+            pid=self.pid,
+            percent=float(row.percent),
+            total=time,
+            unit=None if time is None else "ns",
+        )
+        self._callers.append((row.depth, head))
+        return None
 
     def metric(self, line: int, table: int, row: Mapping[str, str]) -> str | None:
         """A metric or event of a kernel, below the kernel's head; what is wrong with it where it is none.

@@ -3,7 +3,7 @@
 void scan<float>(float*) [1098]      a kernel, launched by the call of that number
 cudaLaunchKernel (scan [1098])       that call
 [CUDA memcpy HtoD]  [CUDA memset]  [Unified Memory Memcpy DtoH]  [Unified Memory GPU page faults]  [Marker] step
-GeForce GTX 1080 Ti (0)              a device and its number
+GeForce GTX 1080 Ti (0)              a device and its number; text cuts it off, at times behind the number
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LAUNCHED = re.compile(r"(.*\S) \[(\d{1,18})\]", re.DOTALL)
 _LAUNCHES = re.compile(r"cu\w+ \((?:.* )?\[(\d{1,18})\]\)", re.DOTALL)
 _API = re.compile(r"cu(?:da)?[A-Z]\w*(?: \(.*\))?|acc_\w+.*", re.DOTALL)
 _MARKER = re.compile(r"\[(?:Marker|Range start|Range end)\]", re.IGNORECASE)
-_DEVICE = re.compile(r"(.*\S) \((\d{1,9})\)")
+_DEVICE = re.compile(r"(.*\S) \((\d{1,9})\)?")
 
 
 class Named(NamedTuple):

@@ -1,9 +1,5 @@
 """The tables as nvprof prints them, a line at a time: numbers with their units in the cells, columns padded.
 
-  Start  Duration  Grid Size  (Block Size)  Regs*  SSMem*  DSMem*   Size  Throughput   Device  Context  Stream  Name
-133.8ms  135.78us          -             -      -       -       -  409KB    3.01GB/s  GT 640M        1       2  [CUDA]
-137.1ms   1.717ms  (20 10 1)     (32 32 1)     29     8KB      0B      -           -  GT 640M        1       2  f() [94]
-
             Type  Time(%)      Time     Calls       Avg       Min       Max  Name
  GPU activities:   88.94%  80.095ms       100  800.95us  785.62us  819.20us  [CUDA memcpy HtoD]
 
@@ -11,6 +7,13 @@ Invocations                               Metric Name                        Met
 Device "GeForce GT 640M (0)"
     Kernel: mul(float*)
         301                                       ipc                              Executed IPC    1.28  1.29  1.29
+
+Critical path(%)  Critical path  Waiting time  Name               --dependency-analysis
+          19.27%      2.298834s           0ns  mul(float*)
+
+Time(%)      Time  Name                                           --cpu-profiling: a tree, of callers or of the called
+ 23.19%  62.5323s  propagate
+ 23.19%  62.5323s  | main
 """
 
 from __future__ import annotations
@@ -18,28 +21,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-#: What a cell of a column of a trace looks like; of others a word without blanks.
-_CELLS = {
-    "Grid Size": r"-|\(\d+ \d+ \d+\)",
-    "(Block Size)": r"-|\(\d+ \d+ \d+\)",
-    "Device": r"\S.*?",
-    "Context": r"-|\d+",
-    "Stream": r"-|\d+",
-    "Unified Memory": r"-|\S.*?",
-    "Name": r"\S.*?",
-}
-_TRACE = re.compile(r"\s*Start\s+Duration\s.*\bName\s*")
-_SUMMARY = re.compile(r"\s*(?:Type\s+)?Time\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name\s*")
+from .printed_traces import Shape, trace_shape
+
+_SUMMARY = re.compile(r"\s*(?:Type\s+)?Time ?\(%\)\s+Time\s+Calls\s+Avg\s+Min\s+Max\s+Name\s*")
 _METRICS = re.compile(r"\s*Invocations\s+(Metric|Event) Name\s.*\bMin\s+Max\s+Avg\b.*")
 _MEMORY = re.compile(r"\s*Count\s+Avg Size\s+Min Size\s+Max Size\s+Total Size\s+Total Time\s+Name\s*")
-_HEADINGS = re.compile(
-    r"Grid Size|\(Block Size\)|Unified Memory|Virtual Address|(?:Avg|Min|Max|Total) Size|Total Time|\S+"
-)
 _SUMMARY_ROW = re.compile(
-    r"\s*(?:(?P<type>[A-Za-z][\w ()]*?):)?\s+(?P<percent>[\d.]+%)\s+(?P<total>\S+)\s+(?P<calls>\d+)"
-    r"\s+(?P<avg>\S+)\s+(?P<min>\S+)\s+(?P<max>\S+)\s{1,2}(?P<name>\S.*)"
+    r"\s*(?:(?P<type>[A-Za-z][\w ()]*?):)?\s*(?P<percent>\d[\d.]*%?)\s+(?P<total>\d\S*)\s+(?P<calls>\d+)"
+    r"\s+(?P<avg>\d\S*)\s+(?P<min>\d\S*)\s+(?P<max>\d\S*)\s+(?P<name>\S.*)"
 )
+#: Headings of launches with their metrics, one a column.
+_LAUNCHES = frozenset({"Device", "Context", "Stream", "Kernel"})
+_PATH = re.compile(r"\s*Critical path ?\(%\)\s+Critical path\s+Waiting time\s+Name\s*")
+_PATH_ROW = re.compile(r"\s*(\d[\d.]*%)\s+(\d\S*)\s+(\d\S*)\s+(\S.*)")
+_SAMPLES = re.compile(r"\s*Time ?\(%\)\s+Time\s+Name\s*")
+_SAMPLES_ROW = re.compile(r"(\s*)(\d[\d.]*)%\s+(?:(\d[\d.]*[mun]?s)\s\s?)?([| ]*)(\S.*)")
 _FIGURE = r"(?:[\d.]\S*%?|-|\w+ \(\d+\)|N/A|<OVERFLOW>)"
 _METRIC_ROW = re.compile(
     rf"\s*(?P<invocations>\d+)\s+(?P<metric>[\w.]+)\s+(?P<description>\S.*?)\s+(?P<min>{_FIGURE})\s+(?P<max>{_FIGURE})"
@@ -50,51 +48,37 @@ _EVENT_ROW = re.compile(
     rf"(?:\s+(?P<total>{_FIGURE}))?\s*"
 )
 _MEMORY_ROW = re.compile(r"\s*(\d+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S+)\s+(\S.*)")
-DEVICE = re.compile(r'\s*Device "(.*)"\s*')
+DEVICE = re.compile(r'\s*Device "([^"]*)"(?:\s+Kernel: (.*\S))?\s*')
 _KERNEL = re.compile(r"\s*Kernel: (.*\S)\s*")
-_SIZES = re.compile(r"\((\d+) (\d+) (\d+)\)")
-
-#: What a trace calls its columns in text -> in CSV.
-_AS_CSV = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
 
 
 @dataclass
 class Printed:
-    """The table that is open: its kind, the headings of a trace, and the device and kernel that the rows are of."""
+    """The table that is open: its kind, its headings, and the device and kernel that the rows are of."""
 
     kind: str
     ordinal: int
+    shape: Shape | None = None
     headings: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
     place: dict[str, str] = field(default_factory=dict)
 
 
 def opened(text: str, ordinal: int) -> Printed | None:
     """The table of which a line is the headings."""
-    if _TRACE.fullmatch(text) and '"' not in text and "," not in text:
-        headings = tuple(_HEADINGS.findall(text))
-        cells = (f"({_CELLS.get(name, '[^ ]+')})" for name in headings)
-        return Printed("trace", ordinal, headings, re.compile(r"\s*" + r"\s+".join(cells) + r"\s*"))
-    for kind, pattern in (("summary", _SUMMARY), ("metrics", _METRICS), ("memory", _MEMORY)):
+    if shape := trace_shape(text):
+        return Printed("trace", ordinal, shape)
+    if (names := tuple(split(text))) and set(names) >= _LAUNCHES and "Name" not in names:
+        return Printed("launches", ordinal, headings=names)
+    for kind, pattern in (
+        ("summary", _SUMMARY),
+        ("metrics", _METRICS),
+        ("memory", _MEMORY),
+        ("path", _PATH),
+        ("samples", _SAMPLES),
+    ):
         if found := pattern.fullmatch(text):
             return Printed("events" if kind == "metrics" and found[1] == "Event" else kind, ordinal)
     return None
-
-
-def trace_row(table: Printed, text: str) -> dict[str, str] | None:
-    """The cells of a row of a trace under the headings of CSV, None where it is none."""
-    found = table.pattern.fullmatch(text) if table.pattern else None
-    if not found:
-        return None
-    row: dict[str, str] = {}
-    for name, cell in zip(table.headings, found.groups(), strict=True):
-        if name in ("Grid Size", "(Block Size)"):
-            part = "Grid" if name == "Grid Size" else "Block"
-            sizes = _SIZES.fullmatch(cell)
-            row |= {f"{part} {axis}": sizes[i] if sizes else "" for i, axis in enumerate("XYZ", 1)}
-        else:
-            row[_AS_CSV.get(name, name)] = "" if cell == "-" else cell
-    return row
 
 
 def summary_row(text: str) -> Mapping[str, str] | None:
@@ -105,10 +89,12 @@ def summary_row(text: str) -> Mapping[str, str] | None:
 
 def metric_row(table: Printed, text: str) -> dict[str, str] | None:
     """The cells of a row of metrics or events, as CSV has them; the lines that name device and kernel give {}."""
-    for key, pattern in (("device", DEVICE), ("kernel", _KERNEL)):
-        if place := pattern.fullmatch(text):
-            table.place[key] = place[1]
-            return {}
+    if place := DEVICE.fullmatch(text):
+        table.place = {"device": place[1]} | ({"kernel": place[2]} if place[2] else {})
+        return {}
+    if place := _KERNEL.fullmatch(text):
+        table.place["kernel"] = place[1]
+        return {}
     events = table.kind == "events"
     found = (_EVENT_ROW if events else _METRIC_ROW).fullmatch(text)
     if not found:
@@ -124,3 +110,35 @@ def memory_row(text: str, device: str) -> list[str] | None:
     """The cells of a row of unified memory, the device first; None where it is none."""
     found = _MEMORY_ROW.fullmatch(text)
     return [device, *found.groups()] if found else None
+
+
+def path_row(text: str) -> tuple[str, ...] | None:
+    """Share, time on the critical path, time of waiting and name; None where it is no row of them."""
+    found = _PATH_ROW.fullmatch(text)
+    return found.groups() if found else None
+
+
+class Sampled(NamedTuple):
+    """A function of a CPU profile: how deep in the tree it stands, its share, its time if there is one."""
+
+    depth: int
+    percent: str
+    time: str | None
+    name: str
+
+
+def sampled_row(text: str) -> Sampled | None:
+    """A row of a CPU profile. The branches stand before the name, in older versions blanks before the share."""
+    found = _SAMPLES_ROW.fullmatch(text)
+    return Sampled(len(found[4]) or (0 if found[3] else len(found[1])), found[2], found[3], found[5]) if found else None
+
+
+def launch_row(table: Printed, text: str) -> list[str] | None:
+    """The cells of a launch with its metrics, None where there aren't as many as headings."""
+    cells = split(text)
+    return cells if len(cells) == len(table.headings) else None
+
+
+def split(text: str) -> list[str]:
+    """The cells of a line, two blanks or more between them."""
+    return re.split(r"\s{2,}", text.strip())

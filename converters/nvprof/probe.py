@@ -8,15 +8,24 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 from .._shared.csv_headings import are_units, headings_of
+from .._shared.likely import likely_lines
 from .._shared.prefixes import bare
 from .tables import TRACE, fits, is_own_trace
 
 _BANNER = re.compile(
-    r"^==\d+== (?:NVPROF is profiling|Profiling (?:application|result)|(?:Metric|Event) result|API calls)"
+    r"^\s*(?:==\d+==|={6,}) ?(?:(?:NV|PG)PROF is profiling|Profiling (?:application|result):|(?:Metric|Event) result:"
+    r"|API calls:|Unified Memory profiling result:|CPU profiling result|NVTX result:|Dependency Analysis:)"
 )
 _PRINTED = re.compile(
-    r"^ *Start +Duration +Grid Size +\(Block Size\)|^ *(?:Type +)?Time\(%\) +Time +Calls +Avg +Min +Max +Name"
-    r"|^ *Invocations +(?:Metric|Event) Name "
+    r"^\s*Start +Duration +Grid Size +\(?Block Size\)?|^\s*(?:Type +)?Time ?\(%\) +Time +Calls +Avg +Min +Max +Name"
+    r"|^\s*Invocations +(?:Metric|Event) Name |^\s*Critical path ?\(%\) +Critical path +Waiting time +Name"
+)
+
+#: Each of the lines that is looked for has one of these, in lower case.
+_LIKELY = (
+    *("prof is profiling", "profiling application", "profiling result", "metric result", "event result", "api calls"),
+    *("nvtx result", "dependency analysis", "waiting time", "duration", "calls", "invocations", "context"),
+    *("avg size", "avg_size", "avg-size", "avgsize"),
 )
 
 _HEADING = re.compile(r"\bName\b|\bKernel\b", re.IGNORECASE)
@@ -27,13 +36,15 @@ _CALLS = frozenset({"start", "duration", "name", "correlation_id"})
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for nvprof's own lines and for the headings of its tables."""
-    for number, line in enumerate(map(bare, sample.lines), 1):
+    for number, whole in likely_lines(sample, _LIKELY):
+        line = bare(whole)
         if _BANNER.match(line):
             return Match(Score.DIALECT, f"has the words of nvprof (line {number})")
         if _PRINTED.match(line):
             return Match(Score.DIALECT, f"has the headings of a table that nvprof prints (line {number})")
         if (
             "," in line
+            and '":' not in line
             and _HEADING.search(line)
             and (found := headings_of(line, fits))
             and _is_own(found[0], found[1], _below(sample, number))

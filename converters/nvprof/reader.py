@@ -19,13 +19,27 @@ from .._shared.csv_headings import Dialect
 from .._shared.lines import Line
 from .._shared.prefixes import bare
 from .figures import Figures, with_unit
-from .printed import DEVICE, Printed, memory_row, metric_row, opened, summary_row, trace_row
+from .printed import (
+    DEVICE,
+    Printed,
+    launch_row,
+    memory_row,
+    metric_row,
+    opened,
+    path_row,
+    sampled_row,
+    summary_row,
+)
+from .printed_traces import trace_row
 from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits
 from .traces import IDS, Traces
 
-_PREFIX = re.compile(r"=(?:=(\d{1,18})=|=======)=? ?")
-_COMMAND = re.compile(r"NVPROF is profiling process (\d{1,18}), command: (.*)")
-_WARNING = re.compile(r"(?:Warning|Error): .*|No kernels were profiled\.|No events/metrics were profiled\.")
+_PREFIX = re.compile(r"\s*(?:==(\d{1,18})==|={6,}) ?")
+_COMMAND = re.compile(r"(?:NV|PG)PROF is profiling process (\d{1,18}), command: (.*)")
+_WARNING = re.compile(r"(?:Warning|Error): .*")
+_NOTHING = re.compile(r"No (?:kernels|API activities|events/metrics) were profiled\.\s*")
+_SCOPE = re.compile(r"(API calls|Open\w+ \(\w+\)|CPU profiling result \([\w -]+\)|Dependency Analysis|NVTX result):?.*")
+_RANGE = re.compile(r"\s*(Thread|Domain|Range) \"(.*)\"(?: \(id = (\d{1,18})\))?\s*")
 _FAULTS = re.compile(r"Total CPU Page faults: (\d+)\s*")
 _LEGEND = re.compile(r"(?:Regs|SSMem|DSMem|SrcMemType|DstMemType): .*")
 _SUMMARY_HEADINGS = tuple(map(heading, ("Type", "Time(%)", "Time", "Calls", "Avg", "Min", "Max", "Name")))
@@ -110,7 +124,9 @@ class _Reading:
         self._last = found.number
         line = Line(found.number, bare(found.text))
         if prefix := _PREFIX.match(line.text):
-            self._said(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
+            yield from self._said(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
+        elif _NOTHING.fullmatch(line.text):
+            self._note(line.text.strip(), line.number)
         elif table := opened(line.text, self._tables):
             yield from self.end_printed()
             self._printed = table
@@ -131,19 +147,36 @@ class _Reading:
             if len(self._gathered) >= self._conversion.batch_rows:
                 yield from self.end_printed()
 
-    def _said(self, words: str, pid: int | None) -> None:
+    def _said(self, words: str, pid: int | None) -> Iterator[Batch]:
         """What nvprof says of itself: the process, the tables that follow, warnings."""
         if pid is not None:
             self._traces.pid = self._figures.pid = pid
         if found := _COMMAND.fullmatch(words):
             self._commands[int(found[1])] = found[2]
             self._traces.pid = self._figures.pid = int(found[1])
-        if _WARNING.fullmatch(words):
+        if _WARNING.fullmatch(words) or _NOTHING.fullmatch(words):
             self._note(words, self._last)
+        elif faults := _FAULTS.fullmatch(words):
+            self._note("Total CPU Page faults", self._last, value=float(faults[1]))
+        elif place := _RANGE.fullmatch(words):
+            self._figures.within(place[1], place[2])
+            self.blocks.structure()
         else:
             self.blocks.structure()
-            self._scope = "API calls" if words.startswith("API calls") else ""
-            self._figures.device = ""
+            if words.rstrip().endswith(":"):
+                yield from self._section(words)
+
+    def _section(self, words: str) -> Iterator[Batch]:
+        """Tables about something else follow."""
+        scope = _SCOPE.fullmatch(words)
+        self._scope = scope[1] if scope else ""
+        self._figures.device = ""
+        self._figures.ranges.clear()
+        if self._scope.startswith("CPU"):  # older versions have no headings
+            yield from self.end_printed()
+            self._printed = Printed("samples", self._tables)
+            self._tables += 1
+            self._figures.begin(self._scope)
 
     def _note(self, words: str, line: int, **columns: float) -> None:
         kind, metric = ("metric", "count") if columns else ("note", "note")
@@ -152,8 +185,8 @@ class _Reading:
 
     def _row(self, table: Printed, line: Line) -> None:
         """A row of a printed table; another line is left to be reported."""
-        if table.kind == "trace":
-            if row := trace_row(table, line.text):
+        if table.shape:
+            if row := trace_row(table.shape, line.text):
                 self._gathered.append((line.number, row))
                 self.blocks.hold()
             return
@@ -161,6 +194,15 @@ class _Reading:
         if table.kind == "summary":
             if found := summary_row(line.text):
                 wrong = self._figures.summary(line.number, table.ordinal, _SUMMARY_HEADINGS, list(found.values()))
+        elif table.kind == "path":
+            if path := path_row(line.text):
+                wrong = self._figures.path(line.number, table.ordinal, *path)
+        elif table.kind == "samples":
+            if sampled := sampled_row(line.text):
+                wrong = self._figures.sampled(line.number, table.ordinal, sampled)
+        elif table.kind == "launches":
+            if launch := launch_row(table, line.text):
+                wrong = self._launch(line.number, table.ordinal, [*map(heading, table.headings)], launch)
         elif table.kind == "memory":
             if cells := memory_row(line.text, self._figures.device):
                 wrong = self._figures.memory(line.number, table.ordinal, _MEMORY_HEADINGS, cells)

@@ -12,7 +12,7 @@ from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
 from .._shared.blocks import Batches, Block, timed
-from .._shared.cells import only
+from .._shared.cells import BINARY_BYTES, Bools, only, sizes
 from .._shared.csv_blocks import CsvRows
 from .._shared.dictionaries import words
 from .._shared.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
@@ -20,6 +20,18 @@ from .names import device, named
 
 #: Rows of one line have ids from this times its number on: a launch has one for each metric.
 IDS = 4096
+
+
+class Moved(Field):
+    """What a row of unified memory is about: bytes are those moved, else it stays ("PC 0x400b82", faults: 3)."""
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """What has no unit of bytes stays, as does what is rounded."""
+        in_bytes = pc.fill_null(pc.match_substring_regex(cells, r"^\s*\d[\d.]*[KMGT]?B\s*$"), False)
+        are = in_bytes.to_numpy(zero_copy_only=False)
+        found = sizes(only(cells, are), unit or "B", BINARY_BYTES)
+        return found.bytes, ~are | found.rounded
+
 
 FIELDS: dict[str, Field] = {
     "ts": Time("Start", "Start Time"),
@@ -30,6 +42,7 @@ FIELDS: dict[str, Field] = {
     "static": Size("Static SMem", "Static Shared Memory", "StaticSMem", "SSMem"),
     "dynamic": Size("Dynamic SMem", "Dynamic Shared Memory", "DynamicSMem", "DSMem"),
     "bytes": Size("Size", "Bytes", "Size(bytes)"),
+    "moved": Moved("Unified Memory"),
     "device": Word("Device", "Device ID", "DeviceId"),
     "context": Whole("Context", "Context ID", "ContextId"),
     "stream": Whole("Stream", "Stream ID", "StreamId"),
@@ -57,7 +70,7 @@ class Traces:
         ids = block.numbers.to_numpy() * IDS
         columns: dict[str, Any] = {name: block.take(f"<{name}>") for name in ("ts", "dur", "context", "stream")}
         columns |= {f"{part}_{axis}": block.take(f"<{part}_{axis}>") for part in ("grid", "block") for axis in "xyz"}
-        columns |= {"registers": block.take("<registers>"), "bytes": block.take("<bytes>"), "pid": self.pid}
+        columns |= {"registers": block.take("<registers>"), "bytes": _bytes(block), "pid": self.pid}
         columns |= _shared_memory(block)
         columns["device"], columns["args.Device"] = self._devices(block)
         columns |= _by_name(block, columns["device"], columns["dur"])
@@ -74,6 +87,12 @@ class Traces:
         numbers = pa.array([number for number, _ in found], pa.int64()).take(coded.indices)
         unnumbered = pc.and_(numbers.is_null(), texts.is_valid()).to_numpy(zero_copy_only=False)
         return numbers, only(texts, unnumbered) if unnumbered.any() else None
+
+
+def _bytes(block: Block) -> pa.Array | None:
+    """What was copied: of a row's own size or of unified memory."""
+    size, moved = block.take("<bytes>"), block.take("<moved>")
+    return size if moved is None else moved if size is None else pc.coalesce(size, moved)
 
 
 def _shared_memory(block: Block) -> dict[str, pa.Array]:

@@ -221,3 +221,66 @@ def test_lines_with_the_rank_of_a_launcher(tmp_path: Path) -> None:
     found, plain = read(path), read(sample)
     assert found.events.drop(columns="source").equals(plain.events.drop(columns="source"))
     assert len(found.summaries) == len(plain.summaries)
+
+
+def test_printed_columns_with_blanks_in_them() -> None:
+    """Real traces have no brackets around Block Size, devices of two words, three columns of devices, no sizes."""
+    trace = read(FOLDER / "printed-copies-between-gpus-page-faults-devices-cut-off.txt")
+    events, rows = trace.events, trace.summaries
+    assert events.kind.tolist() == ["memcpy", "kernel", "instant", "range", "memcpy", "memcpy"]
+    assert events.ts.tolist() == [410_250_000, 412_500_000, 501_000_000, 502_000_000, 502_500_000, 503_000_000]
+    assert events.dur.fillna(-1).tolist() == [2_000_000, 64_000, -1, 120_000, 8500, 4000]
+    assert events.copy_kind.fillna("").tolist() == ["PtoP", "", "", "", "HtoD", "DtoH"]
+    assert events.bytes.fillna(-1).tolist() == [32 << 20, -1, -1, -1, 60 << 10, 524_289]
+    assert events.device.fillna(-1).tolist() == [-1, 1, -1, -1, -1, -1]
+    assert events.context.fillna(-1).tolist() == [1, 2, -1, -1, -1, 1]
+    assert events.stream.fillna(-1).tolist() == [11, 18, -1, -1, -1, 7]
+    kernel = events.iloc[1]
+    assert (kernel["name"], kernel.correlation, kernel.registers) == ("exchange(float*, int)", 77, 24)
+    assert [kernel[f"{part}_{axis}"] for part in ("grid", "block") for axis in "xyz"] == [400, 2, 1, 128, 1, 1]
+    args = args_of(trace)
+    assert {key: args[0][key] for key in ("Device", "Src Dev", "Src Ctx", "Dst Dev", "Dst Ctx")} == {
+        "Device": "GeForce GTX 108",
+        "Src Dev": "GeForce GTX 108",
+        "Src Ctx": 1,
+        "Dst Dev": "GeForce GTX 108",
+        "Dst Ctx": 2,
+    }
+    assert args[2] == {"Unified Memory": "PC 0x401c10", "Virtual Address": "0x7f0010000000"}
+    assert (args[3]["Unified Memory"], args[5]["Unified Memory"]) == (12, "0.500001MB")
+    assert "Unified Memory" not in args[4]
+    metrics = rows[rows.kind == "metric"]
+    assert metrics.metric.tolist() == ["shared_ld_bank_conflict (0)", "shared_ld_bank_conflict (1)"]
+    assert metrics.value.tolist() == [5, 7]
+    assert trace.catalog[trace.catalog.entity == "device"][["device", "name"]].values.tolist() == [[1, "Quadro T2000"]]
+    assert not trace.report.issues and trace.report.balanced()
+
+
+def test_critical_path_cpu_tree_and_ranges() -> None:
+    trace = read(FOLDER / "printed-critical-path-cpu-tree-ranges-openacc.txt")
+    rows = trace.summaries
+    assert not trace.report.issues and trace.report.balanced()
+    assert rows[rows.kind == "note"].name.tolist() == ["No API activities were profiled."]
+    plain = rows[(rows.metric == "duration") & (rows.kind == "kernel")]
+    assert plain[["name", "count", "total"]].values.tolist() == [
+        ["relax_40_gpu", 2, 30_000],
+        ["relax_40_gpu", 1, 15_000],
+    ]
+    assert plain.scope.map(lambda scope: None if scope is None else list(scope)).tolist() == [
+        None,
+        ["Thread <unnamed>", "Domain solver", "Range step", "GPU activities"],
+    ]
+    assert rows[rows.kind == "range"].total.tolist()[-1] == 4_000_000
+    acc = rows[rows.name == "acc_wait@relax.c:40"].iloc[0]
+    assert (acc.kind, list(acc.scope), acc["total"], acc["min"]) == ("api", ["OpenACC (excl)"], 1_500_000, 400_000)
+    path = rows[rows.metric == "critical path"]
+    assert path.kind.tolist() == ["kernel", "api", "range"]
+    assert path.total.tolist() == [1_200_000, 600_000, 200_000]
+    assert path.percent.tolist() == [60, 30, 10]
+    waits = rows[rows.metric == "waiting time"]
+    assert waits.total.tolist() == [0, 1_250_000_000, 0] and waits.parent.tolist() == path.id.tolist()
+    tree = rows[rows.kind == "sample"]
+    ids = dict(zip(tree.id, tree.name, strict=True))
+    assert tree.name.tolist() == ["relax", "main", "setup", "main", "cuStreamSynchronize"]
+    assert tree.parent.map(lambda row: ids.get(row, "")).tolist() == ["", "relax", "relax", "setup", ""]
+    assert tree.total.tolist() == [7e9, 6e9, 1e9, 1e9, 3e9]
