@@ -39,6 +39,9 @@ REFUSED = "a table without the columns that are needed"
 #: How many lines a cell in quotes may go on for.
 _LONGEST_CELL = 64
 
+#: Lines that say whether one is headings: two of these, a rule, units, a row, and one behind it.
+_HEADING_LINES = 6
+
 _STRUCTURE = re.compile(rf"\s*|[-=*_~#+|:{BOX}\s]{{3,}}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 _MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*")
@@ -167,8 +170,19 @@ def read_tables(lines: _Lines, fits: Fits) -> Iterator[Table | Row | Text]:
 
 def find_tables(sample: Sample, fits: Fits) -> Iterator[Table]:
     """The tables that fit, in the text of a sample; none in JSON."""
-    if sample.text and not _JSON.match(sample.text):
+    if may_have_tables(sample):
         yield from (item for item in read_tables(Glance(sample.lines), fits) if isinstance(item, Table))
+
+
+def may_have_tables(sample: Sample) -> bool:
+    """Whether it is a text, and no JSON."""
+    return bool(sample.text) and not _JSON.match(sample.text or "")
+
+
+def headings_at(lines: Sequence[str], number: int, fits: Fits) -> Table | None:
+    """The table that fits of which that line, from 1, is the headings, whatever stands above it; for probes."""
+    first = next(read_tables(Glance(lines[number - 1 : number - 1 + _HEADING_LINES]), fits), None)
+    return replace(first, line=number) if isinstance(first, Table) and first.line == 1 else None
 
 
 class _Scan:

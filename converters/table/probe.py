@@ -1,20 +1,86 @@
-"""Recognises a table with a column of names and one of times, wherever it stands in a text."""
+"""Recognises a table with a column of names and one of times, wherever it stands in a text.
+
+A text is mostly no table, so that lines that can be headings are found first, and each looked at with the few below it.
+Only where one of these fits is the text read as a whole, since a row of another table may look like headings.
+"""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Iterator
 
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.tables import find_tables
-from .columns import COLUMNS, fits
+from .._shared.dialects import is_rule
+from .._shared.likely import likely_lines
+from .._shared.tables import Fits, Table, find_tables, headings_at, may_have_tables
+from .columns import COLUMNS, NAMES, fits
+
+#: Words of which one is in each heading of names, in lower case.
+_WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
+
+_NAME = "|".join(sorted((re.sub(" ", r"[\\s_\\-]*", name) for name in NAMES), key=len, reverse=True))
+_UNIT = r"(?:[\s_]*[(\[][^()\[\]]+[)\]]|[\s_](?:[nuµμm]?s|[num]?secs?|\w*seconds?)|[NUM]s)?\.?"
+
+#: A heading of names as a cell of its own: between what separates cells, or behind a prefix.
+_CELL = re.compile(
+    rf"(?:^|[|,;\t│┃║>\]:)/]|\s\s|[A-Z\d] )(?=[\s\"*`a-z])[\s\"*`]*"
+    rf"(?:{_NAME}){_UNIT}[\"*`]*(?:\s*(?:$|[|,;\t│┃║])|\s\s)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(rf"(?<![A-Za-z])(?:{_NAME})", re.IGNORECASE)
+
+#: A unit of time in headings, below them or in a cell; in how many lines below them it may stand.
+_TIME = re.compile(
+    r"(?<![A-Za-z])(?:[nuµμmp]?s|[num]?secs?|\w*seconds?)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE
+)
+_BELOW = 4
+
+#: What no headings have: many numbers with decimals.
+_DECIMAL = re.compile(r"\d\.\d")
+_MOST_POINTS = 8
+
+#: A row below headings of which one blank stands between two: three figures or more at its begin or end.
+_FIGURE = r"(?:[+-]?\d\S*(?: ?[%A-Za-zµμ/]{1,5})?|-|N/A)"
+_FIGURES = re.compile(rf"^\s*(?:{_FIGURE}\s+){{2}}{_FIGURE}\s|\s{_FIGURE}(?:\s+{_FIGURE}){{2}}\s*$")
 
 
 def probe(sample: Sample) -> Match | None:
     """SHAPE for a table that fits, NEAR for one with names in which no unit of time stands."""
-    for table in find_tables(sample, fits):
-        words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
-        return Match(Score.SHAPE, f"has a table with the columns {words} (line {table.line})")
-    for table in find_tables(sample, COLUMNS.bind):
-        if len(table.headings) > 2:
-            return Match(Score.NEAR, f"the table in line {table.line} has names, but no unit of time")
+    if not may_have_tables(sample):
+        return None
+    near: Table | None = None
+    for number in _possible(sample):
+        if _TIME.search("\n".join(sample.lines[number - 1 : number + _BELOW])) and _opens(sample, number, fits):
+            for table in find_tables(sample, fits):
+                words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
+                return Match(Score.SHAPE, f"has a table with the columns {words} (line {table.line})")
+            break
+        near = near or _opens(sample, number, COLUMNS.bind)
+    if near:
+        return Match(Score.NEAR, f"the table in line {near.line} has names, but no unit of time")
     return None
+
+
+def _opens(sample: Sample, number: int, by: Fits) -> Table | None:
+    """The table of which a line is the headings, if it has more than a name and a time to say."""
+    table = headings_at(sample.lines, number, by)
+    return table if table and (by is fits or len(table.headings) > 2) else None
+
+
+def _possible(sample: Sample) -> Iterator[int]:
+    """The lines that can be headings, from 1."""
+    lines = sample.lines
+    for number, line in likely_lines(sample, _WORDS):
+        if line.count(".") > _MOST_POINTS and len(_DECIMAL.findall(line)) > _MOST_POINTS:
+            continue
+        if _CELL.search(line):
+            yield number
+        elif _WORD.search(line) and any(map(_is_below_headings, lines[number : number + 2])):
+            yield number
+
+
+def _is_below_headings(text: str) -> bool:
+    """Whether a line is a rule, or a row of figures between which one blank stands."""
+    return (not text.lstrip()[:1].isalnum() and is_rule(text)) or _FIGURES.search(text) is not None

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import SAMPLES, SHARED
 
+from ktrace.converters._shared.tables import find_tables
+from ktrace.converters.table.columns import NAMES, fits
+from ktrace.converters.table.probe import probe
 from ktrace.detection import detect_sample
 from ktrace.format import Score, builtin_formats
 from ktrace.source import Sample, Source
@@ -150,3 +154,62 @@ def test_a_drawn_box_marks_of_markdown_and_a_total() -> None:
     assert rows.total.tolist() == [1_500_000, 500_000, 3_250_000, 1_750_000, 5_000_000]
     assert rows["count"].tolist() == [3, 2, 4, 1, 5]
     assert rows.percent.tolist() == [75, 25, 65, 35, 100]
+
+
+#: How the headings and cells of a row are written in a line.
+DIALECTS: dict[str, Callable[[list[str]], str]] = {
+    "pipes": lambda cells: f"| {' | '.join(cells)} |",
+    "bare pipes": " | ".join,
+    "box": lambda cells: f"│ {' │ '.join(cells)} │",
+    "tabs": "\t".join,
+    "commas": ",".join,
+    "semicolons": "; ".join,
+    "spaces": lambda cells: "".join(cell.ljust(24) for cell in cells),
+    "dashes": lambda cells: " ".join(cell.ljust(20)[:20] for cell in cells),
+    "words": " ".join,
+}
+SPELLINGS: tuple[Callable[[str], str], ...] = (
+    str,
+    str.title,
+    str.upper,
+    lambda name: name.replace(" ", "_"),
+    lambda name: name.title().replace(" ", ""),
+    lambda name: f'"{name}"',
+    lambda name: f"**{name}**",
+    lambda name: f"{name}.",
+    lambda name: f"{name} (ns)",
+)
+HEADINGS = ("Time (ms)", "total_time_us", "AvgNs", "Time", "Latency", "dur(ps)", "elapsed sec", "Calls", "Grid", "%")
+PREFIXES = (
+    "",
+    "> ",
+    "[rank0]: ",
+    "[1,0]<stdout>:",
+    "2026-05-08 14:05:14,123 INFO ",
+    "[05/08/2026-14:05:14] [I] ",
+    "// ",
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_probe_finds_what_a_reading_finds(dialect: str) -> None:
+    """It looks at lines that can be headings only; a reading of the whole text knows no such short cut."""
+    chance, line = random.Random(dialect), DIALECTS[dialect]
+    found = 0
+    for _ in range(300):
+        others = chance.randint(1, 5)
+        heads = [chance.choice(SPELLINGS)(chance.choice(NAMES)), *chance.choices(HEADINGS, k=others)]
+        chance.shuffle(heads)
+        unit = chance.choice(["", " ms", "us"])
+        prefix = chance.choice(PREFIXES)
+        above = chance.choices(["some words", "## Title", "", "kernel 1.2 ms", "name: x"], k=chance.randint(0, 2))
+        rule = "|---" * (others + 1) + "|" if "pipes" in dialect else " ".join(["-" * 20] * (others + 1))
+        rows = [line(heads), *chance.choice(([rule], []))]
+        rows += [line(["gemm", *(f"{chance.random():.2f}{unit}" for _ in range(others))])] * chance.randint(0, 3)
+        sample = Sample("x", "\n".join([*above, *(prefix + row for row in rows), ""]).encode())
+        match, table = probe(sample), next(find_tables(sample, fits), None)
+        assert (match is not None and match.score is Score.SHAPE) is (table is not None), sample.text
+        if table and match:
+            assert f"(line {table.line})" in match.reason
+            found += 1
+    assert 30 < found < 300
