@@ -75,9 +75,8 @@ def _possible(sample: Sample) -> Iterator[int]:
     for number, line in likely_lines(sample, _WORDS):
         if line.count(".") > _MOST_POINTS and len(_DECIMAL.findall(line)) > _MOST_POINTS:
             continue
-        if _CELL.search(line):
-            yield number
-        elif _WORD.search(line) and any(map(_is_below_headings, lines[number : number + 2])):
+        below = lines[number : number + 2]
+        if _CELL.search(line) or (_WORD.search(line) and any(map(_is_below_headings, below))):
             yield number
 
 
