@@ -25,7 +25,7 @@ from ktrace.report import Report
 from ktrace.source import Source
 
 from .blocks import Block
-from .table_reading import TableReading, cells, has_rowid
+from .sqlite_blocks import TableReading, cells, has_rowid
 
 #: A literal of the type of a column by what its declaration holds: SQLite's own rule, in its order.
 _AFFINITY = (

@@ -25,7 +25,7 @@ from ktrace.database import quoted_name
 from ktrace.report import Report
 
 from .blocks import Block
-from .constant_columns import ConstantColumns, column_of, condition
+from .sqlite_constants import ConstantColumns, column_of, condition
 
 _ARROW = {"0": pa.int64(), "0.0": pa.float64(), "''": pa.string(), "x''": pa.binary()}
 _WORDS = {"0": "integer", "0.0": "number", "''": "text", "x''": "blob"}
