@@ -24,7 +24,8 @@ from ktrace.source import Source
 class Info:
     """What one look at an input found.
 
-    `kinds` counts rows by (record, kind). `span` is first begin and last end of its events in ns.
+    `matches` is what the formats say of it, best first; empty for several inputs and for standard input, which can't be
+    read twice. `kinds` counts rows by (record, kind). `span` is first begin and last end of its events in ns.
     `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of kind kernel.
     `about` is what the format itself says of the input, heading -> lines.
     """
@@ -56,7 +57,7 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
     Raises InputError and its kin for what can't be read.
     """
     report = Report()
-    info = Info(str(path), [] if path == "-" else detect(str(path)), report, Catalog())
+    info = Info(str(path), [], report, Catalog())
     work: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0])
     tables: set[Any] = set()
     for batch in read_batches([str(path)], report, format=format):
@@ -72,7 +73,9 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
             tables.update(batch.column("table").drop_null().to_pylist())
             _add_work(work, batch, "total")
     if str(path) != "-" and len(report.inputs) == 1:
-        info.about = by_name(report.inputs[0]["format"]).about(Source(report.inputs[0]["path"]))
+        [only] = report.inputs
+        info.matches = detect(only["path"])
+        info.about = by_name(only["format"]).about(Source(only["path"]))
     info.tables = len(tables)
     info.device_work = {name: (int(times), total) for name, (times, total) in work.items()}
     return info

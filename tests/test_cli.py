@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -221,6 +223,21 @@ def test_info_says_what_and_why() -> None:
     assert "because it " in text
     assert "device 0" in text
     assert "heaviest device work" in text
+
+
+def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_path: Path) -> None:
+    for rank in ("r0", "r1"):
+        (tmp_path / rank).mkdir()
+        shutil.copy(LOG, tmp_path / rank / "run.log")
+    for named in (tmp_path, tmp_path / "*/run.log"):
+        lines = ktrace("info", named).stdout.decode().splitlines()
+        assert lines[0].endswith(": doppler")
+        assert re.fullmatch(r"  2 traces: (.*/)?r0/run, (.*/)?r1/run", lines[1])
+    lines = ktrace("info", "-", stdin=LOG.read_bytes()).stdout.decode().splitlines()
+    assert lines[0] == "-: doppler"
+    assert not any("because" in line for line in lines)
+    told = ktrace("info", "-", "--from", "doppler", stdin=LOG.read_bytes()).stdout.decode().splitlines()
+    assert told[1] == "  because --from says so"
 
 
 def test_formats_lists_what_there_is_without_colours_when_piped() -> None:

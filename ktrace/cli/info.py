@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import duration, heading, print_table
+
+if TYPE_CHECKING:
+    from ktrace.info import Info
 
 
 @click.command("info")
@@ -18,13 +23,8 @@ def command(path: str, from_: str | None) -> None:
     from ktrace.info import inspect
 
     info = inspect(path, format=from_)
-    chosen = info.report.inputs[0]["format"]
-    reasons = {match.format: match.reason for match in info.matches}
-    heading(f"{path}: {chosen}")
-    click.echo(f"  because it {reasons[chosen]}" if chosen in reasons else "  because --from says so")
-    others = [match for match in info.matches if match.format != chosen and match.score > 0]
-    for match in others:
-        click.echo(f"  could also be {match.format}: it {match.reason}")
+    heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")
+    _tell_why(info, from_)
     for entry in info.catalog.of("source"):
         for fact in ("tool", "version", "model", "run", "rank"):
             if fact in entry.facts:
@@ -50,6 +50,23 @@ def command(path: str, from_: str | None) -> None:
         heading("heaviest device work")
         work = [(duration(total), f"{times:,}", _short(name)) for name, times, total in top]
         print_table(("time", "count", "name"), work, right=[0, 1])
+
+
+def _tell_why(info: Info, from_: str | None) -> None:
+    """Why the input is taken for what it is; of a folder or a pattern the traces in it."""
+    inputs = info.report.inputs
+    chosen = inputs[0]["format"]
+    reasons = {match.format: match.reason for match in info.matches}
+    if chosen in reasons:
+        click.echo(f"  because it {reasons[chosen]}")
+    elif from_:
+        click.echo("  because --from says so")
+    if len(inputs) > 1:
+        shown = ", ".join(one["source"] for one in inputs[:5])
+        click.echo(f"  {len(inputs):,} traces: {shown}{', ...' if len(inputs) > 5 else ''}")
+    for match in info.matches:
+        if match.format != chosen and match.score > 0:
+            click.echo(f"  could also be {match.format}: it {match.reason}")
 
 
 def _short(name: str, width: int = 100) -> str:
