@@ -171,6 +171,8 @@ def convert(
     fmt = output_format(str(dst), to)
     if table and fmt.timeline:
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
+    if launch_skip is not None and metrics is None:
+        raise UsageError("--launch-skip is for --metrics", remedy="leave it out, or name the metrics")
     conversion = Conversion(report, options={"table": table} if table else {})
     with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
         batches: Iterator[Batch] = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
@@ -193,7 +195,7 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
             "has no launches with metrics",
             path=path,
             expected="a table of Nsight Compute",
-            remedy="ncu --csv --page raw",
+            remedy="ncu --csv --page raw ./app > metrics.csv",
         )
     report.merge(account)
     report.inputs += account.inputs

@@ -69,7 +69,9 @@ KINDS: dict[str, Kind] = {
     "duplicate-key": Kind(Severity.REPAIR, "An object has a key twice; the last one counts."),
     "missing-string": Kind(Severity.REPAIR, "A name that the file hasn't got was replaced by its number."),
     # Skips: a record of the source is not in the result.
-    "unrecognised": Kind(Severity.SKIP, "Text that is no part of the format was left out."),
+    "unrecognised": Kind(
+        Severity.SKIP, "Text, a table or a file that isn't read as a part of the format was left out."
+    ),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
     "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import ktrace
-from ktrace.errors import InputError
+from ktrace.errors import InputError, UsageError
 from ktrace.info import inspect
 from ktrace.kernel_names import base_name, spelled_alike
 
@@ -235,6 +235,12 @@ def test_on_a_timeline_they_fill_the_gpu_tab_and_come_back(tmp_path: Path) -> No
         )
     shown = inspect(made).about["in ui.perfetto.dev"]
     assert {"Occupancy: shows", "Speed of Light: shows"} <= set(shown)
+
+
+def test_launches_are_skipped_for_metrics_alone(tmp_path: Path) -> None:
+    timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm"})
+    with pytest.raises(UsageError, match="--launch-skip is for --metrics"):
+        ktrace.convert(timeline, tmp_path / "out.perfetto", launch_skip=0)
 
 
 def test_a_table_without_launches_is_an_error(tmp_path: Path) -> None:
