@@ -35,6 +35,6 @@ FORMATS = (
     Format("rpd2tracing", "ROCm rocmProfileData as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats, to name the vendor's export command.
-    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.ncu-rep", "*.qdrep", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

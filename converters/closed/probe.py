@@ -37,7 +37,7 @@ CLOSED = (
         "QdstrmImporter -i {name}, then nsys export --type sqlite --lazy=false -o {stem}.sqlite {stem}.nsys-rep",
     ),
     Closed(
-        (".ncu-rep", ".nsight-cuprof-report"),
+        (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report"),
         b"NVR\0",
         "a report of NVIDIA Nsight Compute, which only ncu can read",
         "ncu --import {name} --csv --page raw > {stem}.csv",

@@ -23,6 +23,7 @@ TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
         ("run.qdrep", TEGRA, "nsys export --type sqlite --lazy=false -o run.sqlite run.qdrep"),
         ("renamed.bin", TEGRA, "nsys export --type sqlite --lazy=false -o renamed.sqlite renamed.bin"),
         ("K.NCU-REP", b"NVR\0\x01", "ncu --import K.NCU-REP --csv --page raw"),
+        ("k.ncu-repz", b"\0\1", "ncu --import k.ncu-repz --csv --page raw"),
         ("renamed", b"NVR\0\x01", "ncu --import renamed --csv --page raw"),
         ("a.qdstrm", b"\0\1", "QdstrmImporter -i a.qdstrm"),
         ("a.trace", b"\0\1\2", "xcrun xctrace export --input a.trace --xpath"),
