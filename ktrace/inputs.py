@@ -38,8 +38,8 @@ class Input:
 def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
     """The sources that the paths name, in order. `format` is the one that all of them have.
 
-    Files of a folder that no format knows are noted in the report. Raises InputError for a pattern that nothing fits
-    and for a folder without a trace in it; and what `choose` raises.
+    Files of a folder that no format knows are noted in the report, and so is an earlier output. Raises InputError for
+    a pattern that nothing fits and for a folder without a trace in it; and what `choose` raises.
     """
     fixed = by_name(format) if format else None
     found: list[Input] = []
@@ -72,14 +72,19 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     if claims:
         return [Input(path, fixed or decide(source, sample, claims))]
     found: list[Input] = []
+    closed: list[ClosedFormat] = []
     for name in sample.listing or ():
         if name.endswith(_BESIDE):
+            continue
+        if why := _no_input(Path(path) / name, report.output):
+            report.issue("no-trace", str(Path(path) / name), why)
             continue
         inside = Source(str(Path(path) / name))
         try:
             fmt = choose(inside)
         except (UnknownFormat, ClosedFormat) as error:
             report.issue("no-trace", inside.path, error.what.splitlines()[0])
+            closed += [error] if isinstance(error, ClosedFormat) else []
             continue
         except InputError as error:
             if inside.size:
@@ -90,6 +95,8 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             found.append(Input(inside.path, fmt, name))
     if not found and fixed and fixed.folder:  # which says better what is missing
         return [Input(path, fixed)]
+    if not found and closed and not fixed:  # which says how to export it
+        raise closed[0]
     if not found:
         raise UnknownFormat(
             "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),
@@ -98,6 +105,17 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             remedy="name a file, and its format with --from",
         )
     return found
+
+
+def _no_input(path: Path, output: str | None) -> str:
+    """Why a file of a folder isn't even looked at, '' if it is."""
+    if not path.is_file():
+        return "is a link to nothing" if path.is_symlink() else "is no plain file"
+    if output and Path(output).exists():
+        written = Path(output).resolve()
+        if written in (path.resolve(), *path.resolve().parents):
+            return "is the output"
+    return ""
 
 
 def labels(found: Sequence[Input]) -> Iterator[str]:

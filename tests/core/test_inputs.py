@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import ktrace
-from ktrace.errors import InputError, UnknownFormat
+from ktrace.errors import ClosedFormat, InputError, UnknownFormat
 
 RUN = '{"traceEvents": [{"ph": "X", "name": "%s", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]}'
 
@@ -58,3 +59,35 @@ def test_a_format_that_is_said_chooses_among_the_files(tmp_path: Path) -> None:
     assert len(ktrace.read(folder, format="chrome").events) == 3
     with pytest.raises(UnknownFormat, match="of the format perfetto"):
         ktrace.read(folder, format="perfetto")
+
+
+def test_an_output_in_the_folder_is_no_input_of_the_next_time(tmp_path: Path) -> None:
+    folder = _ranks(tmp_path)
+    for out in (folder / "all.jsonl", folder / "all.parquet"):
+        if out.suffix == ".parquet":
+            (folder / "all.jsonl").unlink()
+            out.mkdir()
+        for _ in range(2):
+            ktrace.convert(folder, out, overwrite=True)
+            assert len(ktrace.read(out).events) == 3
+        assert out.exists()
+
+
+def test_what_is_no_file_is_noted(tmp_path: Path) -> None:
+    """A pipe would never end, a link may lead nowhere."""
+    folder = _ranks(tmp_path)
+    (folder / "gone.json").symlink_to(tmp_path / "nowhere.json")
+    (folder / "again.json").symlink_to(folder / "rank0" / "trace.json")
+    os.mkfifo(folder / "pipe.json")
+    trace = ktrace.read(folder)
+    assert trace.events["name"].tolist() == ["step0", "step0", "step1", "step2"]
+    places = [(Path(where).name, why) for where, why in trace.report.issues["no-trace"].places]
+    assert places == [("gone.json", "is a link to nothing"), ("pipe.json", "is no plain file")]
+
+
+def test_a_folder_of_reports_that_only_their_tool_reads_says_how_to_export_them(tmp_path: Path) -> None:
+    (tmp_path / "run.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report\0\1\2")
+    (tmp_path / "run.sh").write_text("nsys profile ./app\n")
+    with pytest.raises(ClosedFormat, match="only nsys can read") as caught:
+        ktrace.read(tmp_path)
+    assert "nsys export" in str(caught.value.remedy)
