@@ -214,7 +214,7 @@ class Work:
             columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
             columns["name"] = pa.array([name for name, _ in found], pa.string())
             columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
-            yield self._batches.batch("events", ids[derived] + 1, timing="derived", **columns)
+            yield self._batches.batch("events", ids[derived] + 1, timing="measured", **columns)
 
     def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:
         """The rows of which the GPU tab shows a mean, and this one's name and number of units."""

@@ -16,7 +16,7 @@ from ktrace.jsontext import decoded
 from ktrace.model import arrow_schema
 
 from .read_args import WHOLE
-from .sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED, STAGE_RESERVED
+from .sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED
 
 Columns = dict[str, pa.Array]
 
@@ -42,7 +42,7 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
             columns["cat"] = pc.if_else(said.is_valid(), decoded(category), None)
     if columns["kind"].null_count:  # its category is lost
         columns["kind"] = pc.coalesce(decoded(columns["kind"]), decoded(by_type))
-    return _restore(columns, arguments, RESERVED)
+    return _restore(columns, arguments)
 
 
 def _said_kind(category: pa.Array, said: pa.Array | None) -> pa.Array | None:
@@ -72,10 +72,10 @@ def restore_stage(columns: Columns, arguments: Columns) -> Columns:
         columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(columns["kind"]))
     if "cat" in arguments:
         columns["cat"] = arguments.pop("cat")
-    return _restore(columns, arguments, STAGE_RESERVED)
+    return _restore(columns, arguments)
 
 
-def _restore(columns: Columns, arguments: Columns, reserved: frozenset[str]) -> Columns:
+def _restore(columns: Columns, arguments: Columns) -> Columns:
     count = len(columns["ts"])
     types = {field.name: field.type for field in arrow_schema("events")}
     for name in ("id", "value", "unit"):
@@ -91,7 +91,7 @@ def _restore(columns: Columns, arguments: Columns, reserved: frozenset[str]) -> 
     for name in ("grid", "block"):
         if name in arguments:
             columns |= _dimensions(name, arguments.pop(name))
-    whole = arguments.pop(WHOLE.decode(), arguments.pop("args", None) if "args" in reserved else None)
+    whole = arguments.pop(WHOLE.decode(), arguments.pop("args", None))
     if whole is not None:
         columns["args"] = decoded(whole).cast(pa.string())
     for name in list(arguments):

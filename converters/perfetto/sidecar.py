@@ -77,11 +77,11 @@ CATEGORY_KINDS = {
     "cuda_sync": "sync",
 }
 
-#: Arguments that are columns of the model.
-RESERVED = columns.RESERVED | {"value", "unit"}
+#: Arguments that are columns of the model; `args` is an object that can't be taken apart, whole.
+RESERVED = columns.RESERVED | {"value", "unit", "args"}
 
-#: The same of a render stage; `cat` is its category, `args` a whole object that can't be taken apart.
-STAGE_RESERVED = RESERVED | STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat", "args"}
+#: The same of a render stage; `cat` is its category.
+STAGE_RESERVED = RESERVED | STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat"}
 
 #: Entries in one packet.
 _ENTRIES = 4096

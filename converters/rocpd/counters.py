@@ -131,23 +131,21 @@ class Counters:
             "value": pa.array(total),
         }
         table = pa.table(spoken(columns))
-        timing = ["measured"] * len(table)
         if means is not None and len(at := np.flatnonzero(units)):
             derived = table.take(at)
             derived = derived.set_column(derived.schema.get_field_index("name"), "name", means.take(pa.array(at)))
             mean = pa.array(total[at] / units[at])
             derived = derived.set_column(derived.schema.get_field_index("value"), "value", mean)
             ids = np.concatenate([ids, ids[at] + 1])
-            timing += ["derived"] * len(at)
             table = pa.concat_tables([table, derived])
         order = np.argsort(ids, kind="stable")
-        table = table.append_column("timing", pa.array(timing)).take(order)
+        table = table.take(order)
         ids = ids[order]
         size = tables.conversion.batch_rows
         for start in range(0, len(ids), size):
             part = table.slice(start, size)
             found = {name: plain(part[name]) for name in part.column_names}
-            yield tables.batches.batch("events", ids[start : start + size], kind="counter", **found)
+            yield tables.batches.batch("events", ids[start : start + size], kind="counter", timing="measured", **found)
 
     def _named(self, kept: pa.Table) -> pa.Array:
         numbers = plain(kept["pmc_id"])

@@ -133,7 +133,6 @@ class Counters:
             derived = table.take(pa.array(mean)).to_pydict()
             derived["name"] = [f"{name}_avr" for name in derived["name"]]
             derived["value"] = (total[mean] / units[mean]).tolist()
-            derived["timing"] = ["derived"] * len(mean)
             table = pa.concat_tables([table, pa.table(derived, schema=table.schema)])
             ids = np.concatenate([ids, ids[mean] + 1])
         rows = np.argsort(ids, kind="stable")

@@ -186,7 +186,7 @@ def _counters(
         columns |= {"ts": mine["ts"], "dur": mine["dur"], "parent": mine["id"]}
         columns |= {name: part[name] for name in ("name", "unit", "value")}
         columns |= {"id": _ids(columns["source"], greatest)}
-        columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", "counter"), ("timing", "derived"))}
+        columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", "counter"), ("timing", "measured"))}
         found = {
             name: (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(
                 schema.field(name).type

@@ -128,9 +128,9 @@ def test_counters_are_sums_and_children_of_their_kernel(path: Path) -> None:
     first = [(row["name"], row["value"], row["timing"]) for row in counters if row["pid"] == counters[0]["pid"]]
     assert first == [
         ("SQ_BUSY_CYCLES", 400.0, "measured"),
-        ("SQ_BUSY_CYCLES_avr", 200.0, "derived"),
+        ("SQ_BUSY_CYCLES_avr", 200.0, "measured"),
         ("GRBM_GUI_ACTIVE", 8000.0, "measured"),
-        ("GRBM_GUI_ACTIVE_avr", 4000.0, "derived"),
+        ("GRBM_GUI_ACTIVE_avr", 4000.0, "measured"),
         ("SQ_WAVES", 8.0, "measured"),
         ("SQ_WAVES", 9.0, "measured"),
         ("[counter 97]", 1.5, "measured"),
