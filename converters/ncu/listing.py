@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 from .._shared.lines import Lines
-from .._shared.prefixes import bare
 from .launches import Launches
-from .marks import SECTION, is_placed, launch_line
+from .marks import METRICS, SECTION, is_placed, launch_line, unprefixed
 from .nvtx import level
 from .pages import tell
 from .units import is_unit
@@ -16,11 +15,13 @@ from .units import is_unit
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (\S.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")
 _RUN = re.compile(r"-{3,}")
-_HEADING = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
 _ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S.*?)\s*")
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: ([\d.,]+)%\s*(.*)", re.DOTALL)
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
+
+#: What a launch is called of which a text has the sections alone.
+_UNNAMED = "unnamed kernel"
 
 _COLUMNS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "context", "stream", "device", "count")
 
@@ -42,10 +43,11 @@ class Listing:
         self._section = ""
         self._table: _Table | None = None
         self._nvtx = False
+        self._unnamed: set[str] | None = None  # the sections so far of a launch without a line of its own
 
     def line(self, text: str) -> bool:
         """Takes a line, and says what became of it. False where it is none of ncu's."""
-        text = bare(text)
+        text = unprefixed(text)
         if found := _PROCESS.fullmatch(text):
             self.leave()
             self._process, self._name = {"pid": int(found[1]), "host": found[3]}, found[2]
@@ -58,21 +60,41 @@ class Listing:
             self._table = None
             self._nvtx = False
             self._lines.structure()
+        elif self._begins_unnamed(text):
+            self.leave()
+            self._inside, self._head = True, {"name": _UNNAMED, **self._process, "args": {}}
+            self._unnamed = set()
+            return self._within(text)
         elif self._inside:
             return self._within(text)
         else:
             return False
         return True
 
+    def _begins_unnamed(self, text: str) -> bool:
+        """Whether a line is the first section of a launch of which the line before isn't there, as quotations have it.
+
+        A table follows it, or one like it has come before.
+        """
+        found = SECTION.fullmatch(text)
+        if not found or (self._inside and self._unnamed is None):
+            return False
+        if self._unnamed is not None:
+            return found[1] in self._unnamed
+        ruler, headings = (unprefixed(self._lines.peek(ahead) or "") for ahead in (1, 2))
+        return bool(_RULER.fullmatch(ruler) and METRICS.fullmatch(headings))
+
     def _within(self, text: str) -> bool:
         """A line below that of a launch."""
         if found := SECTION.fullmatch(text):
             self._section, self._table, self._nvtx = found[1], None, False
+            if self._unnamed is not None:
+                self._unnamed.add(found[1])
             self._lines.structure()
         elif _RULER.fullmatch(text):
             self._ruler(text)
             self._lines.structure()
-        elif found := _HEADING.fullmatch(text):
+        elif found := METRICS.fullmatch(text):
             self._table = self._table or _Table([])
             self._table.headed, self._table.several = True, "Minimum" in text
             self._lines.structure()
@@ -106,7 +128,7 @@ class Listing:
 
     def _section_follows(self) -> bool:
         coming = next(filter(None, ((self._lines.peek(ahead) or "").strip() for ahead in (1, 2))), "")
-        return bool(SECTION.fullmatch(bare(coming)))
+        return bool(SECTION.fullmatch(unprefixed(coming)))
 
     def _started(self) -> Launches:
         """The launches, with the current one begun."""
@@ -161,8 +183,8 @@ class Listing:
         """What a rule says, over several lines."""
         self._table = None
         parts, taken = [text], 0
-        while (more := self._lines.peek(taken + 1)) is not None and self._goes_on(bare(more)):
-            parts.append(bare(more).strip())
+        while (more := self._lines.peek(taken + 1)) is not None and self._goes_on(unprefixed(more)):
+            parts.append(unprefixed(more).strip())
             taken += 1
         args: dict[str, Any] = {"Rule Type": kind}
         said = " ".join(parts)

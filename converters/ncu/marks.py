@@ -6,6 +6,8 @@ import csv
 import re
 from typing import NamedTuple
 
+from .._shared.prefixes import bare
+
 #: Headings of what isn't a metric -> the column of the model that they fill.
 PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device"}
 SIZES = {"Grid Size": "grid", "Block Size": "block"}
@@ -15,6 +17,12 @@ FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "C
 OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
 
 SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
+
+#: The headings of a table of metrics.
+METRICS = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
+
+#: The rank of a launcher (`srun -l`, PALS), or the number of a line that was copied with it.
+_RANKED = re.compile(r"(?:[A-Za-z][\w.-]* )?\d{1,6}:(?:\s|$)")
 
 _XYZ = r"\((?P<{0}_x>\d{{1,18}}), (?P<{0}_y>\d{{1,18}}), (?P<{0}_z>\d{{1,18}})\)"
 _LAUNCH = re.compile(
@@ -57,6 +65,13 @@ def headings(text: str) -> Headings | None:
     if "Kernel Name" in known and known & {"ID", "Process ID"} and known - FIXED:
         return Headings(fields, long=False)
     return None
+
+
+def unprefixed(text: str) -> str:
+    """The line as ncu printed it."""
+    text = bare(text)
+    found = _RANKED.match(text)
+    return text[found.end() :] if found else text
 
 
 def launch_line(text: str) -> re.Match[str] | None:

@@ -7,8 +7,7 @@ import re
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.prefixes import bare
-from .marks import OWN, SECTION, headings, is_placed, launch_line
+from .marks import METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
 
 #: How remarks of ncu's begin; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
@@ -47,7 +46,9 @@ def _reason(line: str, following: list[str]) -> str | None:
         return "a remark of ncu's" if own["text"].lstrip().startswith(_REMARKS) else None
     if headings(line):
         return "the headings of an ncu page"
-    launch = launch_line(bare(line))
-    if launch and (is_placed(launch) or any(SECTION.fullmatch(bare(after)) for after in following)):
+    launch = launch_line(unprefixed(line))
+    if launch and (is_placed(launch) or any(SECTION.fullmatch(unprefixed(after)) for after in following)):
         return "the launch of a kernel as ncu prints it"
+    if "Metric Name" in line and METRICS.fullmatch(unprefixed(line)):
+        return "the headings of a table that ncu prints"
     return None

@@ -323,6 +323,8 @@ def test_tables_of_2020() -> None:
         lambda line: line.strip(),  # pasted without indentation
         lambda line: f"> {line}",
         lambda line: f"[rank0]: {line}",
+        lambda line: f"12: {line}",  # `srun -l`
+        lambda line: f"x3005c0s25b1n0.hsn 4: {line}",
         lambda line: f"// {line}".rstrip(),  # below the program that it is of
         lambda line: f"2026-11-21 20:55:17 INFO {line}",
         lambda line: line + "\r",
@@ -360,6 +362,26 @@ def test_a_launch_without_its_place(tmp_path: Path) -> None:
     assert [row["value"] for row in behind] == [93.44, 1130.0]
     report = convert(tmp_path / "doc.txt", tmp_path / "doc.perfetto")
     assert report.balanced()
+
+
+def test_sections_alone(tmp_path: Path) -> None:
+    """As quoted in documents: no line of the launch. A section that comes again is of another launch."""
+    table = (
+        "----------------------- ----------- ------------\nMetric Name             Metric Unit Metric Value\n"
+        "----------------------- ----------- ------------\n{}"
+        "----------------------- ----------- ------------\n\n"
+    )
+    speed = "Section: GPU Speed Of Light Throughput\n" + table.format(
+        "Duration                msecond             {}\n"
+    )
+    other = "Section: Occupancy\n" + table.format("Achieved Occupancy            %        99.62\n")
+    text = f"# Naive\n```\n{speed.format('8.92')}{other}```\n# Tiled\n```\n{speed.format('4.5')}```\n"
+    path = write(tmp_path / "notes.md", text)
+    assert detect(path)[0].format == "ncu"
+    (first, behind), (second, _) = launches(rows(path))
+    assert [first["total"], second["total"]] == [8_920_000.0, 4_500_000.0]
+    assert [row["value"] for row in behind] == [8_920_000.0, 99.62]
+    assert convert(path, tmp_path / "notes.perfetto").balanced()
 
 
 def test_a_summary_of_which_lines_are_left_out(tmp_path: Path) -> None:
