@@ -15,6 +15,9 @@ from pathlib import Path
 
 MAGIC = b"SQLite format 3\0"
 
+#: How files of databases are called.
+DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".nvvp", ".nvprof")
+
 #: Bytes of the longest value, and of the longest statement that the file's own schema may hold.
 _LONGEST_VALUE = 1 << 28
 _LONGEST_STATEMENT = 1 << 20

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ktrace.database import DATABASES
 from ktrace.errors import AmbiguousFormat, ClosedFormat, DamagedInput, InputError, UnknownFormat, UsageError
 from ktrace.format import Detected, Format, Score, all_formats, builtin_formats, plugin_formats
 from ktrace.source import Sample, Source
@@ -122,6 +123,8 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
     if sample.tables is not None:
         shown = ", ".join(list(sample.tables)[:8]) + (", ..." if len(sample.tables) > 8 else "")
         nearest = f" (an SQLite database with {f'the tables {shown}' if shown else 'no table'})" + nearest
+    elif sample.text is None and sample.name.lower().endswith(DATABASES):
+        nearest = " (it doesn't begin as an SQLite database does: it may be encrypted, or something else)" + nearest
     return UnknownFormat(
         "no format knows this input" + nearest,
         path=source.path,

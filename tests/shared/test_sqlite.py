@@ -150,3 +150,6 @@ def test_what_no_format_knows_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(DamagedInput, match="unencrypted database"):
         ktrace.read(path)
+    path.write_bytes(bytes(range(256)) * 4)
+    with pytest.raises(UnknownFormat, match="it may be encrypted"):
+        ktrace.read(path)
