@@ -50,6 +50,9 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
     ),
     "no-trace": Kind(Severity.NOTE, "A file of the folder is no trace that ktrace can read; it was left out."),
+    "same-run": Kind(
+        Severity.NOTE, "A file of the folder says in another format what its other files say; it was left out."
+    ),
     "no-whole": Kind(
         Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."
     ),

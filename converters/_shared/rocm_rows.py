@@ -24,12 +24,12 @@ from .cells import only
 from .columns import STATISTICS, Columns, heading, plain, read_figures
 from .csv_blocks import CsvRows
 from .rocm import agent, agents, copy_kinds, executed, short_names
-from .rocm_tables import ALLOCATION, API, COPY, OPERATION, SAMPLES, SCRATCH
+from .rocm_tables import ALLOCATION, API, COPY, MARKER, OPERATION, REGION, SAMPLES, SCRATCH
 from .rocm_work import IDS
 from .typed_cells import Field, Text, Time, Whole, Word, joined, typed
 
 _TIMES: dict[str, Field] = {
-    "ts": Time("Start_Timestamp", "Begin_Timestamp", "Sample_Timestamp"),
+    "ts": Time("Start_Timestamp", "Begin_Timestamp", "Sample_Timestamp", "Timestamp"),
     "end": Time("End_Timestamp", "Stop_Timestamp"),
     "pid": Whole("Process_Id", "PID"),
     "tid": Whole("Thread_Id", "TID"),
@@ -57,6 +57,8 @@ _FIELDS: dict[str, dict[str, Field]] = {
         "stream": Whole("Queue_Id"),
     },
     SAMPLES: _TIMES | {"name": Text("Instruction")},
+    MARKER: _TIMES | {"name": Text("Message")},
+    REGION: _TIMES | {"name": Text("Operation"), "agent": Word("Agent_Id")},
 }
 
 _STATISTICS = Columns(
@@ -108,7 +110,7 @@ class Others:
         """The events of some rows."""
         kind = item.table.what
         block = typed(item, _FIELDS[kind], self._conversion.report)
-        if kind == SAMPLES:
+        if kind in (SAMPLES, MARKER):
             block = timed(block, self._conversion, "<ts>")
         else:
             block = timed(executed(block, self._conversion, "<ts>", "<end>"), self._conversion, "<ts>", "<end>")
@@ -226,6 +228,18 @@ def _samples(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     return found | {"name": names}
 
 
+def _marks(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Marks and the begins of ranges by their message; the end of a range has none, nor says of which it is."""
+    names = columns["name"]
+    return {"kind": "instant", "name": pc.if_else(pc.equal(names, ""), "(a range ends)", names)}
+
+
+def _regions(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What a table of no kind that is known says of times."""
+    agent_ = block.take("<agent>")
+    return {"kind": "range", "device": None if agent_ is None else agents(agent_)}
+
+
 _MADE = {
     API: _calls,
     COPY: _copies,
@@ -233,6 +247,8 @@ _MADE = {
     ALLOCATION: _allocations,
     SCRATCH: _allocations,
     SAMPLES: _samples,
+    MARKER: _marks,
+    REGION: _regions,
 }
 
 
@@ -250,7 +266,7 @@ def add_statistics(
             conversion.report.issue("bad-record", f"{item.block.place} {line}", "no figure" if name else "no name")
             continue
         rows.summary(
-            _kind_of(name, scope),
+            kind_of(name, scope),
             name,
             id=first_id + line * IDS,
             scope=[scope] if scope else None,
@@ -263,7 +279,7 @@ def add_statistics(
         conversion.report.used()
 
 
-def _kind_of(name: str, scope: str) -> str:
+def kind_of(name: str, scope: str) -> str:
     """The kind of a row of statistics, by the file that it is in or by its name."""
     if "domain" in scope or name.startswith(_DOMAINS):
         return "total"
@@ -271,7 +287,7 @@ def _kind_of(name: str, scope: str) -> str:
         return "memcpy"
     if "memory" in scope:
         return "alloc"
-    if "marker" in scope:
+    if "marker" in scope or "roctx" in scope:
         return "range"
     is_call = name.startswith(("hip", "hsa_", "__hip", "nccl", "rocDec", "rocJpeg"))
     return "api" if any(word in scope for word in ("api", "hip", "hsa", "rccl")) or is_call else "kernel"

@@ -7,6 +7,8 @@ Correlation_Id,Dispatch_Id,...,Counter_Name,Counter_Value,Start_Timestamp,End_Ti
 Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp               hip_api_trace, ...
 Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,... memory_copy_trace
 Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev                              kernel_stats, ...
+Domain,ROCTX_ID,Message,Timestamp         Dispatch_ID,Timestamp,GPU_ID,PC_Sample,Shader_Engines          rocprofv2
+Kind,Operation,Agent_Id,Start_Timestamp,End_Timestamp           what else rocprofv3 may trace: regions
 
 Facts: the sources of rocprofiler-sdk (generateCSV.cpp) and rocprofiler, and real files.
 """
@@ -18,6 +20,7 @@ from collections.abc import Sequence
 
 DISPATCH, COUNTERS, OPERATION, API, COPY = "dispatch", "counters", "operation", "api", "copy"
 ALLOCATION, SCRATCH, STATS, AGENTS, SAMPLES = "allocation", "scratch", "stats", "agents", "samples"
+MARKER, REGION = "marker", "region"
 
 #: Headings in lower case that make a table one of a kind; "a|b" is either. The first that all are there wins.
 KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -32,13 +35,18 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (SCRATCH, ("kind", "operation", "alloc_flags", "start_timestamp", "end_timestamp")),
     (ALLOCATION, ("kind", "operation", "allocation_size", "start_timestamp", "end_timestamp")),
     (SAMPLES, ("sample_timestamp", "dispatch_id")),
+    (SAMPLES, ("timestamp", "dispatch_id", "pc_sample")),
+    (MARKER, ("domain", "roctx_id", "message", "timestamp")),
     (STATS, ("name", "calls", "totaldurationns")),
     (AGENTS, ("node_id", "agent_type")),
+    (REGION, ("kind", "operation", "start_timestamp", "end_timestamp")),
+    (DISPATCH, ("dispatch_id|agent_id|gpu_id", "kernel_name", "start_timestamp", "end_timestamp")),
 )
 
 #: A line without any of these is no headings: asked first, since probes look at many lines.
 WORDS = re.compile(
-    r"kernel[_-]?name|\bfunction\b|\boperation\b|counter_name|direction|sample_timestamp|totaldurationns|agent_type",
+    r"kernel[_-]?name|\bfunction\b|\boperation\b|counter_name|direction|sample_timestamp|totaldurationns|agent_type"
+    r"|roctx_id|pc_sample",
     re.IGNORECASE,
 )
 
@@ -58,5 +66,5 @@ def is_v3(cells: Sequence[str], kind: str) -> bool:
     if kind == STATS:
         return "MinNs" in names
     return bool(names & {"Agent_Id", "Source_Agent_Id", "Process_Id", "Sample_Timestamp", "Agent_Type"}) or (
-        kind == COUNTERS and "Dispatch_Id" in names
+        kind == REGION or (kind == COUNTERS and "Dispatch_Id" in names)
     )

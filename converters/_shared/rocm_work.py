@@ -39,7 +39,7 @@ FIELDS: dict[str, Field] = {
     "name": Text("Kernel_Name", "KernelName", "kernel-name"),
     "ts": Time("Start_Timestamp", "BeginNs", "Begin_Timestamp"),
     "end": Time("End_Timestamp", "EndNs", "Stop_Timestamp"),
-    "total": Time("DurationNs"),
+    "total": Time("DurationNs", "Duration"),
     "agent": Word("Agent_Id", "GPU_ID", "gpu-id"),
     "queue": Whole("Queue_Id", "Queue_ID", "queue-id"),
     "stream": Whole("Stream_Id"),

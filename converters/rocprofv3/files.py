@@ -7,6 +7,7 @@ out_hip_api_trace.csv             process unknown by the name
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 _NAME = re.compile(
@@ -15,6 +16,7 @@ _NAME = re.compile(
     r"|domain_stats|(?:counter_collection|pc_sampling\w*|streaming_performance_monitor|spm)(?:_stats)?|agent_info)"
     r"\.csv(?:\.gz|\.zst)?"
 )
+_OTHER = re.compile(r"(?:(?P<folder>.*)/)?(?P<prefix>[^/]*)_(?:results\.(?:json|db|pftrace|otf2)|config\.json)")
 _PID = re.compile(r"(?:.*[_.-])?(\d{1,18})")
 
 #: What is read first: agents before counters, kernels before the counters of them.
@@ -40,6 +42,12 @@ def named(path: str) -> Named | None:
     pid = _PID.fullmatch(prefix)
     host = folder.rsplit("/", 1)[-1] if prefix.isdecimal() else None
     return Named(path, found["what"], (folder, prefix), int(pid[1]) if pid else None, host or None)
+
+
+def is_of(path: str, groups: Collection[tuple[str, str]]) -> bool:
+    """Whether a path is another format of one of the runs of which there are CSV files."""
+    found = _OTHER.fullmatch(path)
+    return found is not None and (found["folder"] or "", found["prefix"]) in groups
 
 
 def in_order(files: list[Named]) -> list[Named]:

@@ -9,6 +9,7 @@ from .._shared.csv_headings import headings_of
 from .._shared.likely import likely_lines
 from .._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
 from .files import named
+from .summary import TITLE
 
 
 def probe(sample: Sample) -> Match | None:
@@ -16,7 +17,9 @@ def probe(sample: Sample) -> Match | None:
     if sample.listing is not None:
         own = [path for path in sample.listing if named(path)]
         return Match(Score.DIALECT, f"has {len(own)} files of rocprofv3, as {own[0]}") if own else None
-    for number, line in likely_lines(sample, LIKELY):
+    for number, line in likely_lines(sample, (*LIKELY, "rocprofv3")):
+        if TITLE.fullmatch(line):
+            return Match(Score.DIALECT, f"has the title of a summary of rocprofv3 (line {number})")
         found = headings_of(line, fits) if "," in line and WORDS.search(line) else None
         if found and is_v3(found[0], found[1]):
             return Match(Score.DIALECT, f"has the headings of rocprofv3 (line {number})")

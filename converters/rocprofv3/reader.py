@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
@@ -15,13 +16,17 @@ from ktrace.source import Source
 from .._shared.rocm_dispatched import Dispatched
 from .._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
 from .._shared.rocm_rows import Agents
-from .files import Named, in_order, named
+from .files import in_order, is_of, named
+from .summary import TITLE, read_summary
 
 _HEAD = 1 << 16
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Kernels, copies, calls, markers, counters, samples; summaries of statistics; GPUs in the catalog."""
+    if not source.is_folder and any(map(TITLE.fullmatch, source.sample().lines)):
+        yield from read_summary(source, conversion)
+        return
     agents, rows = Agents(), Rows(conversion)
     files = _of_folder(source, conversion) if source.is_folder else [_alone(source)]
     for file in files:
@@ -38,12 +43,17 @@ def _alone(source: Source) -> RocmFile:
 
 def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
     """The files of a folder; those that are none of rocprofv3's are reported."""
-    found: list[Named] = []
-    for path in source.sample().listing or ():
-        if about := named(path):
-            found.append(about)
+    listing = source.sample().listing or ()
+    found = [about for path in listing if (about := named(path))]
+    prefixes = {about.group for about in found}
+    for path in listing:
+        if named(path):
+            continue
+        conversion.report.record()
+        if is_of(path, prefixes):
+            conversion.report.used(went="same-run")
+            conversion.report.issue("same-run", path)
         else:
-            conversion.report.record()
             conversion.report.issue("unrecognised", path, "a file that is none of rocprofv3's CSV")
     groups = {about.group: Dispatched() for about in found}
     counted = {about.group for about in found if about.what.startswith(("counter_collection", "streaming", "spm"))}
@@ -51,19 +61,29 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
     for about in found:
         if pids[about.group] is None:
             pids[about.group] = _pid_in(_opened(source, about.path))
+    hosts = _told_apart({about.group: (about.host, pids[about.group]) for about in found})
     return [
         RocmFile(
             _opened(source, about.path),
             number,
             place=f"{about.path}: ",
             pid=pids[about.group],
-            host=about.host,
+            host=hosts[about.group],
             scope=about.what,
             dispatched=groups[about.group],
             remember=about.group in counted,
         )
         for number, about in enumerate(in_order(found))
     ]
+
+
+def _told_apart(groups: dict[tuple[str, str], tuple[str | None, int | None]]) -> dict[tuple[str, str], str | None]:
+    """The host of each group of files; runs that have the same, and the same process, have their path for it."""
+    twice = {place for place, count in Counter(groups.values()).items() if count > 1}
+    return {
+        (folder, prefix): "/".join(filter(None, (folder, prefix))) if place in twice else place[0]
+        for (folder, prefix), place in groups.items()
+    }
 
 
 def _opened(folder: Source, path: str) -> Source:

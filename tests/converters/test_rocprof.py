@@ -140,3 +140,14 @@ def test_statistics_of_calls() -> None:
         ["api", "hipMalloc", 2, 23030, 11515, 1.3],
     ]
     assert list(rows.scope.iloc[0]) == ["hip_stats"]
+
+
+def test_marks_samples_and_dispatches_without_sizes() -> None:
+    trace = read(FOLDER / "version-2-marks-and-samples.csv")
+    events = trace.events
+    assert events.kind.tolist() == ["instant", "instant", "sample", "kernel"]
+    assert events.ts.tolist() == [9000, 9500, 9100, 9050]
+    assert events.name.tolist() == ["step, first", "(a range ends)", "sample", "sweep(float*) [clone .kd]"]
+    assert events.dur.fillna(-1).tolist() == [-1, -1, -1, 400]
+    assert args_of(events)[2] == {"Dispatch_ID": 3, "GPU_ID": 4, "PC_Sample": "0x7f10", "Shader_Engines": 2}
+    assert not trace.report.issues and trace.report.balanced()

@@ -206,3 +206,51 @@ def test_a_folder_of_something_else_is_not_claimed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("nothing")
     with pytest.raises(KtraceError):
         read(tmp_path)
+
+
+def test_the_summary_on_the_console() -> None:
+    path = SAMPLES / "rocprofv3" / "summary-on-the-console.txt"
+    assert choose(Source(str(path))).name == "rocprofv3"
+    trace = read(path)
+    rows = trace.summaries
+    assert rows.name.tolist() == ["sweep<int>(T*)", "edge(int, int)", "step"]
+    assert rows.kind.tolist() == ["kernel", "kernel", "range"]
+    assert [*map(list, rows.scope)] == [["ROCPROFV3 KERNEL_DISPATCH SUMMARY"]] * 2 + [["ROCPROFV3 MARKER_API SUMMARY"]]
+    assert rows.total.tolist() == [800_000, 200_000, 1_500_000]
+    assert rows.stddev.tolist() == [40_820, 0, 0]
+    assert rows.percent.tolist() == [80, 20, 100]
+    assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 1"]
+
+
+def test_two_runs_of_unknown_processes_stay_apart(tmp_path: Path) -> None:
+    text = (FOLDER / "node1" / "4242_kernel_trace.csv").read_text()
+    for run in ("a", "b"):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "out_kernel_trace.csv").write_text(text)
+    trace = read(tmp_path)
+    alone = read(tmp_path / "a").events
+    assert alone.host.isna().all()
+    assert trace.events.groupby("host").dur.agg(["count", "sum"]).to_dict("index") == {
+        f"{run}/out": {"count": len(alone), "sum": alone.dur.sum()} for run in ("a", "b")
+    }
+
+
+def test_another_format_of_the_same_run_is_left_out_with_a_note(tmp_path: Path) -> None:
+    shutil.copy(FOLDER / "node1" / "4242_kernel_trace.csv", tmp_path)
+    for name in ("4242_results.json", "4242_results.db", "9_results.pftrace"):
+        (tmp_path / name).write_text("{}")
+    report = read(tmp_path).report
+    assert [where for where, _ in report.issues["same-run"].places] == ["4242_results.db", "4242_results.json"]
+    assert [where for where, _ in report.issues["unrecognised"].places] == ["9_results.pftrace"]
+    assert report.balanced()
+
+
+def test_a_duration_that_says_what_start_and_end_say(tmp_path: Path) -> None:
+    path = tmp_path / "7_kernel_trace.csv"
+    path.write_text(
+        "Kind,Agent_Id,Queue_Id,Kernel_Name,Start_Timestamp,End_Timestamp,Duration,Workgroup_Size_X,Grid_Size_X\n"
+        "KERNEL_DISPATCH,Agent 1,1,f,100,250,150,64,128\nKERNEL_DISPATCH,Agent 1,1,g,300,400,90,64,128\n"
+    )
+    events = read(path).events
+    assert events.dur.tolist() == [150, 100]
+    assert [row.get("Duration") for row in args_of(events)] == [None, 90]

@@ -1,0 +1,59 @@
+"""The summary that rocprofv3 prints at the end (-S, -D), or writes (--summary-output-file), as summaries.
+
+ROCPROFV3 KERNEL_DISPATCH SUMMARY:
+|NAME|     DOMAIN      | CALLS | DURATION (nsec) | AVERAGE (nsec) | PERCENT (INC) | MIN (nsec) | MAX (nsec) | STDDEV |
+|----|-----------------|-------|-----------------|----------------|---------------|------------|------------|--------|
+|f(T)| KERNEL_DISPATCH |     8 |          184324 |      2.304e+04 |     40.681542 |      11200 |      98802 |  3e+04 |
+
+"ROCPROFV3 SUMMARY:" has the rows of all domains once more, as a table of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.columns import STATISTICS, Columns
+from .._shared.lines import Lines
+from .._shared.rocm_rows import kind_of
+from .._shared.tables import Row, Text, read_tables
+
+TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
+
+_COLUMNS = Columns(
+    {
+        "name": ("name",),
+        "domain": ("domain",),
+        **STATISTICS,
+        "total": ("duration",),
+        "percent": (*STATISTICS["percent"], "percent inc", "percent (inc)"),
+    },
+    required=("name", "domain", "count", "total"),
+)
+
+
+def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """A summary a row, in the unit of its table; the program's own output is reported."""
+    lines, rows = Lines(source, conversion), Rows(conversion)
+    scope: list[str] | None = None
+    for item in read_tables(lines, lambda headings, _: _COLUMNS.bind(headings)):
+        if isinstance(item, Row):
+            name, domain, figures = item.text("name"), item.text("domain"), item.figures()
+            if not name or not figures:
+                lines.skip("bad-record", "no figure" if name else "no name")
+                continue
+            kind = kind_of(name, domain.casefold())
+            rows.summary(
+                kind, name, table=item.table.ordinal, scope=scope, cat=domain, args=figures.args, **figures.columns
+            )
+            lines.used()
+        elif isinstance(item, Text) and (title := TITLE.fullmatch(item.text)):
+            scope = [title[1]]
+            lines.structure()
+        yield from rows.ready()
+    yield from rows.rest()
