@@ -31,8 +31,8 @@ FORMATS = (
     Format("rocprof", "ROCm rocprof and rocprofv2 tables, CSV or text; rocprof-compute counters", ".rocprof", ("results*.csv", "pmc_perf*.csv", "*.txt"), reads=True),
     Format("rocprofv3", "ROCm rocprofv3 CSV, a file or a folder", ".rocprofv3", ("*_trace.csv", "*_counter_collection.csv", "*_stats.csv", "*_agent_info.csv"), reads=True),
     Format("rocprofv3-json", "ROCm rocprofv3 JSON", ".rocprofv3_json", ("*_results.json",), reads=True),
-    Format("rpd", "ROCm rocmProfileData database", ".rpd", ("*.rpd",), reads=True),
-    Format("rpd2tracing", "ROCm rocmProfileData as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
+    Format("rpd", "ROCm rocmProfileData (RPD) database", ".rpd", ("*.rpd",), reads=True),
+    Format("rpd2tracing", "ROCm rocmProfileData (RPD) as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats, to name the vendor's export command.
     Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),

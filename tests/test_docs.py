@@ -84,6 +84,14 @@ def test_the_modules_that_the_design_names_are_there() -> None:
     assert [name for name in named if not list(ROOT.glob(name))] == []
 
 
+def test_the_map_of_shared_modules_names_all_of_them() -> None:
+    folder = ROOT / "converters/_shared"
+    tree = (folder / "__init__.py").read_text("utf-8")
+    modules = {path.stem for path in folder.glob("*.py")} | {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert len(modules) > 20
+    assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", tree)] == []
+
+
 def test_the_csv_shown_begins_as_a_written_one(tmp_path: Path) -> None:
     ktrace.convert(SAMPLES / "jsonl/all-records.jsonl", tmp_path / "run.csv")
     heads = (tmp_path / "run.csv").read_text("utf-8").splitlines()[0]
