@@ -55,7 +55,7 @@ class Report(NamedTuple):
 REPORTS = (
     (("mpi_msg_size", "mpi message size"), Report("api", "bytes")),
     (
-        ("mem_size", "memsize", "memops summary (by size)", "statistics (by size)", "statistics (bytes)"),
+        ("mem_size", "memsize", "memops summary (by size)", "statistics (by size", "statistics (bytes)"),
         Report("", "bytes"),
     ),
     (("statistics (kib)", "statistics (kb)", "statistics (mib)", "statistics (mb)"), Report("", "bytes")),

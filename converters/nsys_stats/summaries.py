@@ -14,7 +14,7 @@ from .block import IDS
 from .columns import REPORTS, UNTITLED, Report
 from .kinds import copy_kind, kind_of
 
-_TITLE_UNIT = re.compile(r"\((bytes|[KMG]i?B)\)")
+_TITLE_UNIT = re.compile(r"\((?:by size in )?(bytes|[KMG]i?B)\)")
 _XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
 
 
@@ -45,6 +45,8 @@ def _about(title: str, report: str, keys: frozenset[str]) -> Report:
         for spellings, about in REPORTS:
             if any(spelling in words for spelling in spellings):
                 return about
+    if "operation" in keys and "total" in keys:  # that of times is called "total time"
+        return Report("", "bytes")
     return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
 
 

@@ -107,6 +107,26 @@ def test_old_headings_are_in_the_unit_of_their_title() -> None:
     assert not trace.report.issues
 
 
+def test_sizes_in_the_unit_of_their_title_or_in_none(tmp_path: Path) -> None:
+    """As of 2021: "by size in KiB"; without a title the sizes of a table have no unit, but aren't times."""
+    table = (
+        "     Total       Operations     Average     Minimum     Maximum        Operation\n"
+        " --------------  ----------  ------------  ----------  ----------  ------------------\n"
+        "      1,536.000           2       768.000     512.000   1,024.000  [CUDA memcpy HtoD]\n"
+    )
+    (tmp_path / "a.txt").write_text(f"CUDA Memory Operation Statistics (by size in KiB):\n\n{table}")
+    (tmp_path / "b.csv").write_text(
+        "Total,Operations,Average,Minimum,Maximum,Operation\n9.5,2,4.75,1,8.5,[CUDA memset]\n"
+    )
+    rows = read(tmp_path / "a.txt").summaries
+    assert rows[["metric", "unit", "total", "avg", "max"]].values.tolist() == [
+        ["bytes", "B", 1536 * 1024.0, 768 * 1024.0, 1024 * 1024.0]
+    ]
+    rows = read(tmp_path / "b.csv").summaries
+    assert rows[["kind", "metric", "total"]].values.tolist() == [["memset", "bytes", 9.5]]
+    assert rows["unit"].isna().all()
+
+
 def test_csv_with_grids_and_the_reports_named_in_the_preamble() -> None:
     rows = sample("comma-separated-behind-a-preamble.csv").summaries
     assert rows.name.tolist() == ["void k<int, float>(int, float *)", "plain_kernel", ":step"]
