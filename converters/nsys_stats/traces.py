@@ -31,6 +31,7 @@ NUMBERS = (
     *(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz"),
 )
 
+_NO_NAME = "[no name]"
 _TOO_LATE = 1 << 62
 _XYZ = r"^(?P<x>\d{1,18})[\s,]+(?P<y>\d{1,18})[\s,]+(?P<z>\d{1,18})$"
 
@@ -80,6 +81,8 @@ class TraceTable:
         trace = self._trace
         assert trace is not None
         start, duration, names = block.times("start"), _durations(block), block.names("name")
+        if trace.kind == "range" and names.null_count:  # a range needs no name, nor has the root of projected ones
+            names = pc.fill_null(names.dictionary_decode(), _NO_NAME).dictionary_encode()
         columns: dict[str, Column] = {"id": pa.array(block.lines * IDS), "timing": "measured", "name": names}
         columns |= {"ts": start.ns, "dur": duration.ns, "track": trace.track}
         self._keep_rounded(block, start, duration)

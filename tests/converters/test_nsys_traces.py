@@ -444,3 +444,16 @@ def test_many_rows_as_text(tmp_path: Path) -> None:
     assert trace.events.name.tolist() == [row[-1] for row in rows]
     assert trace.events.stream.tolist() == [int(row[-2]) for row in rows]
     assert set(trace.report.issues) == {"rounded-size"}
+
+
+def test_ranges_without_a_name_stay(tmp_path: Path) -> None:
+    """The root of projected ranges has none; what was never projected has no time on the device."""
+    path = tmp_path / "a_nvtx_gpu_proj_trace.csv"
+    path.write_text(
+        "Name,Projected Start (ns),Projected Duration (ns),Orig Start (ns),Orig Duration (ns),Style,PID,TID,NumGPUOps,"
+        "Lvl,NumChild,RangeId,ParentId,RangeStack\n"
+        ",100,900,,,,7,8,3,,0,,,\nstep,150,200,120,300,PushPop,7,7,1,0,0,1,,:1\nidle,,,500,20,PushPop,7,7,0,0,0,2,,:2\n"
+    )
+    trace = read(path)
+    assert trace.events[["name", "ts", "dur"]].values.tolist() == [["[no name]", 100, 900], ["step", 150, 200]]
+    assert trace.report.issues["bad-record"].rows == 1
