@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import click
@@ -30,7 +31,7 @@ def command(path: str, from_: str | None) -> None:
             if fact in entry.facts:
                 click.echo(f"  {fact}: {entry.facts[fact]}")
     for device in info.devices:
-        facts = ", ".join(f"{name} {value}" for name, value in device.facts.items())
+        facts = ", ".join(f"{name} {_plain(value)}" for name, value in device.facts.items())
         click.echo(
             f"  device {device.key.get('device', '')}: {device.name or 'unnamed'}" + (f" ({facts})" if facts else "")
         )
@@ -67,6 +68,11 @@ def _tell_why(info: Info, from_: str | None) -> None:
     for match in info.matches:
         if match.format != chosen and match.score > 0:
             click.echo(f"  could also be {match.format}: it {match.reason}")
+
+
+def _plain(value: object) -> str:
+    """A fact as it is written; lists and objects as JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
 
 
 def _short(name: str, width: int = 100) -> str:
