@@ -10,6 +10,7 @@ from ktrace.rows import Rows
 from ktrace.source import Source
 
 from .._shared.sqlite import Database, opened
+from .counters import Kernels, counters
 from .markers import markers, owners
 from .reading import Reading
 from .work import READERS
@@ -18,6 +19,9 @@ _PREFIX = "CUPTI_ACTIVITY_KIND_"
 
 #: Tables that go to the catalog, or hold what a table that is read says again.
 _FACTS = ("DEVICE", "NAME", "CONTEXT")
+
+#: Tables of what was counted while kernels ran.
+_COUNTED = ("METRIC", "EVENT", "METRIC_INSTANCE", "EVENT_INSTANCE")
 
 #: Fact of a device -> its column.
 _DEVICE = {
@@ -29,7 +33,7 @@ _DEVICE = {
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Kernels, copies, sets, calls, markers, overheads; devices and names in the catalog. Other tables are reported."""
+    """Kernels, copies, sets, calls, markers, overheads, counters; devices and names. Other tables are reported."""
     with opened(source, conversion) as database:
         tables = {
             name.upper().removeprefix(_PREFIX): name for name in database.tables if name.upper().startswith(_PREFIX)
@@ -40,9 +44,15 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 yield from READERS[kind](reading, table)
             elif kind == "MARKER":
                 yield from markers(reading, table)
+            elif kind in _COUNTED:
+                continue
             elif kind not in _FACTS and (count := database.count(table)):
                 conversion.report.record(count)
                 conversion.report.issue("unrecognised", table, "a table that isn't read", count)
+        counted = [table for kind, table in tables.items() if kind in _COUNTED and database.count(table)]
+        kernels = Kernels(reading, [table for kind, table in tables.items() if "KERNEL" in kind] if counted else ())
+        for table in counted:
+            yield from counters(reading, table, kernels)
         rows = Rows(conversion, first_id=reading.last_id)
         rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
         _devices(reading, database, tables, rows)

@@ -240,3 +240,49 @@ def test_the_sample_is_what_is_made_here(tmp_path: Path) -> None:
     made, sample = read(make(tmp_path / SAMPLE.name)), read(SAMPLE)
     for record in ("events", "summaries", "links"):
         assert made.to_arrow()[record].equals(sample.to_arrow()[record])
+
+
+def test_metrics_and_events_are_below_their_kernels(tmp_path: Path) -> None:
+    path = make(tmp_path / "counted.nvvp")
+    rows = {
+        "METRIC(id INT, value BLOB, correlationId INT, flags INT)": [
+            (1210, struct.pack("<d", 0.75), 11, 0),
+            (1211, struct.pack("<Q", 9), 12, 0),
+            (1210, struct.pack("<d", 0.5), 99, 0),
+            (1210, b"\1", 11, 0),
+        ],
+        "EVENT(id INT, value INT, domain INT, correlationId INT)": [(5, "4096", 1, 12), (6, 1 << 40, 1, 13)],
+        "METRIC_INSTANCE(id INT, value BLOB, instance INT, correlationId INT, flags INT)": [
+            (7, struct.pack("<d", -2.0), instance, 11, 0) for instance in (0, 1)
+        ],
+    }
+    with closing(sqlite3.connect(path)) as database:
+        for table, values in rows.items():
+            name, columns = table.split("(")
+            own = f"CUPTI_ACTIVITY_KIND_{name}"
+            database.execute(f"CREATE TABLE {own}(_id_ INTEGER PRIMARY KEY AUTOINCREMENT, {columns}")
+            database.executemany(f"INSERT INTO {own} VALUES(NULL, {', '.join('?' * len(values[0]))})", values)
+        database.commit()
+    trace = read(path)
+    kernels = trace.events[trace.events.kind == "kernel"].set_index("correlation")
+    found = trace.events[trace.events.kind == "counter"]
+    assert found[["name", "value"]].values.tolist() == [
+        ["metric 1210", 0.75],
+        ["metric 1211", 9],
+        ["event 5", 4096],
+        ["metric 7", -2],
+        ["metric 7", -2],
+    ]
+    for (_, row), correlation in zip(found.iterrows(), (11, 12, 12, 11, 11), strict=True):
+        owner = kernels.loc[correlation]
+        fields = ["ts", "dur", "device", "context", "stream", "pid"]
+        assert row["parent"] == owner["id"] and row[fields].tolist() == owner[fields].tolist()
+    assert [json.loads(text)["instance"] for text in found["args"][-2:]] == [0, 1]
+    whole = {(where, why) for where, why in trace.report.issues["bad-record"].places}
+    assert {
+        ("CUPTI_ACTIVITY_KIND_METRIC row 3", "no kernel has its correlationId"),
+        ("CUPTI_ACTIVITY_KIND_METRIC row 4", "no value"),
+        ("CUPTI_ACTIVITY_KIND_EVENT row 2", "no kernel has its correlationId"),
+    } <= whole
+    assert trace.report.balanced()
+    convert([str(path)], str(tmp_path / "out.perfetto"))

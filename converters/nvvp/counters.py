@@ -1,0 +1,129 @@
+"""Metrics and events that were read of kernels, as counters below them.
+
+METRIC             id 1210      value BLOB 8 bytes, a float64 or a whole number   correlationId 11
+EVENT              id 83886182  value "4096"  domain 5                            correlationId 11
+METRIC_INSTANCE, EVENT_INSTANCE                   one a unit of the device: instance 0, 1, ...
+
+The file doesn't say what they are called: an id is CUPTI's number on that device. Facts: scripts that read such files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model import Batch
+
+from .._shared.blocks import Block
+from .reading import Reading
+
+Int64 = npt.NDArray[np.int64]
+
+#: Below it a float64 is a whole number that was taken for one.
+_LEAST = 1e-300
+
+_PLACE = ("start", "end", "deviceId", "contextId", "streamId")
+
+
+class Kernels:
+    """The kernels of some tables by their correlation, with their ids, times and places."""
+
+    def __init__(self, reading: Reading, tables: Sequence[str]) -> None:
+        found: list[pa.Table] = []
+        for table in tables:
+            wanted = [name for name in ("correlationId", *_PLACE) if reading.database.has(table, name)]
+            if not {"correlationId", "start", "end"} <= set(wanted):
+                continue
+            size = reading.conversion.batch_rows
+            for block in reading.database.blocks(table, size, wanted, counted=False):
+                columns = {name: _whole(block, name) for name in ("correlationId", *_PLACE)}
+                found.append(pa.table({"id": pa.array(reading.ids(table, block)), **columns}))
+        self._rows = pa.concat_tables(found) if found else None
+        if self._rows is not None:
+            begin, end = self._rows["start"], self._rows["end"]
+            drawn = pc.and_(pc.greater_equal(end, begin), pc.greater(end, 0))
+            self._rows = self._rows.filter(pc.and_(drawn, self._rows["correlationId"].is_valid())).combine_chunks()
+            self._rows = self._rows.sort_by("correlationId")
+            self._keys: Int64 = self._rows["correlationId"].to_numpy()
+
+    def find(self, correlations: pa.Array) -> Int64:
+        """The row of each correlation, -1 where there is none."""
+        if self._rows is None or not len(self._keys):
+            return np.full(len(correlations), -1)
+        wanted = correlations.fill_null(-1).to_numpy(zero_copy_only=False)
+        at = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[at] == wanted, at, -1)
+
+    def place(self, rows: Int64) -> dict[str, Any]:
+        """Parent, time, device, context, stream of counters below some rows."""
+        assert self._rows is not None  # rows are found in it
+        columns = {name: self._rows[name].combine_chunks().take(pa.array(rows)) for name in ("id", *_PLACE)}
+        return {
+            "parent": columns["id"],
+            "ts": columns["start"],
+            "dur": pc.subtract(columns["end"], columns["start"]),
+            **{name: columns[f"{name}Id"] for name in ("device", "context", "stream")},
+        }
+
+
+def counters(reading: Reading, table: str, kernels: Kernels) -> Iterator[Batch]:
+    """A counter a row; one without a value or a kernel is reported."""
+    what = "metric" if "METRIC" in table.upper() else "event"
+    for block in reading.blocks(table):
+        ids, correlations, values = block.get("id"), block.get("correlationId"), _values(block)
+        if ids is None or correlations is None or values is None:
+            reading.conversion.report.issue("bad-record", table, "has no id, correlationId or value", len(block))
+            return
+        rows, said = kernels.find(correlations), values.is_valid().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero((rows < 0) | ~said).tolist():
+            why = "no kernel has its correlationId" if said[row] else "no value"
+            reading.conversion.report.issue("bad-record", block.where(row), why)
+        good = pa.array((rows >= 0) & said)
+        sound = block.filter(good)
+        if not len(sound):
+            continue
+        numbers = sound.take("id")
+        assert numbers is not None
+        sound.drop("correlationId", "value", "$value")
+        yield reading.events(
+            table,
+            sound,
+            kind="counter",
+            name=pc.binary_join_element_wise(what, pc.fill_null(numbers.cast(pa.string()), "?"), " "),
+            value=values.filter(good),
+            pid=reading.pid,
+            **kernels.place(rows[good.to_numpy(zero_copy_only=False)]),
+        )
+
+
+def _whole(block: Block, name: str) -> pa.Array:
+    column = block.get(name)
+    if column is None or not pa.types.is_integer(column.type):
+        return pa.nulls(len(block), pa.int64())
+    return column.cast(pa.int64())
+
+
+def _values(block: Block) -> pa.DoubleArray | None:
+    """The values as float64; null where there is none."""
+    numbers, others = block.get("value"), block.get("$value")
+    if numbers is None and (others is None or not pa.types.is_binary(others.type)):
+        return None
+    if numbers is not None:
+        return numbers.cast(pa.float64(), safe=False)
+    assert others is not None
+    return pa.array([_value(blob) for blob in others.to_pylist()], pa.float64())
+
+
+def _value(blob: bytes | None) -> float | None:
+    if blob is None or len(blob) not in (4, 8):
+        return None
+    whole = int.from_bytes(blob, "little")
+    if len(blob) == 4:
+        return float(whole)
+    number = float(np.frombuffer(blob, "<f8")[0])
+    return float(whole) if 0 < abs(number) < _LEAST else number
