@@ -77,7 +77,7 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
 
 def _launch(row: dict[str, Any]) -> Launch:
     size = tuple(row.get(name) for name in SIZE)
-    return Launch(f"{row['source']} row {row['id']}", row.get("pid"), row.get("device"), row["name"], size)
+    return Launch(f"{row['source']} id {row['id']}", row.get("pid"), row.get("device"), row["name"], size)
 
 
 def _duration(row: dict[str, Any], launch: int) -> list[dict[str, Any]]:
