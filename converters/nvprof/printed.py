@@ -32,6 +32,8 @@ _SUMMARY_ROW = re.compile(
     r"\s*(?:(?P<type>[A-Za-z][\w ()]*?):)?\s*(?P<percent>\d[\d.]*%?)\s+(?P<total>\d\S*)\s+(?P<calls>\d+)"
     r"\s+(?P<avg>\d\S*)\s+(?P<min>\d\S*)\s+(?P<max>\d\S*)\s+(?P<name>\S.*)"
 )
+#: A word that each line of headings has.
+_WORD = re.compile(r"\bName\b|\bKernel\b|\bInvocations\b")
 #: Headings of launches with their metrics, one a column.
 _LAUNCHES = frozenset({"Device", "Context", "Stream", "Kernel"})
 _PATH = re.compile(r"\s*Critical path ?\(%\)\s+Critical path\s+Waiting time\s+Name\s*")
@@ -65,6 +67,8 @@ class Printed:
 
 def opened(text: str, ordinal: int) -> Printed | None:
     """The table of which a line is the headings."""
+    if not _WORD.search(text):  # most lines are rows
+        return None
     if shape := trace_shape(text):
         return Printed("trace", ordinal, shape)
     if (names := tuple(split(text))) and set(names) >= _LAUNCHES and "Name" not in names:

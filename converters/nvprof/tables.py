@@ -30,6 +30,9 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
 #: The trace's own headings stand without units; Nsight Systems has them in the heading.
 _TRACE = frozenset({"start", "duration", "name"})
 
+#: Each table has one of these.
+_NAMES = frozenset({"name", "kernel"})
+
 FIGURES = Columns(
     {"name": ("name",), "type": ("type",), "device": ("device",), **STATISTICS, "total": ("time", "total time")},
     required=("name", "count"),
@@ -38,7 +41,10 @@ FIGURES = Columns(
 
 def fits(cells: Sequence[str]) -> str | None:
     """What the headings are those of, None for other tables."""
-    if {cell.casefold() for cell in cells} >= _TRACE:
+    names = {cell.casefold() for cell in cells}
+    if not names & _NAMES:
+        return None
+    if names >= _TRACE:
         return TRACE
     keys = {heading(cell).key for cell in cells} | {heading(cell).name.casefold() for cell in cells}
     return next((kind for kind, words in KINDS if words <= keys), None)
