@@ -85,6 +85,7 @@ KINDS: dict[str, Kind] = {
         Severity.SKIP,
         "A launch with metrics could not be told to be a certain kernel of the timeline; they were left out.",
     ),
+    "no-launch": Kind(Severity.SKIP, "A row of the metrics' file that belongs to no launch was left out."),
     "metric-text": Kind(
         Severity.SKIP, "A metric that is no number, or a note on a launch, has no place on a timeline."
     ),

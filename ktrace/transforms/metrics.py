@@ -35,13 +35,14 @@ class Measured:
     """Launches of which metrics are known, in the order of the source.
 
     `metrics` has a row for each figure, in the order of `launches`, that numbers their column `launch`; `others` says
-    how many rows of a launch are no figure, `twice` how many repeat one.
+    how many rows of a launch are no figure, `twice` how many repeat one; `apart` counts the rows of no launch.
     """
 
     launches: list[Launch]
     metrics: pa.Table
     others: Int64
     twice: Int64
+    apart: int = 0
     known: Catalog = field(default_factory=Catalog)
 
 
@@ -52,9 +53,12 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
     numbers: dict[tuple[str, int], int] = {}
     parts = [_METRICS.empty_table()]
     others = [np.zeros(0, np.int64)]
+    apart = 0
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)
+            continue
+        apart += len(batch)
         if batch.record != "summaries":
             continue
         heads = pc.and_(pc.equal(decoded(batch.column("kind")), "kernel"), batch.column("parent").is_null())
@@ -65,6 +69,7 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
             launches.append(_launch(row))
         parts.append(pa.Table.from_pylist(durations, _METRICS))
         of = _heads(batch, numbers)
+        apart -= pc.sum(heads).as_py() + int((of >= 0).sum())
         value, kind = batch.column("value"), decoded(batch.column("kind"))
         figure = pc.and_(pc.equal(kind, "metric"), value.is_valid()).to_numpy(zero_copy_only=False)
         columns = [pa.array(of), decoded(batch.column("metric")), decoded(batch.column("unit")), value]
@@ -72,7 +77,8 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
         parts.append(rows.filter(pa.array(figure & (of >= 0))))
         others.append(of[~figure & (of >= 0)])
     metrics, twice = _once(pa.concat_tables(parts), len(launches))
-    return Measured(launches, metrics, np.bincount(np.concatenate(others), minlength=len(launches)), twice, catalog)
+    texts = np.bincount(np.concatenate(others), minlength=len(launches))
+    return Measured(launches, metrics, texts, twice, apart, catalog)
 
 
 def _launch(row: dict[str, Any]) -> Launch:
@@ -156,7 +162,9 @@ def _account(measured: Measured, matching: Matching, report: Report, ledger: Led
     """Says what becomes of the rows of each launch."""
     figures = np.bincount(measured.metrics["launch"].to_numpy(), minlength=len(measured.launches))
     rows = figures + measured.others + measured.twice
-    ledger.added["metrics"] += int(rows.sum())
+    ledger.added["metrics"] += int(rows.sum()) + measured.apart
+    if measured.apart:
+        report.issue("no-launch", "metrics", f"{measured.apart:,} rows", measured.apart, stage=ledger)
     for number, launch in enumerate(measured.launches):
         if matching.kernel[number] < 0:
             detail = f"{launch.name}: {matching.why[number]}"

@@ -197,13 +197,18 @@ def test_every_row_of_the_metrics_is_accounted_for(tmp_path: Path) -> None:
         for parent in (1, 11)
         for number, row in enumerate(more)
     ]
+    rows.append({"record": "summary", "source": "n", "id": 900, "kind": "note", "name": "no graphs", "metric": "note"})
+    rows.append(
+        {"record": "event", "source": "n", "id": 901, "kind": "instant", "name": "x", "ts": 1, "timing": "measured"}
+    )
     launches.write_text(launches.read_text() + "".join(json.dumps(row) + "\n" for row in rows))
     trace, report = _joined(tmp_path, timeline, launches)
     assert [row[3] for row in _counters(trace)] == [60.0, 59.0]
+    assert report.issues["no-launch"].rows == 2
     assert report.issues["metric-text"].rows == 2
     assert report.issues["unmatched-launch"].rows == 6  # its duration is told by the row of the launch
     (ledger,) = [stage for stage in report.stages if stage.stage == "metrics"]
-    assert ledger.added.total() == 2 + 2 * 5
+    assert ledger.added.total() == 2 + 2 * 5 + 2
     assert ledger.removed["said twice"] == 1
 
 
