@@ -1,14 +1,13 @@
 """Calls on threads: CUDA's APIs, the libraries above it, MPI, the operating system, the profiler's own work.
 
-One table of rules says of each table what kind of row it has and where its name stands; a table that no rule knows
-but that has times is read by the last one.
+The rules say of each table what kind of row it has and where its name stands; a table that none knows but that has
+times is read by the last one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,56 +19,16 @@ from ktrace.model import Batch
 
 from .._shared.blocks import Block
 from .._shared.dictionaries import constant
-from .reading import Reading
+from .reading import Reading, numbered
 from .repeats import Repeats
-from .strings import NO_NAME
+from .rules import UNKNOWN, Rule
 from .waits import Waits
 
 _TIMES = ("start", "timestamp", "rawTimestamp")
+#: Tables whose correlationId is the one that CUDA's calls and its work share.
+_OF_CUDA = re.compile(r"CUDA_|CUPTI_ACTIVITY_KIND_(?!OPENACC)", re.IGNORECASE)
+
 _SUFFIX = re.compile(r"(?:_v\d+)?(?:_pt[sd][sz])?$")
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What the rows of a table are.
-
-    `names` are the columns of ids that may hold the name, `word` is the name where there is none. `gpu` is the column
-    of the device that the rows are on, `chains` the table of their call chains. With `open_end` an end may be null.
-    """
-
-    kind: str
-    names: tuple[str, ...] = ("nameId",)
-    word: str = NO_NAME
-    gpu: str | None = None
-    chains: str | None = None
-    open_end: bool = False
-
-
-_CALL = Rule("api")
-
-#: Pattern of the name of a table -> what its rows are.
-RULES: dict[str, Rule] = {
-    r"OSRT_API": Rule("api", chains="OSRT_CALLCHAINS"),
-    r"SYSCALL(_\w+)?": Rule("api", chains="SYSCALL_CALLCHAINS"),
-    r"CUDNN_EVENTS|CUBLAS_EVENTS|CUDA_GRAPH(_NODE|_EXEC)?_EVENTS|CUDA_HOST_FUNC\w*": _CALL,
-    r"NVVIDEO_\w+_API|NVMEDIA\w*_API|NVAPI\w*|OPENCL\w*_API|OPENXR\w*": _CALL,
-    r"OPENGL_API|VULKAN_API|DX1[12]_API|DXGI_API": _CALL,
-    r"CUPTI_ACTIVITY_KIND_OPENACC_\w+": Rule("api"),
-    r"OPENMP_EVENT_KIND_\w+": Rule("range"),
-    r"MPI_(P2P|COLLECTIVES|START_WAIT|OTHER)_EVENTS": Rule("api", ("textId", "nameId"), open_end=True),
-    r"UCP_(SUBMIT|PROGRESS)?_?EVENTS": Rule("api", ("textId", "nameId"), open_end=True),
-    r"CUPTI_ACTIVITY_KIND_OVERHEAD|PROFILER_OVERHEAD": Rule("overhead"),
-    r"(OPENGL|VULKAN|DX1[12])_WORKLOAD|GPU_VIDEO_ENGINE_WORKLOAD": Rule("range", gpu="gpu"),
-    r"(VULKAN|D3D1[12]_PIX)_DEBUG_API|KHR_DEBUG_EVENTS": Rule("range", ("textId", "nameId"), open_end=True),
-}
-
-_UNKNOWN = Rule("range", ("nameId", "textId"), open_end=True)
-
-
-def rule_of(table: str) -> Rule | None:
-    """The rule that knows a table."""
-    bare = re.sub(r"_V\d+$", "", table, flags=re.IGNORECASE)
-    return next((rule for pattern, rule in RULES.items() if re.fullmatch(pattern, bare, re.IGNORECASE)), None)
 
 
 def without_release(name: str) -> str:
@@ -117,7 +76,7 @@ def calls(reading: Reading, table: str, rule: Rule | None = None) -> Iterator[Ba
         reading.conversion.report.issue(
             "unknown-kind", table, "its rows were taken as ranges", reading.database.count(table)
         )
-        rule = Rule(_UNKNOWN.kind, _UNKNOWN.names, table, open_end=True)
+        rule = UNKNOWN
     for block, ids in reading.timed(table, *_TIMES, end="end", open_end=rule.open_end):
         columns = _columns(reading, block, table, rule, short=rule.kind == "api")
         if rule.chains:
@@ -128,17 +87,14 @@ def calls(reading: Reading, table: str, rule: Rule | None = None) -> Iterator[Ba
 def _columns(reading: Reading, block: Block, table: str, rule: Rule, *, short: bool) -> dict[str, Any]:
     """The columns of the model that a block of calls fills."""
     ts, end = block.take(*_TIMES), block.take("end")
-    place = reading.places.thread(block)
-    gpu = block.take(rule.gpu) if rule.gpu else None
-    if gpu is not None:  # the thread is the one that asked for it
-        place = {"pid": place.get("pid"), "device": gpu, "args.tid": place.get("tid")}
+    numbers = reading.correlation(block)
     columns: dict[str, Any] = {
         "kind": rule.kind if end is not None else "instant",
         "ts": ts,
         "dur": None if end is None else pc.subtract(end, ts),
-        **place,
+        **_place(reading, block, rule),
         **_named(reading, block, table, rule, short=short),
-        "correlation": reading.correlation(block),
+        "correlation" if _OF_CUDA.match(table) else "args.correlationId": numbers,
     }
     classes = block.take("eventClass")
     if classes is not None:
@@ -146,20 +102,52 @@ def _columns(reading: Reading, block: Block, table: str, rule: Rule, *, short: b
     if "MPI_" in table.upper() or "UCP_" in table.upper():
         comm, size = block.take("commHandle"), block.take("size", "packedSize")
         columns |= {"comm": None if comm is None else comm.cast(pa.string()), "bytes": size}
+    elif rule.kind == "memcpy":
+        columns["bytes"] = block.take("sourceBytes")
     elif table.upper().startswith("CUPTI_ACTIVITY_KIND_OPENACC"):
         columns["bytes"] = block.take("bytes")
-    return columns | reading.said(block, table)
+    return columns | reading.said(block, table, rule.words)
+
+
+def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
+    """The thread of the rows, or the device where they say one and no thread; the track."""
+    number = block.take(rule.numbered) if rule.numbered else None
+    track: Any = rule.track
+    if track is not None and number is not None:
+        track = numbered(track, number)
+    has_thread = block.get("globalTid") is not None
+    place: dict[str, Any] = dict(reading.places.thread(block))
+    gpu = block.take(rule.gpu) if rule.gpu else None
+    if gpu is not None:  # the thread is the one that asked for it
+        place = {"pid": place.get("pid"), "device": gpu, "args.tid": place.get("tid")}
+    elif not has_thread:
+        place |= reading.places.device(block, place.get("pid"), work=False)
+    return place if track is None else place | {"track": track}
 
 
 def _named(reading: Reading, block: Block, table: str, rule: Rule, *, short: bool) -> dict[str, pa.Array]:
-    """Names; a row that has none in its first column has it in the next one."""
+    """Names; a row that has none in its first column has it in the next one, or in words of another."""
+    word = rule.word or table
     found = [name for name in rule.names if (column := block.get(name)) is not None and column.null_count < len(block)]
-    if not found:
+    ids = block.get(found[0]) if found else None
+    if ids is not None and (rule.by is None or not ids.null_count):
+        return reading.name(block, table, *found, short=without_release if short else None)
+    names = None
+    if ids is not None:
+        names = reading.words(table, found[0]).column(block, block.take(found[0])).cast(pa.string())
+    else:
         text = block.take("name", "text")
-        if text is not None and pa.types.is_string(text.type) and text.null_count < len(block):
-            return {"name": pc.fill_null(text, rule.word)}
-        return {"name": constant(rule.word, len(block))}
-    return reading.name(block, table, *found, short=without_release if short else None)
+        if text is not None and pa.types.is_string(text.type):
+            names = text
+    kinds = block.take(rule.by) if rule.by else None
+    if kinds is not None:
+        words = reading.enums.column(reading.enum_of(str(rule.by), rule.words), kinds).cast(pa.string())
+        unknown = pc.fill_null(pc.utf8_is_digit(words), False)
+        words = pc.if_else(unknown, pc.binary_join_element_wise(word, words, " "), words)
+        names = words if names is None else pc.coalesce(names, words)
+    if names is None or names.null_count == len(block):
+        return {"name": constant(word, len(block))}
+    return {"name": pc.fill_null(names, word)}
 
 
 def _stack(reading: Reading, block: Block, table: str, chains: pa.Array | None) -> dict[str, pa.Array]:

@@ -63,6 +63,16 @@ def _pairs(first: Int64, second: Int64) -> tuple[npt.NDArray[np.int32], list[tup
     return number[codes], [(highs[code // width], lows[code % width]) for code in present.tolist()]
 
 
+def with_time(block: Block) -> Block:
+    """The rows with the raw timestamp in place of one that is null; where both say the same, one of them."""
+    ts, raw = block.get("timestamp"), block.get("rawTimestamp")
+    if ts is None or raw is None:
+        return block
+    if ts.null_count:
+        block = block.replaced({"timestamp": pc.coalesce(ts, raw)})
+    return block
+
+
 def gpu_metrics(reading: Reading, table: str) -> Iterator[Batch]:
     """The metrics of GPUs and SoCs. The lowest byte of typeId is the GPU."""
     names: dict[tuple[int, int], str] = {}
@@ -71,7 +81,7 @@ def gpu_metrics(reading: Reading, table: str) -> Iterator[Batch]:
             if isinstance(kind, int) and isinstance(metric, int) and isinstance(name, str):
                 names[kind, metric] = name
     series = Series(names, {key: unit_of(name) for key, name in names.items()}, "metric")
-    for block, ids in reading.timed(table, "timestamp", "rawTimestamp"):
+    for block, ids in reading.timed(table, "timestamp", "rawTimestamp", prepare=with_time):
         kinds, metrics = (_numbers(block, name) for name in ("typeId", "metricId"))
         columns = series.columns(kinds, metrics)
         ts, value = block.take("timestamp", "rawTimestamp"), block.take("value")
@@ -89,22 +99,46 @@ def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> I
             if isinstance(second, int) and isinstance(name, str):
                 names[first or 0, second], units[first or 0, second] = name, str(unit) if unit else None
     series = Series(names, units, "metric")
-    cards = {
-        number: name
-        for found in reading.database.like("TARGET_INFO_NIC_INFO")
-        for number, name in reading.database.rows(found, "nicId", "name")
-        if isinstance(name, str) and reading.database.has(table, "nicId")
-    }
+    parts = _parts(reading, table)
     for block, ids in reading.timed(table, "start", end="end"):
         start, end = block.take("start"), block.take("end")
         first = _numbers(block, keys[0]) if keys[0] else np.zeros(len(block), np.int64)
         columns: dict[str, Any] = series.columns(first, _numbers(block, keys[1]))
         where = block.take("nicId", "globalId", "componentId")
         if where is not None:
-            columns["track"] = _placed(columns["name"], where, "NIC" if "NIC" in table.upper() else "", cards)
+            columns["track"] = _placed(columns["name"], where, "NIC" if "NIC" in table.upper() else "", parts)
+        port = block.take("portId")
+        if port is not None:
+            columns["track"] = _placed(columns.get("track", columns["name"]), port, "port", {})
         dur = None if end is None else pc.subtract(end, start)
         value = _value(block.take("value", "count"))
         yield reading.batches.events(block, ids, kind="counter", ts=start, dur=dur, value=value, **columns)
+
+
+def _parts(reading: Reading, table: str) -> dict[int, str]:
+    """The names of the cards or parts of a chip that a table's numbers stand for."""
+    database = reading.database
+    if database.has(table, "componentId"):
+        return {
+            number: name if instance is None else f"{name} {instance}"
+            for found in database.like("TARGET_INFO_COMPONENT")
+            for number, name, instance in database.rows(found, "componentId", "name", "instance")
+            if isinstance(name, str)
+        }
+    cards = {
+        number: name
+        for found in database.like("TARGET_INFO_NIC_INFO")
+        for number, name in database.rows(found, "nicId", "name")
+        if isinstance(name, str)
+    }
+    if database.has(table, "nicId"):
+        return cards
+    return {
+        whole: cards[number]
+        for found in database.like("NIC_ID_MAP")
+        for number, whole in database.rows(found, "nicId", "globalId")
+        if number in cards
+    }
 
 
 def _placed(names: pa.DictionaryArray, where: pa.Array, word: str, called: dict[int, str]) -> pa.DictionaryArray:

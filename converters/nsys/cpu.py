@@ -7,25 +7,24 @@ COMPOSITE_EVENTS   id 2000  start 24479746  cpu 20  threadState 1  cpuCycles 1  
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
-from .payloads import json_column
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
 
 Int64 = npt.NDArray[np.int64]
 
-#: Columns of rows that wait for their end: id, start, cpu, whether it is in, globalTid, rowid.
-_ID, _START, _CPU, _IN, _THREAD, _ROW = range(6)
+#: Columns of rows that wait for their end: id, start, cpu, whether it is in, globalTid, rowid; why a thread left.
+_ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)
+
+_WHY = (("threadState", "SAMPLING_THREAD_STATE", _STATE), ("threadBlock", "SCHEDULING_THREAD_BLOCK", _BLOCK))
 
 
 def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[Batch]:
@@ -33,11 +32,12 @@ def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[
 
     An end that nobody began is reported.
     """
-    waiting = np.zeros((0, 6), np.int64)
+    waiting = np.zeros((0, 8), np.int64)
     for block, ids in reading.timed(table, "start"):
         parts = [block.get(name) for name in ("start", "cpu", "isSchedIn", "globalTid")]
         plain = [np.zeros(len(block), np.int64) if part is None else np.asarray(part.fill_null(-1)) for part in parts]
-        rows = np.stack([ids, *plain, block.numbers.to_numpy()], axis=1)
+        why = [_plain(block.get(name), len(block)) for name, _, _ in _WHY]
+        rows = np.stack([ids, *plain, block.numbers.to_numpy(), *why], axis=1)
         reading.places.threads.update(np.unique(plain[3][plain[3] >= 0]).tolist())
         made, waiting = _slices(reading, table, np.concatenate([waiting, rows]))
         if len(made):
@@ -45,7 +45,7 @@ def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[
     if len(waiting):
         waiting = waiting[np.argsort(waiting[:, _ID], kind="stable")]
         waiting[:, _ID] = reading.batches.ids(len(waiting))
-        waiting[:, _IN] = -1
+        waiting[:, [_IN, _STATE, _BLOCK]] = -1
         reading.conversion.report.used(len(waiting))
         for first in range(0, len(waiting), reading.conversion.batch_rows):
             yield _batch(reading, waiting[first : first + reading.conversion.batch_rows], names)
@@ -66,8 +66,11 @@ def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
     made, ends = rows[ending], rows[np.flatnonzero(ending) + 1]
     made[:, _ID] = ends[:, _ID]
     made[:, _IN] = np.maximum(ends[:, _START] - made[:, _START], 0)
+    left = ends[:, _IN] == 0
+    for column in (_STATE, _BLOCK):
+        made[:, column] = np.where(left, ends[:, column], -1)
     report.used(len(made))
-    report.used(int((ends[:, _IN] == 0).sum()), went="end of a slice")
+    report.used(int(left.sum()), went="end of a slice")
     return made[np.argsort(made[:, _ID], kind="stable")], rows[begins & ~ending]
 
 
@@ -91,7 +94,17 @@ def _batch(reading: Reading, made: Int64, names: dict[int, str]) -> Batch:
             pa.array(core.astype(np.int32)), pa.array([core_track(number) for number in cores.tolist()], pa.string())
         ),
         **{"args.pid": pids, "args.tid": tids},
+        **{
+            f"args.{name}": reading.enums.column(enum, pa.array(made[:, column], mask=made[:, column] < 0))
+            for name, enum, column in _WHY
+            if (made[:, column] >= 0).any()
+        },
     )
+
+
+def _plain(column: pa.Array | None, rows: int) -> Int64:
+    """The numbers, -1 for null."""
+    return np.full(rows, -1, np.int64) if column is None else np.asarray(column.fill_null(-1))
 
 
 def samples(reading: Reading, table: str) -> Iterator[Batch]:
@@ -108,35 +121,3 @@ def samples(reading: Reading, table: str) -> Iterator[Batch]:
             block.drop("id")
         said = reading.said(block, table)
         yield reading.batches.events(block, ids, kind="sample", ts=ts, **columns, **said)
-
-
-def generic(reading: Reading, table: str) -> Iterator[Batch]:
-    """Events of plugins and other tools: an instant each, named by their type, their data as they are."""
-    types = {}
-    for info in reading.database.like("GENERIC_EVENT_TYPES"):
-        for number, data in reading.database.rows(info, "typeId", "data"):
-            types[number] = _type_name(data)
-    for block, ids in reading.timed(table, "timestamp", "rawTimestamp"):
-        ts, kinds = block.take("timestamp", "rawTimestamp"), block.get("typeId")
-        name: pa.DictionaryArray | str = "event"
-        if kinds is not None:
-            encoded = pc.fill_null(kinds, -1).dictionary_encode()
-            words = [types.get(number) or f"event type {number}" for number in encoded.dictionary.to_pylist()]
-            name = pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
-            if all(types.get(number) for number in encoded.dictionary.to_pylist()):
-                block.drop("typeId")
-        columns: dict[str, Any] = {"name": name, "track": "events of plugins"}
-        data = block.take("data")
-        if data is not None and data.null_count < len(block):
-            columns["args.data"] = json_column(data.cast(pa.string()))
-        yield reading.batches.events(block, ids, kind="instant", ts=ts, **columns)
-
-
-def _type_name(data: object) -> str | None:
-    """The name that the description of a type says."""
-    try:
-        value = json.loads(data) if isinstance(data, (str, bytes)) else None
-    except ValueError:
-        return None
-    name = value.get("Name") or value.get("name") if isinstance(value, dict) else None
-    return name if isinstance(name, str) else None

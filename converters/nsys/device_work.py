@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 
 from ktrace.model import Batch
 
-from .._shared.blocks import Block
+from .._shared.blocks import Block, timed
 from .._shared.dictionaries import constant
 from .places import NOTHING, without
-from .reading import Reading
+from .reading import Reading, numbered
 from .waits import Waits
 
 #: Names of rows that have none.
@@ -137,14 +137,8 @@ def graphs(reading: Reading, table: str) -> Iterator[Batch]:
     """A whole launch of a CUDA graph each, of which the kernels aren't recorded."""
     for block, ids, columns in _work(reading, table):
         number = block.get("graphId", "graphExecId")
-        columns["name"] = constant(_GRAPH, len(block)) if number is None else _numbered(_GRAPH, number)
+        columns["name"] = constant(_GRAPH, len(block)) if number is None else numbered(_GRAPH, number)
         yield reading.batches.events(block, ids, kind="graph", **columns, **reading.said(block, table))
-
-
-def _numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
-    encoded = pc.fill_null(numbers, -1).dictionary_encode()
-    words = [word if number < 0 else f"{word} {number}" for number in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
 
 
 def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
@@ -164,36 +158,49 @@ def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Bat
             yield from waits.arrivals(ids, pc.fill_null(pid, -1).to_numpy(), pc.fill_null(recorded, NOTHING).to_numpy())
 
 
-def _perhaps_timed(reading: Reading, table: str) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
-    """The rows of a table that has times only of late."""
-    if any(reading.database.has(table, name) for name in ("timestamp", "start")):
-        yield from reading.timed(table, "timestamp", "start")
-    else:
-        for block in reading.blocks(table):
-            yield block, reading.batches.ids(len(block))
-
-
 def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
-    """An event on its stream each; before schema 3.24 it has no time, and is one end of an arrow on its call."""
-    for block, ids in _perhaps_timed(reading, table):
-        ts = block.take("timestamp", "start")
-        process = reading.places.process(block)
-        event, recorded = block.get("eventId"), block.take("eventSyncId")
-        given = block.get("correlationId")
-        columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
-        if recorded is not None:
-            columns["args.eventSyncId"] = without(recorded, NOTHING)
-        if ts is not None:
-            columns.update(
-                {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
-            )
-            yield reading.batches.events(block, ids, **columns, **reading.said(block, table))
-            continue
-        keys = pc.binary_join_element_wise(
-            *(pc.fill_null(part, -1).cast(pa.string()) for part in (process.get("pid"), event) if part is not None), ":"
+    """An instant on its stream each that has a time; the others are one end of an arrow on the call that recorded them.
+
+    Before schema 3.24 none has a time, since then those have none whose times weren't collected: 0 or null.
+    """
+    for block in reading.blocks(table):
+        given = block.get("timestamp", "start")
+        known = (
+            pa.array(np.zeros(len(block), np.bool_)) if given is None else pc.fill_null(pc.not_equal(given, 0), False)
         )
-        columns.update({"link": "event", "key": keys, "role": "out", "name": "CUDA event"})
-        if given is not None and "pid" in process:
-            columns["event"] = waits.calls_of(process["pid"], given)
-        reading.conversion.report.used(len(block))
-        yield reading.batches.batch("links", ids, **columns, **reading.said(block, table), **block.rest())
+        if known.true_count < len(block):
+            yield _event_ends(reading, table, block.filter(pc.invert(known)), waits)
+        if known.true_count:
+            start = "timestamp" if block.get("timestamp") is not None else "start"
+            rows = timed(block.filter(known), reading.conversion, start)
+            if len(rows):
+                yield _event_instants(reading, table, rows)
+
+
+def _event_instants(reading: Reading, table: str, block: Block) -> Batch:
+    ts, recorded = block.take("timestamp", "start"), block.take("eventSyncId")
+    process = reading.places.process(block)
+    columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
+    if recorded is not None:
+        columns["args.eventSyncId"] = without(recorded, NOTHING)
+    columns |= {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
+    return reading.batches.events(block, reading.batches.ids(len(block)), **columns, **reading.said(block, table))
+
+
+def _event_ends(reading: Reading, table: str, block: Block, waits: Waits) -> Batch:
+    block.drop("timestamp", "start")
+    process = reading.places.process(block)
+    event, recorded, given = block.get("eventId"), block.take("eventSyncId"), block.get("correlationId")
+    parts = (process.get("pid"), event)
+    keys = pc.binary_join_element_wise(
+        *(pc.fill_null(part, -1).cast(pa.string()) for part in parts if part is not None), ":"
+    )
+    columns: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"), work=False)}
+    columns |= {"link": "event", "key": keys, "role": "out", "name": "CUDA event"}
+    if recorded is not None:
+        columns["args.eventSyncId"] = without(recorded, NOTHING)
+    if given is not None and "pid" in process:
+        columns["event"] = waits.calls_of(process["pid"], given)
+    reading.conversion.report.used(len(block))
+    ids = reading.batches.ids(len(block))
+    return reading.batches.batch("links", ids, **columns, **reading.said(block, table), **block.rest())

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+from .._shared.environment import harmless, ranks
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
 from .typed import row_of
@@ -55,7 +57,12 @@ def session(reading: Reading) -> Iterator[Row]:
         facts["command"] = command
     if "DERIVED_BY" in export:
         facts["description"] = f"A part of {export.get('DERIVED_FROM', 'a capture')}, made by {export['DERIVED_BY']}."
-    facts |= {name: said for name, said in (("export", export), ("capture", capture)) if said}
+    environment = _environment(reading)
+    facts |= {
+        name: said for name, said in (("export", export), ("capture", capture), ("environment", environment)) if said
+    }
+    if not any(reading.database.count(table) for table in reading.database.like("MPI_RANKS")):
+        facts |= ranks(environment)
     details = [row for table in reading.database.like("ANALYSIS_DETAILS") for row in all_rows(reading, table)]
     if details:
         facts["analysis"] = details
@@ -64,22 +71,32 @@ def session(reading: Reading) -> Iterator[Row]:
     yield _clock(reading, export)
 
 
+def _environment(reading: Reading) -> Row:
+    """The harmless variables of the environment, those of the first process before the system's; the rest is told."""
+    said: dict[str, str] = {}
+    report = reading.conversion.report
+    for pattern in ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV"):
+        for table in reading.database.like(pattern):
+            hidden: list[int] = []
+            for number, (name, value) in enumerate(reading.database.rows(table, "name", "value"), 1):
+                if isinstance(name, str) and name.rpartition(":")[2] in _SECRETS:
+                    whole = name.rpartition(":")[2] == "ENVIRONMENT_VARIABLE"
+                    kept, others = harmless([str(value)] if whole else re.split(r"[;\n\0]", str(value)))
+                    said = kept | said
+                    hidden += [number] * bool(others)
+            if hidden:
+                report.issue("environment", f"{table} row {hidden[0]}", rows=len(hidden))
+    return said
+
+
 def _settings(reading: Reading, pattern: str) -> Row:
     """Name -> value of a table of settings; several values of one name are a list. No environment."""
     said: Row = {}
     for table in reading.database.like(pattern):
-        hidden, first = 0, 0
-        for number, row in enumerate(all_rows(reading, table), 1):
+        for row in all_rows(reading, table):
             name, value = row.get("name"), row.get("value")
-            if not isinstance(name, str):
-                continue
-            if name.rpartition(":")[2] in _SECRETS:
-                hidden += 1
-                first = first or number
-                continue
-            said[name] = value if name not in said else [*_listed(said[name]), value]
-        if hidden:
-            reading.conversion.report.issue("environment", f"{table} row {first}", rows=hidden)
+            if isinstance(name, str) and name.rpartition(":")[2] not in _SECRETS:
+                said[name] = value if name not in said else [*_listed(said[name]), value]
     return said
 
 
@@ -93,11 +110,11 @@ def _host(reading: Reading) -> Iterator[Row]:
     name = None
     gpus: list[Row] = []
     for table in reading.database.like("TARGET_INFO_SYSTEM_ENV"):
-        for number, row in enumerate(all_rows(reading, table), 1):
+        for row in all_rows(reading, table):
             key, value = row.get("name"), row.get("value")
             if key in _SECRETS:
-                reading.conversion.report.issue("environment", f"{table} row {number}")
-            elif key == "Hostname":
+                continue
+            if key == "Hostname":
                 name = value
             elif key == "GpuInfo":
                 gpus = _gpu_info(value)
@@ -255,9 +272,9 @@ def processes(reading: Reading, threads: dict[int, str]) -> Iterator[Row]:
                 facts.setdefault(pid_of(row["globalTid"]), {})["rank"] = row.get("rank")
     for pid in sorted(names.keys() | facts.keys()):
         yield {"entity": "process", "pid": pid, "name": names.get(pid), "facts": facts.get(pid, {})}
-    ranks = {known.get("rank") for known in facts.values()} - {None}
-    if len(ranks) == 1:
-        yield {"entity": "source", "facts": {"rank": ranks.pop()}}
+    said = {known.get("rank") for known in facts.values()} - {None}
+    if len(said) == 1:
+        yield {"entity": "source", "facts": {"rank": said.pop()}}
 
 
 def _stream_name(file: str | None) -> str:

@@ -15,11 +15,12 @@ from ktrace.source import Source
 
 from .._shared.blocks import Batches
 from .._shared.sqlite import Database, opened
-from . import calls, counters, cpu, device_work, diagnostics, facts, memory
+from . import calls, counters, cpu, device_work, diagnostics, facts, files, generic, memory
 from .enums import Enums
 from .nvtx import Nvtx
 from .places import Places
 from .reading import Reading
+from .rules import rule_of
 from .stacks import Stacks
 from .strings import Strings
 from .waits import Waits
@@ -28,7 +29,7 @@ _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
 #: Tables that are read for what they say of others: their rows are names, facts, frames.
 _NAMES = (
-    r"StringIds|ENUM_\w+|\w+_CALLCHAINS|UnwindMethodType|META_DATA_\w+|EXPORT_META_DATA|ANALYSIS_DETAILS|PROCESSES|"
+    r"StringIds|ENUM_\w+|\w+_CALLCHAINS|UnwindMethodType|GENERIC_EVENT_TYPE_FIELDS|META_DATA_\w+|EXPORT_META_DATA|ANALYSIS_DETAILS|PROCESSES|"
     r"ProcessStreams|ThreadNames|MPI_RANKS|TARGET_INFO_(SYSTEM_ENV|SESSION_START_TIME|GPU|CUDA_DEVICE|CUDA_STREAM|"
     r"CUDA_CONTEXT_INFO|CUDA_NULL_STREAM|NVTX_CUDA_\w+|\w*METRICS?)"
 )
@@ -37,6 +38,15 @@ _NAMES = (
 _EVENTS = (rf"{_CUPTI}\w+", "NVTX_EVENTS", "OSRT_API", "GPU_METRICS")
 
 _TIMES = {"start", "timestamp", "rawtimestamp"}
+
+#: Tables of names whose times say nothing of when anything happened.
+_TIMELESS = "MPI_COMMUNICATORS|NVTXT_META_EVENTS"
+
+#: Tables of what other tables mean.
+_STRUCTURE = "UnwindMethodType|GENERIC_EVENT_TYPE_FIELDS"
+
+#: Tables that are read with those of the events they belong to.
+_WITH_EVENTS = {"OSRT_FILE_ACCESS_EVENTS": "OSRT_FILE_ACCESS_DESCRIPTORS", "GENERIC_EVENTS": "GENERIC_EVENT_DATA"}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -69,7 +79,7 @@ def _events(reading: Reading) -> Iterator[Batch]:
     """The rows of tables of events, then what they made known."""
     database = reading.database
     waits = Waits(database, reading.batches)
-    ranges = {table: Nvtx(reading, table) for table in database.like("NVTX_EVENTS")}
+    ranges = {table: Nvtx(reading, table) for table in database.like("NVTXT?_EVENTS")}
     named = {number: name for nvtx in ranges.values() for number, name in nvtx.threads.items()}
     threads = facts.thread_names(reading, named)
     readers: dict[str, Any] = {
@@ -88,11 +98,14 @@ def _events(reading: Reading) -> Iterator[Batch]:
         "NET_NIC_METRIC|NET_IB_SWITCH_METRIC": partial(
             counters.sampled, info="TARGET_INFO_NETWORK_METRICS", keys=("metricsListId", "metricsIdx")
         ),
-        "PERF_EVENT_CPU_RAW_EVENT": partial(counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "eventId")),
-        "PERF_EVENT_CPU_METRIC_EVENT": partial(counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "metricId")),
+        r"PERF_EVENT_(\w+_)?RAW_EVENT": partial(counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "eventId")),
+        r"PERF_EVENT_(\w+_)?METRIC_EVENT": partial(
+            counters.sampled, info="TARGET_INFO_PERF_METRIC", keys=("", "metricId")
+        ),
         "SCHED_EVENTS": partial(cpu.scheduling, names=threads),
         "COMPOSITE_EVENTS": cpu.samples,
-        "GENERIC_EVENTS": cpu.generic,
+        "GENERIC_EVENTS|ETW_EVENTS": generic.events,
+        "OSRT_FILE_ACCESS_EVENTS": files.accesses,
         "DIAGNOSTIC_EVENT": diagnostics.messages,
     }
     done: set[str] = set(database.like(_NAMES))
@@ -103,11 +116,13 @@ def _events(reading: Reading) -> Iterator[Batch]:
     for table, nvtx in ranges.items():
         done.add(table)
         yield from nvtx.batches()
+    done.update(part for whole, part in _WITH_EVENTS.items() if database.like(whole) for part in database.like(part))
     left = [table for table in database.tables if table not in done]
-    timeless = [table for table in left if not _TIMES & set(map(str.casefold, database.tables[table]))]
+    described = database.like(_TIMELESS)
+    timeless = [t for t in left if t in described or not _TIMES & set(map(str.casefold, database.tables[t]))]
     for table in left:
         if table not in timeless and database.count(table):
-            yield from calls.calls(reading, table, calls.rule_of(table))
+            yield from calls.calls(reading, table, rule_of(table))
     yield from _described(reading, threads, timeless)
 
 
@@ -125,7 +140,7 @@ def _described(reading: Reading, threads: dict[int, str], timeless: list[str]) -
 
 def _count_the_rest(database: Database, conversion: Conversion) -> None:
     """Rows of tables of names that are read by nobody."""
-    for table in database.like(r"UnwindMethodType"):
+    for table in database.like(_STRUCTURE):
         count = database.count(table)
         conversion.report.record(count)
         conversion.report.used(count, went="structure")

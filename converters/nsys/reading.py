@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 
@@ -21,6 +22,7 @@ from .typed import typed
 
 #: Columns that hold ids of strings, beside the one that is the name.
 _TEXTS = (
+    "nameId",
     "endNameId",
     "textId",
     "srcFile",
@@ -31,6 +33,7 @@ _TEXTS = (
     "module",
     "CpuInstruction",
     "mangledName",
+    "sourceFile",
 )
 
 
@@ -97,10 +100,13 @@ class Reading:
             self._words[key] = Words(self.strings, self.conversion, short)
         return self._words[key]
 
-    def said(self, block: Block, table: str) -> dict[str, pa.Array]:
-        """Arguments of the columns that aren't taken yet, in words where their numbers stand for words."""
+    def said(self, block: Block, table: str, words: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
+        """Arguments of the columns that aren't taken yet, in words where their numbers stand for words.
+
+        `words` are enumerations that columns have in this table alone.
+        """
         columns: dict[str, pa.Array] = {}
-        for name, enum in COLUMNS.items():
+        for name, enum in {**COLUMNS, **(words or {})}.items():
             numbers = block.take(name) if block.is_left(name) else None
             if numbers is not None and numbers.null_count < len(block):
                 columns[f"args.{name}"] = self.enums.column(enum, numbers)
@@ -112,7 +118,19 @@ class Reading:
                     columns[f"args.{name}"] = self.words(table, name).column(block, ids)
         return columns
 
+    @staticmethod
+    def enum_of(column: str, words: Mapping[str, str]) -> str:
+        """The enumeration of a column's numbers, "" for none."""
+        return words.get(column, COLUMNS.get(column, ""))
+
     def correlation(self, block: Block) -> pa.Array | None:
         """The column `correlation`; 0 means that there is none."""
         numbers = block.take("correlationId")
         return None if numbers is None else without(numbers, 0)
+
+
+def numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
+    """ "SM 3" for each 3, the word alone for null."""
+    encoded = pc.fill_null(numbers, -1).dictionary_encode()
+    words = [word if number < 0 else f"{word} {number}" for number in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))

@@ -30,8 +30,13 @@ NUMBERS = frozenset(
         *("gridx", "gridy", "gridz", "blockx", "blocky", "blockz", "commhandle"),
         *("copykind", "srckind", "dstkind", "memkind", "launchtype", "cacheconfig", "sharedmemorylimitconfig"),
         *("migrationcause", "faultaccesstype", "synctype", "overheadtype", "memoryoperationtype", "operationtype"),
-        *("pooltype", "threadstate", "flag", "priority", "severity", "source", "timestamptype", "isschedin"),
+        *("pooltype", "threadstate", "flag", "priority", "severity", "source", "timestamptype"),
         *("eventid", "eventsyncid", "graphid", "graphexecid"),
+        *("eventkind", "devicetype", "threadtype", "priortaskstatus", "kind", "packettype", "enginetype"),
+        *("interrupttype", "vidmmoptype", "pagingqueuetype", "commandlisttype", "jitentrytype", "jitoperationtype"),
+        *("khrdtype", "codecid", "engineid", "tag", "memorytransfertype", "congestiontype", "smid", "sourcebytes"),
+        *("eventname", "sourcefile", "portid", "taskid", "threadid", "threadblock", "providerid", "fileaccessid"),
+        *("startedat", "endedat", "apicallid", "bytesprocessed", "genericeventid", "isschedin"),
     }
 )
 
