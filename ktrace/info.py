@@ -19,6 +19,9 @@ from ktrace.pipeline import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
 
+#: Name -> how often, and ns.
+_Work = defaultdict[str, list[float]]
+
 
 @dataclass
 class Info:
@@ -58,7 +61,7 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
     """
     report = Report()
     info = Info(str(path), [], report, Catalog())
-    work: defaultdict[str, list[float]] = defaultdict(lambda: [0, 0.0])
+    work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
     for batch in read_batches([str(path)], report, format=format):
         if batch.record == "catalog":
@@ -68,16 +71,17 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
             info.kinds.update((batch.record, kind) for kind in batch.column("kind").to_pylist())
         if batch.record == "events":
             info.span = _widen(info.span, batch)
-            _add_work(work, batch, "dur")
+            _add_work(work["events"], batch, "dur")
         if batch.record == "summaries":
             tables.update(batch.column("table").drop_null().to_pylist())
-            _add_work(work, batch, "total")
+            _add_work(work["summaries"], batch, "total")
     if str(path) != "-" and len(report.inputs) == 1:
         [only] = report.inputs
         info.matches = detect(only["path"])
         info.about = by_name(only["format"]).about(Source(only["path"]))
     info.tables = len(tables)
-    info.device_work = {name: (int(times), total) for name, (times, total) in work.items()}
+    heaviest = work["events"] or work["summaries"]  # where there are both, summaries say the same once more
+    info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
     return info
 
 
@@ -88,7 +92,11 @@ def _widen(span: tuple[int, int] | None, batch: Batch) -> tuple[int, int]:
     return (min(span[0], first), max(span[1], last)) if span else (first, last)
 
 
-def _add_work(work: defaultdict[str, list[float]], batch: Batch, column: str) -> None:
+def _work() -> _Work:
+    return defaultdict(lambda: [0, 0.0])
+
+
+def _add_work(work: _Work, batch: Batch, column: str) -> None:
     """Adds the device work of a batch by name: its count and its ns."""
     mine = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
     if column == "total":

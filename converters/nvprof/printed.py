@@ -40,7 +40,7 @@ _PATH = re.compile(r"\s*Critical path ?\(%\)\s+Critical path\s+Waiting time\s+Na
 _PATH_ROW = re.compile(r"\s*(\d[\d.]*%)\s+(\d\S*)\s+(\d\S*)\s+(\S.*)")
 _SAMPLES = re.compile(r"\s*Time ?\(%\)\s+Time\s+Name\s*")
 _SAMPLES_ROW = re.compile(r"(\s*)(\d[\d.]*)%\s+(?:(\d[\d.]*[mun]?s)\s\s?)?([| ]*)(\S.*)")
-_FIGURE = r"(?:[\d.]\S*%?|-|\w+ \(\d+\)|N/A|<OVERFLOW>)"
+_FIGURE = r"(?:-?[\d.]\S*|[+-]?(?:nan|inf)%?|-|\w+ \(\d+\)|N/A|<OVERFLOW>)"
 _METRIC_ROW = re.compile(
     rf"\s*(?P<invocations>\d+)\s+(?P<metric>[\w.]+)\s+(?P<description>\S.*?)\s+(?P<min>{_FIGURE})\s+(?P<max>{_FIGURE})"
     rf"\s+(?P<avg>{_FIGURE})\s*"

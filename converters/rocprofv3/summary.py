@@ -5,7 +5,7 @@ ROCPROFV3 KERNEL_DISPATCH SUMMARY:
 |----|-----------------|-------|-----------------|----------------|---------------|------------|------------|--------|
 |f(T)| KERNEL_DISPATCH |     8 |          184324 |      2.304e+04 |     40.681542 |      11200 |      98802 |  3e+04 |
 
-"ROCPROFV3 SUMMARY:" has the rows of all domains once more, as a table of its own.
+"ROCPROFV3 SUMMARY:" has the rows of all domains once more: they are folded into those, where these were printed, too.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from .._shared.tables import Row, Text, read_tables
 
 TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
 
+#: The title of the table of all domains.
+_ALL = "ROCPROFV3 SUMMARY"
+
 _COLUMNS = Columns(
     {
         "name": ("name",),
@@ -41,12 +44,19 @@ def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A summary a row, in the unit of its table; the program's own output is reported."""
     lines, rows = Lines(source, conversion), Rows(conversion)
     scope: list[str] | None = None
+    seen: set[tuple[str, str, str, str]] = set()
     for item in read_tables(lines, lambda headings, _: _COLUMNS.bind(headings)):
         if isinstance(item, Row):
             name, domain, figures = item.text("name"), item.text("domain"), item.figures()
             if not name or not figures:
                 lines.skip("bad-record", "no figure" if name else "no name")
                 continue
+            said = (name, domain, item.text("count"), item.text("total"))
+            if scope == [_ALL] and said in seen:
+                lines.went("folded")
+                conversion.report.issue("folded", f"line {item.line}")
+                continue
+            seen.add(said)
             kind = kind_of(name, domain.casefold())
             rows.summary(
                 kind, name, table=item.table.ordinal, scope=scope, cat=domain, args=figures.args, **figures.columns

@@ -284,3 +284,14 @@ def test_critical_path_cpu_tree_and_ranges() -> None:
     assert tree.name.tolist() == ["relax", "main", "setup", "main", "cuStreamSynchronize"]
     assert tree.parent.map(lambda row: ids.get(row, "")).tolist() == ["", "relax", "relax", "setup", ""]
     assert tree.total.tolist() == [7e9, 6e9, 1e9, 1e9, 3e9]
+
+
+def test_figures_that_are_no_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(
+        "==1== Metric result:\nInvocations   Metric Name   Metric Description   Min   Max   Avg\n"
+        'Device "Tesla T4 (0)"    Kernel: f(int)\n     2   ipc   Executed IPC   -nan   inf   -0.5\n'
+    )
+    rows = read(path).summaries
+    assert rows.metric.tolist() == ["duration", "ipc"] and rows.avg.tolist()[1] == -0.5
+    assert json.loads(rows["args"][1]) == {"Min": "NaN", "Max": "Infinity", "Metric Description": "Executed IPC"}

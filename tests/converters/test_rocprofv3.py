@@ -13,6 +13,7 @@ from conftest import SAMPLES, SHARED
 
 from ktrace.detection import choose
 from ktrace.errors import KtraceError
+from ktrace.info import inspect
 from ktrace.pipeline import convert
 from ktrace.source import Source
 from ktrace.trace import read
@@ -213,12 +214,16 @@ def test_the_summary_on_the_console() -> None:
     assert choose(Source(str(path))).name == "rocprofv3"
     trace = read(path)
     rows = trace.summaries
-    assert rows.name.tolist() == ["sweep<int>(T*)", "edge(int, int)", "step"]
-    assert rows.kind.tolist() == ["kernel", "kernel", "range"]
-    assert [*map(list, rows.scope)] == [["ROCPROFV3 KERNEL_DISPATCH SUMMARY"]] * 2 + [["ROCPROFV3 MARKER_API SUMMARY"]]
-    assert rows.total.tolist() == [800_000, 200_000, 1_500_000]
-    assert rows.stddev.tolist() == [40_820, 0, 0]
-    assert rows.percent.tolist() == [80, 20, 100]
+    assert rows.name.tolist() == ["sweep<int>(T*)", "edge(int, int)", "step", "hipMalloc"]
+    assert rows.kind.tolist() == ["kernel", "kernel", "range", "api"]
+    assert [*map(list, rows.scope)] == [["ROCPROFV3 KERNEL_DISPATCH SUMMARY"]] * 2 + [
+        ["ROCPROFV3 MARKER_API SUMMARY"],
+        ["ROCPROFV3 SUMMARY"],
+    ]
+    assert rows.total.tolist() == [800_000, 200_000, 1_500_000, 200_000]
+    assert rows.stddev.tolist() == [40_820, 0, 0, 0]
+    assert rows.percent.tolist() == [80, 20, 100, 8]
+    assert trace.report.issues["folded"].rows == 2 and trace.report.balanced()
     assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 1"]
 
 
@@ -254,3 +259,16 @@ def test_a_duration_that_says_what_start_and_end_say(tmp_path: Path) -> None:
     events = read(path).events
     assert events.dur.tolist() == [150, 100]
     assert [row.get("Duration") for row in args_of(events)] == [None, 90]
+
+
+def test_statistics_beside_their_kernels_are_no_more_work(tmp_path: Path) -> None:
+    (tmp_path / "7_kernel_trace.csv").write_text(
+        "Kind,Agent_Id,Queue_Id,Kernel_Name,Start_Timestamp,End_Timestamp,Workgroup_Size_X,Grid_Size_X\n"
+        "KERNEL_DISPATCH,Agent 1,1,f,100,250,64,128\nKERNEL_DISPATCH,Agent 1,1,f,300,400,64,128\n"
+    )
+    statistics = tmp_path / "7_kernel_stats.csv"
+    statistics.write_text(
+        "Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev\nf,2,250,125,100,100,150,25\n"
+    )
+    assert inspect(tmp_path).top() == [("f", 2, 250)]
+    assert inspect(statistics).top() == [("f", 2, 250)]
