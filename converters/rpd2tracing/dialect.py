@@ -19,4 +19,5 @@ DIALECT = Dialect(
     ),
     other=Rule("api", kinds={"UserMarker": "range"}),
     flows={"api_op": "launch"},
+    quoted=True,
 )

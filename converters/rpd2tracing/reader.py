@@ -24,7 +24,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         for batch in rows_of(events, conversion):
             yield on_devices(batch, gpus)
 
-    yield from read_document(source, conversion, placed, lambda found, conversion: ())
+    yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=DIALECT.quoted)
     rows = Rows(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rpd2tracing"})
     rows.fact("clock", facts={"kind": "monotonic"})

@@ -54,6 +54,15 @@ def test_slices_and_counters_are_those_of_the_json_module(real: Path) -> None:
     )
 
 
+def test_numbers_in_quotes_are_no_damage(real: Path, tmp_path: Path) -> None:
+    """rpd2tracing writes them so; in Chrome's own JSON they are a repair."""
+    report = ktrace.convert(real, tmp_path / "out.jsonl", strict=True)
+    assert "text-number" not in report.issues
+    plain = tmp_path / "plain.json"
+    plain.write_text('[{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": "5", "dur": "2"}]')
+    assert ktrace.read(plain).report.issues["text-number"].rows == 2
+
+
 def test_every_launch_is_an_arrow(real: Path, tmp_path: Path) -> None:
     """85 flows: each begin is on a call, each end on the work that begins there."""
     trace = ktrace.read(real)

@@ -38,7 +38,15 @@ class Document:
     """Yields the events of a document as they are decoded, and its other members, in their order."""
 
     def __init__(
-        self, text: Text, conversion: Conversion, path: str, file: str, rows: RowsOf, folded: Container[str] = ()
+        self,
+        text: Text,
+        conversion: Conversion,
+        path: str,
+        file: str,
+        rows: RowsOf,
+        folded: Container[str] = (),
+        *,
+        quoted: bool = False,
     ) -> None:
         self._text = text
         self._conversion = conversion
@@ -46,7 +54,7 @@ class Document:
         self._path = path
         self._file = file
         self._rows = rows
-        self._decoder = Decoder(conversion.report, MOST_EVENTS, folded)
+        self._decoder = Decoder(conversion.report, MOST_EVENTS, folded, quoted=quoted)
         self._found = False
 
     def __iter__(self) -> Generator[Events | Member | Batch, None, None]:

@@ -84,7 +84,7 @@ class Dialect:
     `names` are rules of instants by their name, `other` is for all else.
     `flows` has the kind of link by the category of a flow; None where the flow says again what `correlation` says.
     `device_pid` finds the device in a pid that is a text, `stream_name` the stream in a tid or in the name of a thread.
-    `origin` ns were taken off all times.
+    `origin` ns were taken off all times. `quoted`: its numbers always stand in quotes.
     """
 
     cats: Mapping[str, Rule]
@@ -97,6 +97,7 @@ class Dialect:
     device_pid: re.Pattern[str] | None = None
     stream_name: re.Pattern[str] | None = None
     origin: int = 0
+    quoted: bool = False
 
     @property
     def folded(self) -> frozenset[str]:

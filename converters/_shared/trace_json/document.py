@@ -2,7 +2,7 @@
 
 What a room calls, and what it hands over:
 
-    read_document(source, conversion, rows, member, folded) -> Iterator[Batch]
+    read_document(source, conversion, rows, member, folded, quoted=False) -> Iterator[Batch]
 
     rows(events: Events, conversion: Conversion) -> Iterator[Batch]
         is called for some events of the document at a time, in any process, with `conversion.report` that of the part;
@@ -19,6 +19,9 @@ What a room calls, and what it hands over:
     folded
         are categories of which flows say what other events say, too (by `correlation`): the decoder counts them, and
         makes no columns of them, so that `rows` sees only those that have something of their own.
+
+    quoted
+        says that the program always writes its numbers in quotes: they are no repair then.
 
 The columns of `Events`, beyond what events.py says: texts are dictionary<int32, string>; lists, objects, null and
 columns of several types are dictionary<int32, binary>, the JSON text as it stands (lists such as grid always so, hence
@@ -69,7 +72,13 @@ MemberOf = Callable[[Member, Conversion], Iterable[Batch]]
 
 
 def read_document(
-    source: Source, conversion: Conversion, rows: RowsOf, member: MemberOf, folded: Container[str] = ()
+    source: Source,
+    conversion: Conversion,
+    rows: RowsOf,
+    member: MemberOf,
+    folded: Container[str] = (),
+    *,
+    quoted: bool = False,
 ) -> Iterator[Batch]:
     """The batches of a document, bounded by the batch whatever the size of the document.
 
@@ -80,7 +89,7 @@ def read_document(
 
     with (
         _opened(source, conversion) as (stream, file),
-        closing(iter(Document(Text(stream), conversion, source.path, file, rows, folded))) as found,
+        closing(iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted))) as found,
     ):
         for item in found:
             if isinstance(item, Events):

@@ -91,7 +91,9 @@ class Ranges:
             text = Text(stream, start)
             if guessed:
                 text.pos = start = text.cut(start)
-            decoder = Decoder(report, MOST_EVENTS, self._decoder.folded, self._decoder.shapes)
+            decoder = Decoder(
+                report, MOST_EVENTS, self._decoder.folded, self._decoder.shapes, quoted=self._decoder.quoted
+            )
             events = List(text, decoder, report, self._chunk)
             for some in chain(events.read(stop), decoder.flush()):
                 yield from self._rows(some, conversion)
