@@ -32,7 +32,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     for file in files:
         yield from read_file(file, conversion, agents, rows)
     agents.facts(rows, len(files) * IDS_OF_FILE)
-    rows.fact("clock", facts={"kind": "monotonic"})
+    rows.fact("clock", facts={"kind": "boottime"})
     yield from rows.rest()
 
 

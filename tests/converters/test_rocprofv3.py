@@ -272,3 +272,9 @@ def test_statistics_beside_their_kernels_are_no_more_work(tmp_path: Path) -> Non
     )
     assert inspect(tmp_path).top() == [("f", 2, 250)]
     assert inspect(statistics).top() == [("f", 2, 250)]
+
+
+def test_times_are_since_boot() -> None:
+    """rocprofiler-sdk takes CLOCK_BOOTTIME."""
+    catalog = read(FOLDER).to_arrow()["catalog"].to_pylist()
+    assert [json.loads(row["facts"]) for row in catalog if row["entity"] == "clock"] == [{"kind": "boottime"}]
