@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline import convert, open_batches
     from ktrace.report import Report
     from ktrace.trace import Trace, read
+    from ktrace.transforms.filter import Filter
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ _HOME = {
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
     "read": "ktrace.trace",
+    "Filter": "ktrace.transforms.filter",
     **dict.fromkeys(
         (
             "AmbiguousFormat",
@@ -68,6 +70,7 @@ __all__ = [
     "Batch",
     "ClosedFormat",
     "DamagedInput",
+    "Filter",
     "Format",
     "InputError",
     "KtraceError",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
@@ -23,6 +23,9 @@ from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch
 from ktrace.sink import Sink, writing
 from ktrace.source import COMPRESSED, Source, printable
+
+if TYPE_CHECKING:
+    from ktrace.transforms.filter import Filter
 
 Progress = Callable[[int], None]
 
@@ -152,6 +155,7 @@ def convert(
     jobs: int | None = None,
     metrics: str | Path | None = None,
     launch_skip: int | None = None,
+    filter: Filter | None = None,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -161,7 +165,8 @@ def convert(
     repaired, skipped or cut off. `progress` is told how many bytes of the input were taken. `jobs` is how many
     processes may work, by default as many as there are cores. `metrics` is a table of launches, such as those of
     Nsight Compute, whose metrics become counters of the same kernels in `src`; `launch_skip` says how many launches of
-    `src` came before the first of them, where not all have metrics.
+    `src` came before the first of them, where not all have metrics. `filter` says which rows to write, by kind, name,
+    device and more.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -178,6 +183,8 @@ def convert(
         batches: Iterator[Batch] = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
         if metrics is not None:
             batches = _joined(batches, str(metrics), report, launch_skip)
+        if filter is not None:
+            batches = _part(batches, filter, report)
         write_batches(batches, fmt, sink, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
@@ -200,6 +207,13 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
     report.merge(account)
     report.inputs += account.inputs
     return with_metrics(batches, measured, report, skip)
+
+
+def _part(batches: Iterator[Batch], filter: Filter, report: Report) -> Iterator[Batch]:
+    """The rows that are wanted; whether they are is known of a slice, not of its halves."""
+    from ktrace.transforms.filter import filtered
+
+    return filtered(paired(batches, report), filter, report)
 
 
 def cores() -> int:

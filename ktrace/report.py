@@ -62,6 +62,7 @@ KINDS: dict[str, Kind] = {
     "counters-capped": Kind(
         Severity.NOTE, "Only the longest kernels keep their counters: viewers get slow where many have some."
     ),
+    "left-out": Kind(Severity.NOTE, "Rows were left out, as the options of the conversion say."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned of its own capture; something may be missing in it."),
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may hold secrets."),
     # Repairs: the source was damaged, the meaning is plain.
@@ -95,7 +96,7 @@ KINDS: dict[str, Kind] = {
 }
 
 #: The stages between a reader and a writer, in the order in which rows pass them.
-CHAIN = ("pair", "metrics", "layout", "order", "--table")
+CHAIN = ("metrics", "pair", "crop", "filter", "layout", "order", "--table")
 
 #: How many places of one kind are kept as examples.
 EXAMPLES = 20

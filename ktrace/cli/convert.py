@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,13 +13,14 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._part import Grouped, filter_of, part_options
 from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ktrace.report import Report
 
 
-@click.command("convert")
+@click.command("convert", cls=Grouped)
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
 @click.option("-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output.")
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@part_options
 def command(
     inputs: tuple[str, ...],
     output: str,
@@ -55,6 +57,7 @@ def command(
     report: str | None,
     overwrite: bool,
     jobs: int | None,
+    **part: Any,
 ) -> None:
     """Convert logs, tables and traces into a timeline or a table.
 
@@ -67,6 +70,7 @@ def command(
     ktrace convert run.log -o run.parquet         tables for DuckDB, pandas, Polars
     ktrace convert run.log -o - --to csv | head   through pipes
     ktrace convert run.sqlite --metrics ncu.csv -o run.perfetto   metrics on the kernels of a timeline
+    ktrace convert run.sqlite -o gpu.perfetto --only-gpu --min-dur 10us   a part of it
     """
     keep_freed_memory()
     import_pyarrow()
@@ -89,6 +93,7 @@ def command(
             jobs=jobs,
             metrics=metrics,
             launch_skip=launch_skip,
+            filter=filter_of(part),
         )
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
