@@ -31,7 +31,7 @@ from .printed import (
     summary_row,
 )
 from .printed_traces import trace_row
-from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits
+from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits, shifted
 from .traces import IDS, Traces
 
 _PREFIX = re.compile(r"\s*(?:==(\d{1,18})==|={6,}) ?")
@@ -74,6 +74,7 @@ class _Reading:
         self._traces = Traces(conversion)
         self._figures = Figures(self.rows, self._traces.devices)
         self._printed: Printed | None = None
+        self._table: CsvTable | None = None
         self._gathered: list[tuple[int, dict[str, str]]] = []
         self._commands: dict[int, str] = {}
         self._tables = 0
@@ -82,7 +83,7 @@ class _Reading:
 
     def begin(self, table: CsvTable) -> None:
         """A CSV table follows."""
-        self._printed = None
+        self._printed, self._table = None, table
         self._tables += 1
         self._last = table.line
         self._figures.begin(self._scope)
@@ -129,7 +130,7 @@ class _Reading:
             self._note(line.text.strip(), line.number)
         elif table := opened(line.text, self._tables):
             yield from self.end_printed()
-            self._printed = table
+            self._printed, self._table = table, None
             self._tables += 1
             self._figures.begin(self._scope)
             self.blocks.structure()
@@ -144,12 +145,16 @@ class _Reading:
             self.blocks.structure()
         elif self._printed:
             self._row(self._printed, line)
-            if len(self._gathered) >= self._conversion.batch_rows:
-                yield from self.end_printed()
+        elif self._table and (row := shifted(self._table, line.text)):
+            self._gathered.append((line.number, row))
+            self.blocks.hold()
+        if len(self._gathered) >= self._conversion.batch_rows:
+            yield from self.end_printed()
 
     def _said(self, words: str, pid: int | None) -> Iterator[Batch]:
         """What nvprof says of itself: the process, the tables that follow, warnings."""
-        if pid is not None:
+        if pid is not None and pid != self._traces.pid:
+            yield from self.end_printed()  # its rows are of the process before
             self._traces.pid = self._figures.pid = pid
         if found := _COMMAND.fullmatch(words):
             self._commands[int(found[1])] = found[2]

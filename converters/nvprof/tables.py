@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .._shared.columns import STATISTICS, Columns, heading
+from .._shared.csv_blocks import CsvTable
+from .names import device
 
 TRACE, SUMMARY, METRICS, LAUNCHES, MEMORY = "trace", "summary", "metrics", "launches", "memory"
 
@@ -54,3 +56,26 @@ def is_own_trace(cells: Sequence[str]) -> bool:
     """Whether the headings of a trace are nobody else's."""
     keys = {heading(cell).name.casefold() for cell in cells}
     return bool(keys & {"grid x", "gridx"}) and bool(keys & {"registers per thread", "static smem", "start time"})
+
+
+def shifted(table: CsvTable, text: str) -> dict[str, str] | None:
+    """A row of a trace that has a cell too many or too few before its device, as some versions write copies.
+
+    Cells have the units of their columns behind them. None for another line.
+    """
+    names = [name.casefold() for name in table.headings]
+    if table.what != TRACE or "device" not in names or "throughput" not in names:
+        return None
+    cells = table.dialect.cells(text) or []
+    first, last = names.index("throughput") + 1, names.index("device") - len(names)
+    inner = cells[first:last]
+    if abs(len(cells) - len(names)) != 1 or device(cells[last])[0] is None or not cells[0][:1].isdecimal():
+        return None
+    said = [cell for cell in inner if cell]
+    room = len(names) + last - first
+    if len(said) > room:
+        return None
+    whole = [*cells[:first], *said, *[""] * (room - len(said)), *cells[last:]]
+    return {
+        name: cell + unit if cell else "" for name, cell, unit in zip(table.headings, whole, table.units, strict=True)
+    }

@@ -295,3 +295,26 @@ def test_figures_that_are_no_numbers(tmp_path: Path) -> None:
     rows = read(path).summaries
     assert rows.metric.tolist() == ["duration", "ipc"] and rows.avg.tolist()[1] == -0.5
     assert json.loads(rows["args"][1]) == {"Min": "NaN", "Max": "Infinity", "Metric Description": "Executed IPC"}
+
+
+def test_copies_with_a_cell_too_many() -> None:
+    trace = read(FOLDER / "a-cell-too-many-in-copies-and-too-few-in-a-kernel.csv")
+    events = trace.events.sort_values("ts")
+    assert events.kind.tolist() == ["memcpy", "kernel", "kernel", "memcpy"]
+    assert events.ts.tolist() == [10_500_000, 11_000_000, 12_000_000, 13_000_000]
+    assert events.dur.tolist() == [6500, 7500, 8500, 1250]
+    assert events.bytes.fillna(-1).tolist() == [2 << 20, -1, -1, 1 << 20]
+    assert events[["pid", "device", "context", "stream"]].values.tolist() == [[40, 1, 1, 7]] * 4
+    assert events.block_x.fillna(-1).tolist() == [-1, 32, 64, -1]
+    copy = json.loads(events["args"].iloc[0])
+    assert (copy["SrcMemType"], copy["DstMemType"]) == ("Pinned", "Device")
+    assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 7"]
+    assert trace.report.balanced()
+
+
+def test_printed_rows_are_of_the_process_before_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(
+        "".join(f"=={pid}== Profiling result:\n   Start  Duration  Name\n{pid}.00ms  1.0us  cuInit\n" for pid in (1, 2))
+    )
+    assert read(path).events[["pid", "ts"]].values.tolist() == [[1, 1_000_000], [2, 2_000_000]]
