@@ -29,6 +29,7 @@ FORMATS = (
     Format("nvvp", "nvprof and Visual Profiler database", ".nvvp", ("*.nvvp", "*.nvprof"), reads=True),
     Format("rocpd", "ROCm rocprofiler-sdk database (rocprofv3, rocprof-sys)", ".rocpd", ("*_results.db",), reads=True),
     Format("rocprof", "ROCm rocprof and rocprofv2 tables, CSV or text; rocprof-compute counters", ".rocprof", ("results*.csv", "pmc_perf*.csv", "*.txt"), reads=True),
+    Format("rocprof-json", "ROCm rocprof's results.json", ".rocprof_json", ("results*.json",), reads=True),
     Format("rocprofv3", "ROCm rocprofv3 CSV, a file or a folder", ".rocprofv3", ("*_trace.csv", "*_counter_collection.csv", "*_stats.csv", "*_agent_info.csv"), reads=True),
     Format("rocprofv3-json", "ROCm rocprofv3 JSON", ".rocprofv3_json", ("*_results.json",), reads=True),
     Format("rpd", "ROCm rocmProfileData (RPD) database", ".rpd", ("*.rpd",), reads=True),

@@ -11,8 +11,9 @@ from ktrace.source import Source
 
 from .._shared.trace_json.document import read_document
 from .._shared.trace_json.events import Events
+from .._shared.trace_json.gpus import on_devices
 from .._shared.trace_json.phases import mapper
-from .devices import gpus_of, on_devices
+from .devices import gpus_of
 from .dialect import DIALECT
 
 

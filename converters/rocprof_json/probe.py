@@ -1,0 +1,20 @@
+"""Recognises rocprof's JSON by its empty first event and the name of the first process."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+_BEGIN = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*\}\s*,\s*\{\s*"args"\s*:\s*\{\s*"name"\s*:\s*"(?:\d+ )?'
+    rb"(?:Markers and Ranges|CPU|COPY|GPU)"
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT where both are there."""
+    if _BEGIN.match(sample.head):
+        return Match(Score.DIALECT, "begins with an empty event, then rocprof's name of a process")
+    return None

@@ -1,0 +1,73 @@
+"""Reads rocprof's JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.model import Batch
+from ktrace.rows import Rows
+from ktrace.source import Source
+
+from .._shared.dictionaries import encoded
+from .._shared.trace_json.document import Member, read_document
+from .._shared.trace_json.events import Events
+from .._shared.trace_json.gpus import on_devices
+from .._shared.trace_json.phases import mapper
+from .dialect import DIALECT
+
+_LABEL = re.compile(
+    rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:\d+ )?([^"]{1,60})"\s*\}\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*(\d{1,9})'
+)
+_GPU = re.compile(rb"GPU(?: Barriers)?(\d{1,9})")
+
+#: Bytes at the beginning in which the names of processes stand.
+_HEAD = 1 << 20
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Kernels, copies, calls, marks and launches. Raises DamagedInput for what is no Trace Event JSON at all."""
+    with source.open(quiet=True) as stream:
+        labels = {int(pid): label for label, pid in _LABEL.findall(stream.read(_HEAD))}
+    gpus = {pid: int(found[1]) for pid, label in labels.items() if (found := _GPU.fullmatch(label))}
+    barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
+    marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
+    kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
+    yield from read_document(source, conversion, partial(_placed, gpus, kinds), _member, quoted=DIALECT.quoted)
+    rows = Rows(conversion, first_id=0)
+    rows.fact("source", facts={"tool": "rocprof"})
+    rows.fact("clock", facts={"kind": "monotonic"})
+    yield from rows.rest()
+
+
+def _placed(gpus: dict[int, int], kinds: dict[int, str], events: Events, conversion: Conversion) -> Iterator[Batch]:
+    """The rows of events, those of GPUs on these, those of some processes of the kind that they all are."""
+    for batch in mapper(DIALECT)(events, conversion):
+        yield on_devices(_as(batch, kinds), gpus)
+
+
+def _as(batch: Batch, kinds: dict[int, str]) -> Batch:
+    """The batch with the events of some processes of these kinds."""
+    if batch.record != "events" or not kinds or not batch.has("pid"):
+        return batch
+    pids = pa.array(list(kinds), pa.int64())
+    given = pa.array(list(kinds.values())).take(pc.index_in(batch.column("pid"), value_set=pids))
+    if given.null_count == len(given):
+        return batch
+    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    columns["kind"] = pc.coalesce(given, encoded(columns["kind"]).dictionary_decode()).dictionary_encode()
+    return Batch(batch.record, pa.RecordBatch.from_pydict(columns))
+
+
+def _member(found: Member, conversion: Conversion) -> Iterator[Batch]:
+    """What rocminfo said, in otherData, as facts of the source."""
+    value = found.value()
+    rows = Rows(conversion, first_id=found.byte)
+    if value not in (None, "", {}):
+        rows.fact("source", facts={found.key: value})
+    yield from rows.rest()

@@ -1,0 +1,53 @@
+"""rocprof's JSON against the module json. No real file is at hand: ours has the shape that rocprof's scripts print."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from conftest import SAMPLES
+
+import ktrace
+from ktrace.detection import choose
+from ktrace.source import Source
+
+SAMPLE = SAMPLES / "rocprof-json" / "a-marker-two-gpus-and-a-copy.json"
+
+
+def test_slices_are_those_of_the_json_module() -> None:
+    theirs = [event for event in json.loads(SAMPLE.read_text())["traceEvents"] if event.get("ph") == "X"]
+    trace = ktrace.read(SAMPLE)
+    ours = trace.to_arrow()["events"].to_pylist()
+    assert {(row["name"], row["ts"], row["dur"]) for row in ours} == {
+        (event["name"], int(event["ts"]) * 1_000, int(event["dur"]) * 1_000) for event in theirs
+    }
+    assert len(ours) == len(theirs)
+    assert {row["name"]: (row["kind"], row["device"], row["stream"], row["pid"]) for row in ours} == {
+        "forward": ("range", None, None, 0),
+        "scale(float*, int)": ("kernel", 0, 1, None),
+        "hipLaunchKernel": ("api", None, None, 2),
+        "CopyHostToDevice": ("memcpy", None, None, 1),
+        "add(float*)": ("kernel", 1, 2, None),
+        "CopyDeviceToHost": ("memcpy", 1, 2, None),
+    }
+    (kernel,) = (json.loads(row["args"]) for row in ours if row["name"].startswith("scale"))
+    assert (kernel["BeginNs"], kernel["DurationNs"]) == ("7000700100", "12200")
+    assert trace.report.balanced()
+
+
+def test_a_launch_is_an_arrow_and_nothing_is_damaged(tmp_path: Path) -> None:
+    assert choose(Source(str(SAMPLE))).name == "rocprof-json"
+    report = ktrace.convert(SAMPLE, tmp_path / "out.trace.json", strict=True)
+    assert report.issues.keys() == {"origin"}
+    rows = json.loads((tmp_path / "out.trace.json").read_text())["traceEvents"]
+    slices = {(row["pid"], row["tid"], row["ts"]): row["name"] for row in rows if row["ph"] == "X"}
+    ends = {row["ph"]: slices[row["pid"], row["tid"], row["ts"]] for row in rows if row["ph"] in "stf"}
+    assert sorted(ends.values()) == ["hipLaunchKernel", "scale(float*, int)"]
+
+
+def test_devices_and_what_rocminfo_said() -> None:
+    catalog = ktrace.read(SAMPLE).to_arrow()["catalog"].to_pylist()
+    assert {(row["device"], row["name"]) for row in catalog if row["entity"] == "device"} == {(0, "GPU0"), (1, "GPU1")}
+    facts = {key: value for row in catalog if row["facts"] for key, value in json.loads(row["facts"]).items()}
+    assert facts["otherData"] == {"HSA Agent": "gfx90a"}
+    assert facts["tool"] == "rocprof"
