@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline import convert, open_batches
     from ktrace.report import Report
     from ktrace.trace import Trace, read
+    from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
 __version__ = "0.1.0"
@@ -47,6 +48,7 @@ _HOME = {
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
     "read": "ktrace.trace",
+    "Crop": "ktrace.transforms.crop",
     "Filter": "ktrace.transforms.filter",
     **dict.fromkeys(
         (
@@ -69,6 +71,7 @@ __all__ = [
     "AmbiguousFormat",
     "Batch",
     "ClosedFormat",
+    "Crop",
     "DamagedInput",
     "Filter",
     "Format",

@@ -25,6 +25,7 @@ from ktrace.sink import Sink, writing
 from ktrace.source import COMPRESSED, Source, printable
 
 if TYPE_CHECKING:
+    from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
 Progress = Callable[[int], None]
@@ -156,6 +157,7 @@ def convert(
     metrics: str | Path | None = None,
     launch_skip: int | None = None,
     filter: Filter | None = None,
+    crop: Crop | None = None,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -166,7 +168,7 @@ def convert(
     processes may work, by default as many as there are cores. `metrics` is a table of launches, such as those of
     Nsight Compute, whose metrics become counters of the same kernels in `src`; `launch_skip` says how many launches of
     `src` came before the first of them, where not all have metrics. `filter` says which rows to write, by kind, name,
-    device and more.
+    device and more, `crop` which part of the time.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -183,8 +185,8 @@ def convert(
         batches: Iterator[Batch] = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
         if metrics is not None:
             batches = _joined(batches, str(metrics), report, launch_skip)
-        if filter is not None:
-            batches = _part(batches, filter, report)
+        if filter is not None or crop is not None:
+            batches = _part(batches, crop, filter, report)
         write_batches(batches, fmt, sink, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
@@ -209,11 +211,15 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
     return with_metrics(batches, measured, report, skip)
 
 
-def _part(batches: Iterator[Batch], filter: Filter, report: Report) -> Iterator[Batch]:
+def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
     """The rows that are wanted; whether they are is known of a slice, not of its halves."""
+    from ktrace.transforms.crop import cropped
     from ktrace.transforms.filter import filtered
 
-    return filtered(paired(batches, report), filter, report)
+    batches = paired(batches, report)
+    if crop is not None:
+        batches = cropped(batches, crop, report)
+    return batches if filter is None else filtered(batches, filter, report)
 
 
 def cores() -> int:

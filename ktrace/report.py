@@ -63,6 +63,7 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE, "Only the longest kernels keep their counters: viewers get slow where many have some."
     ),
     "left-out": Kind(Severity.NOTE, "Rows were left out, as the options of the conversion say."),
+    "cropped": Kind(Severity.NOTE, "Only this part of the time was taken, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned of its own capture; something may be missing in it."),
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may hold secrets."),
     # Repairs: the source was damaged, the meaning is plain.

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktrace.errors import UsageError
+
 if TYPE_CHECKING:
+    from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
 
@@ -33,6 +36,13 @@ def _listed(item: type[str] | type[int]) -> Callback:
 PART = "A part of the trace"
 
 _OPTIONS = (
+    click.option("--time", metavar="FROM..TO", help="What touches this time from the start on: 1.5s..2.0s, ..2s, 1s.."),
+    click.option("--around", metavar="NAME", help="What happens around each row of this name."),
+    click.option("--margin", metavar="TIME", help="With --around: so much before and behind; the default is 1ms."),
+    click.option(
+        "--step", metavar="N", help="A step of the profiler, or several (3..5), with the work launched in it."
+    ),
+    click.option("--range", metavar="NAME", help="The ranges (NVTX, annotations) of this name, with that work."),
     click.option(
         "--kind", "kinds", metavar="KIND,...", callback=_listed(str), help="Only these kinds: kernel, memcpy, op, ..."
     ),
@@ -49,7 +59,7 @@ _OPTIONS = (
 
 
 def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options; the command takes them as `**part`, for `filter_of`."""
+    """Adds the options; the command takes them as `**part`, for `crop_of` and `filter_of`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -61,6 +71,16 @@ def filter_of(part: dict[str, Any]) -> Filter | None:
 
     given = {name: value for name, value in part.items() if value and name in Filter.__dataclass_fields__}
     return Filter(**given) if given else None
+
+
+def crop_of(part: dict[str, Any]) -> Crop | None:
+    """The crop that the options say, None where they say none. Raises UsageError as `Crop` does."""
+    from ktrace.transforms.crop import Crop
+
+    given = {name: part[name] for name in Crop.__dataclass_fields__ if part[name] is not None}
+    if "margin" in given and "around" not in given:
+        raise UsageError("--margin is for --around", remedy="leave it out, or name what to be around")
+    return Crop(**given) if given else None
 
 
 class Grouped(click.Command):

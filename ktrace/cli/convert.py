@@ -13,7 +13,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._part import Grouped, filter_of, part_options
+from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def command(
     ktrace convert run.log -o - --to csv | head   through pipes
     ktrace convert run.sqlite --metrics ncu.csv -o run.perfetto   metrics on the kernels of a timeline
     ktrace convert run.sqlite -o gpu.perfetto --only-gpu --min-dur 10us   a part of it
+    ktrace convert run.sqlite -o step.perfetto --step 3                   a step of it
     """
     keep_freed_memory()
     import_pyarrow()
@@ -94,6 +95,7 @@ def command(
             metrics=metrics,
             launch_skip=launch_skip,
             filter=filter_of(part),
+            crop=crop_of(part),
         )
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"

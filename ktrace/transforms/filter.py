@@ -38,7 +38,7 @@ KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
 #: Bytes of rows that wait in memory before they are spilled to disk.
 SPILL_BYTES = 64 << 20
 
-_WITH_ROW, _WITH_EVENT = "their row", "the event of an arrow"
+WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class _Sieve:
     def rest(self) -> Iterator[Batch]:
         """What stays of the rows that waited."""
         for batch, kept in self._attached.rest():
-            reason = _WITH_EVENT if batch.record == "links" else _WITH_ROW
+            reason = WITH_EVENT if batch.record == "links" else WITH_ROW
             self.removed[reason] += len(batch) - int(np.count_nonzero(kept))
             yield from self._give(batch, kept)
 

@@ -1,0 +1,351 @@
+"""A part of a trace by time: an interval, what is around a name, a profiler's step, a range.
+
+    Crop(time="1.5s..2.0s")         0 s        1.5 s ······ 2.0 s        3 s
+    op       [ 1.4 .. 1.6 ]                    stays, whole
+    kernel   [ 1.9 .. 2.3 ]                    stays, whole
+    op       [ 2.1 .. 2.2 ]                    left out
+
+Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
+come last; until then rows wait in a temporary folder, as those of the stage `order` do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.catalog import Catalog
+from ktrace.errors import InputError, UsageError
+from ktrace.jsontext import decoded
+from ktrace.model import TRACK_COLUMNS, Batch
+from ktrace.ordering.arrows import new_ends
+from ktrace.ordering.eventstore import GONE, EventStore, values
+from ktrace.ordering.launches import join_launches
+from ktrace.ordering.spill import Batches, Spill, ranges
+from ktrace.ordering.trackindex import TrackIndex
+from ktrace.ordering.words import Words
+from ktrace.report import Report
+from ktrace.times import parse_interval, parse_time, time_text
+from ktrace.transforms.attached import Attached, are_figures
+from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account, some
+from ktrace.transforms.intervals import ALWAYS, NEVER, Intervals
+from ktrace.transforms.marks import Marks, called, no_such, step_of
+
+Bools = npt.NDArray[np.bool_]
+
+#: Bytes of rows that wait in memory before they are spilled to disk.
+SPILL_BYTES = 64 << 20
+
+#: Rows of a batch that is given on, about.
+RANGE_ROWS = 1 << 16
+
+#: Columns that say what hangs on a row, and where it is.
+_PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
+
+#: Steps that an error names.
+_MOST = 8
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Which part of the trace stays: what is in all that is given.
+
+    time    "1.5s..2.0s", "..2s" or "1s..": from the first event on. Where the trace has no such time, but has it by its
+            own clock, or by the time of day, it is meant so.
+    around  the time of each row that is called so (a name or a pattern) in any source, with `margin` (ns, or text such
+            as "5ms") before and behind it
+    step    the steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" with both ends
+    range   the ranges (NVTX, annotations) that are called so: a name or a pattern
+
+    A step and a range are times of each source for itself; to them belongs the device work that is launched in them,
+    though it may run later.
+
+    Raises UsageError for what isn't written so, and where nothing is given.
+    """
+
+    time: str | None = None
+    around: str | None = None
+    margin: int | str = 1_000_000
+    step: int | str | None = None
+    range: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.time is None and self.around is None and self.step is None and self.range is None:
+            raise UsageError("no part is named", expected="a time, a name to be around, a step or a range")
+        if self.time is not None:
+            parse_interval(self.time)
+        if isinstance(self.margin, str):
+            object.__setattr__(self, "margin", parse_time(self.margin))
+        if self.step is not None:
+            _steps(self.step)
+
+
+def _steps(text: int | str) -> tuple[int, int]:
+    """First and last step. Raises UsageError."""
+    first, dots, last = str(text).partition("..")
+    try:
+        return int(first), int(last if dots else first)
+    except ValueError:
+        raise UsageError(f"'{text}' is no step", expected="a number, or two: 3..5") from None
+
+
+def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[Batch]:
+    """The batches without the rows outside of the part that is wanted, events in the order of time.
+
+    Begins and ends must have been paired before. Statistics stay if the time at which they were printed is in the part.
+    Raises InputError where there is no such time, name, step or range.
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        stage = _Stage(wanted, report, spill)
+        for batch in batches:
+            if batch.record == "catalog":
+                stage.catalog.add(batch)
+                yield batch
+            elif len(batch):
+                stage.take(batch)
+        yield from stage.give()
+    finally:
+        spill.close()
+
+
+class _Stage:
+    """All rows until the source has ended, then those that stay."""
+
+    def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
+        self._wanted = wanted
+        self._report = report
+        self._spill = spill
+        self._words = Words()
+        self._index = TrackIndex(self._words)
+        self._store = EventStore(spill, self._words, self._index)
+        self._others = Batches(spill, "others")
+        self._records: list[str] = []
+        self._figures = False
+        self._around = Marks(called(wanted.around)) if wanted.around is not None else None
+        self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
+        self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
+        self.catalog = Catalog()
+        self._taken = self._given = 0
+        self._removed: Counter[str] = Counter()
+
+    def _is_step(self, name: str) -> bool:
+        first, last = _steps(self._wanted.step or 0)
+        step = step_of(name)
+        return step is not None and first <= step <= last
+
+    def take(self, batch: Batch) -> None:
+        """Keeps a batch."""
+        self._taken += len(batch)
+        if batch.record != "events":
+            self._others.append(batch.columns)
+            self._records.append(batch.record)
+            return
+        self._figures |= bool(are_figures(batch).any())
+        for marks in (self._around, self._range, self._step):
+            if marks is not None:
+                marks.add(batch)
+        self._store.add(batch.columns)
+
+    def give(self) -> Iterator[Batch]:
+        """What stays, and the account."""
+        self._store.flush()
+        part = self._part()
+        kept = self._kept(part)
+        attached = Attached(self._spill) if self._figures or self._records else None
+        for low, high in ranges(self._store.keys.cuts(RANGE_ROWS)):
+            yield from self._events(low, high, kept, attached)
+        if attached is not None:
+            for number, record in enumerate(self._records):
+                yield from self._other(Batch(record, self._others.get(number)), part, attached)
+            for batch, stays in attached.rest():
+                yield from self._stay(batch, stays, WITH_EVENT if batch.record == "links" else WITH_ROW)
+        account(self._report, "crop", self._taken, self._given, self._removed)
+        ledger = next(ledger for ledger in self._report.stages if ledger.stage == "crop")
+        for kind, tally in self._store.removed.items():
+            tally.report(self._report, kind, ledger)
+
+    def _stay(self, batch: Batch, stays: Bools, reason: str) -> Iterator[Batch]:
+        count = int(np.count_nonzero(stays))
+        self._given += count
+        self._removed[reason] += len(batch) - count
+        if count:
+            yield some(batch, stays)
+
+    def _events(self, low: int | None, high: int | None, kept: Bools, attached: Attached | None) -> Iterator[Batch]:
+        """The events of a range of time that stay; figures of others wait."""
+        place = self._store.keys.between(low, high)
+        place = place[self._store.keys.rows["flags"][place] & GONE == 0]
+        if not len(place):
+            return
+        if attached is not None:
+            rows = self._store.at(place)
+            columns = {name: rows.column(name) for name in _PLACE if name in rows.names}
+            known = Batch("events", pa.RecordBatch.from_pydict(columns))
+            figure = are_figures(known)
+            attached.know(some(known, ~figure), kept[place[~figure]])
+            if figure.any():
+                waiting = place[figure]
+                attached.hold(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
+                place = place[~figure]
+        mine = place[kept[place]]
+        self._removed["another time"] += len(place) - len(mine)
+        if len(mine):
+            self._given += len(mine)
+            yield self._store.at(mine).batch()
+
+    def _other(self, batch: Batch, part: _Part, attached: Attached) -> Iterator[Batch]:
+        """The statistics of a batch that stay; its links wait."""
+        ts, timed = values(batch.columns, "ts")
+        inside = part.hold(ts, batch)
+        none = np.zeros(len(batch), np.bool_)
+        if batch.record == "links":
+            attached.hold(batch, inside | ~timed, none)
+            return
+        figure = are_figures(batch)
+        attached.hold(some(batch, figure), (inside & timed)[figure], none[figure])
+        rest, stays = some(batch, ~figure), (inside & timed)[~figure]
+        attached.know(rest, stays)
+        yield from self._stay(rest, stays, "no time of their own, or another")
+
+    def _kept(self, part: _Part) -> Bools:
+        """Which events stay, by place."""
+        keys = self._store.keys
+        kept, begun = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+        sources = self._index.sources()
+        for start, rows in keys.blocks(RANGE_ROWS):
+            stop = start + len(rows)
+            ts, end = np.ascontiguousarray(rows["ts"]), np.ascontiguousarray(rows["end"])
+            for source, intervals, ids in part.sources(self._words, sources[rows["track"]]):
+                kept[start:stop][source] = intervals.touch(ts[source], end[source])
+                begun[start:stop][source] = intervals.hold(ts[source])
+                if ids:
+                    kept[start:stop][source] |= np.isin(rows["id"][source], ids)
+        if part.launched:
+            ends = new_ends(self._spill)
+            join_launches(self._store, self._index.tracks(), ends, RANGE_ROWS)
+            for _, rows in ends.blocks(RANGE_ROWS):
+                calls = rows[rows["out"]]
+                kept[calls["peer"][begun[calls["place"]]]] = True
+        return kept
+
+    def _part(self) -> _Part:
+        """The time that is wanted of each source."""
+        start, end = self._store.span(RANGE_ROWS)
+        if not len(self._store.keys):
+            raise InputError("has no events, and so no time to crop", remedy="leave out the part, or take a filter")
+        self._store.end_unfinished(end, RANGE_ROWS)
+        common, wanted = ALWAYS, self._wanted
+        if wanted.time is not None:
+            common = common.both(_interval(wanted.time, start, end, self.catalog))
+        if self._around is not None:
+            if not self._around:
+                raise no_such("event", str(wanted.around), self._around.names)
+            assert isinstance(wanted.margin, int)
+            common = common.both(self._around.around(wanted.margin))
+        each, ids = self._own()
+        part = _Part(common, each, ids)
+        spans = [pair for found in part.all() for pair in found.pairs()]
+        if not any(begin <= end and stop > start for begin, stop in spans):
+            raise InputError("nothing is in all of the parts that are named", remedy="name one of them")
+        shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
+        self._report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
+        return part
+
+    def _own(self) -> tuple[dict[str, Intervals] | None, dict[str, list[int]]]:
+        """The intervals of each source where a step or range is wanted, and the rows that are these."""
+        each: dict[str, Intervals] | None = None
+        ids: dict[str, list[int]] = {}
+        for marks, error in ((self._step, self._no_step), (self._range, self._no_range)):
+            if marks is None:
+                continue
+            if not marks:
+                raise error(marks)
+            found = marks.each()
+            each = found if each is None else {name: found.get(name, NEVER).both(own) for name, own in each.items()}
+            ids = marks.ids
+        alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
+        return each, ids if alone else {}
+
+    def _no_step(self, marks: Marks) -> InputError:
+        steps = sorted({step for name in marks.names if (step := step_of(name)) is not None})
+        some = ", ".join(map(str, steps[:_MOST])) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
+        remedy = None if steps else "--range NAME, or --time, where the trace has no ProfilerStep#N or Iteration N"
+        expected = f"one of the steps {some}" if steps else None
+        return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
+
+    def _no_range(self, marks: Marks) -> InputError:
+        return no_such("range", str(self._wanted.range), marks.names)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The time that is wanted: `common` of all sources, and of it what `each` has, where this isn't None.
+
+    `ids` are rows that stay anyway: ranges on a device, whose time there may be a later one.
+    """
+
+    common: Intervals
+    each: dict[str, Intervals] | None
+    ids: dict[str, list[int]]
+
+    @property
+    def launched(self) -> bool:
+        """Whether what is launched in it belongs to it."""
+        return self.each is not None
+
+    def of(self, source: str | None) -> Intervals:
+        """The intervals of a source."""
+        return self.common if self.each is None else self.common.both(self.each.get(source or "", NEVER))
+
+    def all(self) -> list[Intervals]:
+        """The intervals, of each source that has its own."""
+        return [self.common] if self.each is None else [self.of(source) for source in self.each]
+
+    def sources(self, words: Words, source: npt.NDArray[np.int32]) -> Iterator[tuple[Bools, Intervals, list[int]]]:
+        """For each source among the rows: which they are, its intervals, its rows that stay."""
+        for number in np.unique(source).tolist():
+            name = words["source"].word(number)
+            yield source == number, self.of(name), self.ids.get(name or "", [])
+
+    def hold(self, ts: npt.NDArray[np.int64], batch: Batch) -> Bools:
+        """Which rows of a batch have their time in it."""
+        names = decoded(batch.column("source")).to_pylist()
+        coded = np.array(names, object)
+        found = np.zeros(len(batch), np.bool_)
+        for name in set(names):
+            mine = coded == name
+            found[mine] = self.of(name).hold(ts[mine])
+        return found
+
+
+def _interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
+    """The interval of time that is meant, in the clock of the trace.
+
+    From the start of the trace on, but where that has no such time: by its own clock, or by the time of day.
+    """
+    first, last = parse_interval(text)
+    given = [time for time in (first, last) if time is not None]
+    clocks = {
+        entry.facts["at_ns"] - entry.facts["unix_ns"]
+        for entry in catalog.of("clock")
+        if "at_ns" in entry.facts and "unix_ns" in entry.facts
+    }
+    for moved in (start, 0, *(clocks if len(clocks) == 1 else ())):
+        if any(start <= time + moved <= end for time in given):
+            break
+    else:
+        moved = start
+    begin = -ALWAYS.end[0] if first is None else first + moved
+    stop = ALWAYS.end[0] if last is None else last + moved
+    if begin > end or stop < start or begin < stop <= start:
+        raise InputError(
+            f"the trace has no time {text}",
+            expected=f"0s..{time_text(end - start)} from its start, or {start}ns..{end}ns by its own clock",
+        )
+    return Intervals.of([(int(begin), int(max(stop, begin + 1)))])
