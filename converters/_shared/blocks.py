@@ -69,6 +69,12 @@ class Block:
         """The rows with other values in these columns, nothing taken yet."""
         return Block(self.place, self.numbers, self._columns | dict(columns))
 
+    def without(self, *names: str) -> Block:
+        """The rows without these columns, nothing taken yet."""
+        small = {name.casefold() for name in names}
+        kept = {name: column for name, column in self._columns.items() if name.casefold() not in small}
+        return Block(self.place, self.numbers, kept)
+
     def _find(self, spellings: tuple[str, ...]) -> str | None:
         return next((self._own[name] for spelling in spellings if (name := spelling.casefold()) in self._own), None)
 

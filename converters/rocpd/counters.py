@@ -62,12 +62,14 @@ class Counters:
         self._names = Ids(plain(self._about["id"]), pc.coalesce(*names))
         self._devices = units_of(tables)
         self._owners = {
-            kind: Children(tables.database, owner, "event_id", [*_PLACE, start, end], tables.part.where)
+            kind: Children(tables.database, owner, "event_id", [*_PLACE, *_times(start, end)], tables.part.where)
             for kind, start, end in _OWNERS
             if table and (owner := tables.part.table(kind)) and tables.database.has(owner, "event_id")
         }
         samples = tables.part.table("sample")
-        self._samples = Lookup(tables.database, samples, "id", ["timestamp"], tables.part.where) if samples else None
+        self._samples = (
+            Lookup(tables.database, samples, "id", _times("timestamp"), tables.part.where) if samples else None
+        )
 
     def read(self) -> Iterator[Batch]:
         """All values, those of several instances of a counter added up, in the order of the table."""
@@ -187,7 +189,9 @@ class Counters:
         )
         sampled = plain(kept["sample_id"])
         if self._samples and sampled.null_count < len(sampled):
-            at = self._samples.get(sampled).get("timestamp", pa.nulls(len(kept), pa.int64()))
+            found_at = self._samples.get(sampled)
+            at = found_at.get("timestamp", self._tables.times(found_at.get("timestamp_id")))
+            at = pa.nulls(len(kept), pa.int64()) if at is None else at
             columns["ts"] = pc.if_else(sampled.is_valid(), at, columns["ts"])
             columns["dur"] = pc.if_else(sampled.is_valid(), None, columns["dur"])
         agents = Ids(plain(self._about["id"]), plain(self._about["agent_id"])).of(plain(kept["pmc_id"]))
@@ -202,7 +206,8 @@ class Counters:
         tables = self._tables
         children = self._owners.get(kind)
         of, columns = children.of(events) if children else (np.empty(0, np.int64), {})
-        begin, last = columns.get(start), columns.get(end)
+        begin = columns.get(start, tables.times(columns.pop(f"{start}_id", None)))
+        last = begin if end == start else columns.get(end, tables.times(columns.pop(f"{end}_id", None)))
         if not len(of) or begin is None or last is None:
             return _OWNER.empty_table()
         rowids = columns.pop("_rowid_")
@@ -279,3 +284,8 @@ def units_of(tables: Tables) -> dict[int, tuple[int | None, int | None]]:
 
 def _texts(table: pa.Table, name: str) -> pa.Array:
     return plain(table[name]).cast(pa.string())
+
+
+def _times(*names: str) -> list[str]:
+    """Columns of times, and of the ids of rocpd_timestamp that may stand in their place."""
+    return [*names, *(f"{name}_id" for name in names)]

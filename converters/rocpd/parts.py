@@ -19,7 +19,7 @@ HAPPENINGS = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allo
 #: Tables that say what others refer to.
 LOOKED_UP = frozenset(
     {
-        *("metadata", "string", "event", "track", "line_info", "call_stack"),
+        *("metadata", "string", "event", "track", "timestamp", "line_info", "call_stack"),
         *(f"info_{word}" for word in ("node", "process", "thread", "category", "agent", "queue", "stream", "pmc")),
         *(f"info_{word}" for word in ("code_object", "kernel_symbol", "address_range", "source_code", "pc")),
     }
@@ -32,6 +32,9 @@ WHOLE = (
         "start",
         "end",
         "timestamp",
+        "start_id",
+        "end_id",
+        "timestamp_id",
         "event_id",
         "category_id",
         "stack_id",

@@ -13,7 +13,7 @@ from ktrace.conversion import Conversion
 
 from .._shared.blocks import Batches, Block, timed
 from .._shared.dictionaries import encoded
-from .._shared.lookup import FirstId, Texts
+from .._shared.lookup import FirstId, Lookup, Texts
 from .._shared.rocm import executed
 from .._shared.sqlite import Database
 from .arguments import Arguments
@@ -35,6 +35,8 @@ class Tables:
         self.places = Places(database, part, self.infos, conversion)
         self.strings = Texts(database, part.table("string"), "id", "string", conversion, part.where)
         self.arguments = Arguments(database, part, conversion)
+        times = part.table("timestamp")
+        self._times = Lookup(database, times, "id", ["value"], part.where) if times else None
 
     def blocks(self, kind: str, *, timed_by: tuple[str, str | None] = ("start", "end")) -> Iterator[Block]:
         """The rows of a kind of which the times can be believed, without columns that say nothing."""
@@ -45,11 +47,20 @@ class Tables:
         silent = {"guid", "id", "extdata"} - set(said)
         wanted = [name for name in self.database.tables[table] if name.casefold() not in silent]
         start, end = timed_by
-        for block in self.database.blocks(table, self.conversion.batch_rows, wanted, where=self.part.where):
+        for given in self.database.blocks(table, self.conversion.batch_rows, wanted, where=self.part.where):
+            times = {name: self.times(given.get(f"{name}_id")) for name in timed_by if name and given.get(name) is None}
+            found = {name: column for name, column in times.items() if column is not None}
+            block = given.without(*(f"{name}_id" for name in found)).replaced(found) if found else given
             ran = executed(block, self.conversion, start, end) if end else block
             sound = timed(ran, self.conversion, start, end)
             if len(sound):
                 yield sound
+
+    def times(self, ids: pa.Array | None) -> pa.Array | None:
+        """The times of ids of rocpd_timestamp, None where there are no such ids or no such table."""
+        if ids is None or self._times is None:
+            return None
+        return self._times.get(ids).get("value", pa.nulls(len(ids), pa.int64()))
 
     def ids_of(self, kind: str, rowids: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
         """The ids of rows of a kind."""

@@ -249,3 +249,38 @@ def test_many_rows_are_joined_in_windows(tmp_path: Path) -> None:
     events = dict(asked(path, "SELECT start, event_id FROM rocpd_kernel_dispatch"))
     values = by_kernel.loc[kernels["id"]].to_numpy()
     assert [events[ts] % 5 for ts in kernels["ts"]] == values.tolist()
+
+
+def test_times_in_a_table_of_their_own(tmp_path: Path) -> None:
+    """ROCm's development version keeps all times in rocpd_timestamp; rows have their ids."""
+    path = SAMPLES / "rocpd" / "tracks-and-a-table-more-schema-4.db"
+    moved = tmp_path / path.name
+    moved.write_bytes(path.read_bytes())
+    with closing(sqlite3.connect(moved)) as database:
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'view'")]
+        for name in names:
+            database.execute(f'DROP VIEW "{name}"')
+        tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        suffix = tables[0].removeprefix("rocpd_metadata")
+        database.execute(f'CREATE TABLE "rocpd_timestamp{suffix}" (id INTEGER PRIMARY KEY, guid TEXT, value BIGINT)')
+        for kind in ("region", "kernel_dispatch", "memory_copy", "memory_allocate", "sample"):
+            table, times = f"rocpd_{kind}{suffix}", ("timestamp",) if kind == "sample" else ("start", "end")
+            database.execute(f'CREATE TABLE other AS SELECT * FROM "{table}"')
+            for time in times:
+                last = f'SELECT coalesce(max(id), 0) FROM "rocpd_timestamp{suffix}"'
+                database.execute(f"ALTER TABLE other ADD COLUMN {time}_id INTEGER")
+                database.execute(f"UPDATE other SET {time}_id = rowid + ({last})")
+                values = f"SELECT {time}_id, (SELECT guid FROM other), {time} FROM other"
+                database.execute(f'INSERT INTO "rocpd_timestamp{suffix}" {values}')
+                database.execute(f"ALTER TABLE other DROP COLUMN {time}")
+            database.execute(f'DROP TABLE "{table}"')
+            database.execute(f'ALTER TABLE other RENAME TO "{table}"')
+        database.commit()
+    whole, other = ktrace.read(path).to_arrow()["events"], ktrace.read(moved).to_arrow()["events"]
+    shown = [name for name in whole.column_names if name not in ("id", "parent", "source")]
+
+    def rows(table: Any) -> list[str]:
+        return sorted(repr(row) for row in table.select(shown).to_pylist())
+
+    assert len(whole) > 10
+    assert rows(other) == rows(whole)
