@@ -35,7 +35,7 @@ class Calls:
         self._launches = launches
         self._conversion = conversion
         self._texts = strings(database, conversion)
-        self._details = Details(database, conversion)
+        self._details = Details(database)
 
     def read(self) -> Iterator[Batch]:
         """All calls, in the order of the table."""

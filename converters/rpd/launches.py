@@ -27,6 +27,9 @@ _DIMENSIONS = {
     f"{of}{axis.upper()}": f"{to}_{axis}" for of, to in (("grid", "grid"), ("workgroup", "block")) for axis in "xyz"
 }
 
+#: What schema version 1 spells otherwise.
+_SPELLED = {"gridz": "gridZ"}
+
 
 class Launches:
     """The table rocpd_api_ops, read once; the first call of a work is its launch, further ones are links."""
@@ -91,22 +94,26 @@ def links(conversion: Conversion, ids: Int64, ends: tuple[Int64, Int64], word: s
 
 
 class Details:
-    """What calls asked for: columns and arguments of the rows that they are shown on."""
+    """What calls asked for: columns and arguments of the rows that they are shown on.
 
-    def __init__(self, database: Database, conversion: Conversion) -> None:
+    Schema version 1 says the same of work, in rocpd_kernelop and rocpd_copyop.
+    """
+
+    def __init__(self, database: Database, *, of: str = "api") -> None:
         self._kernel = _lookup(
             database,
-            "rocpd_kernelapi",
-            "api_ptr_id",
+            f"rocpd_kernel{of}",
+            f"{of}_ptr_id",
             (*_DIMENSIONS, *_OF_KERNEL, "groupSegmentSize", "stream", "codeObject_id", "kernelName_id"),
         )
-        self._copy = _lookup(database, "rocpd_copyapi", "api_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
+        self._copy = _lookup(database, f"rocpd_copy{of}", f"{of}_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
         self._code = _lookup(database, "rocpd_kernelcodeobject", "id", ("vgpr", "sgpr", "fbar"))
 
     def get(self, api: pa.Int64Array) -> dict[str, pa.Array]:
         """Columns of the model, `args.<key>`, and `kernelName_id`, by the id of a call; those of few are null."""
         kernel = self._kernel.get(api) if self._kernel else {}
         copy = self._copy.get(api) if self._copy else {}
+        kernel = {_SPELLED.get(name, name): column for name, column in kernel.items()}
         found = {to: numbers(kernel.get(of)) for of, to in _DIMENSIONS.items()}
         found["shared_memory"] = numbers(kernel.get("groupSegmentSize"))
         found["bytes"] = numbers(copy.get("size"))

@@ -42,7 +42,7 @@ class Ops:
         self._launches = launches
         self._conversion = conversion
         self._texts = strings(database, conversion)
-        self._details = Details(database, conversion)
+        self._details = [Details(database), Details(database, of="op")]
         calls = next(iter(database.like("rocpd_api")), None)
         self._calls = Lookup(database, calls, "id", ["pid"]) if calls else None
         barriers = next(iter(database.like("rocpd_barrierop")), None)
@@ -61,7 +61,13 @@ class Ops:
         start, end = block.take("start"), block.take("end")
         op = block.take("id")
         call = self._launches.of(op)
-        details = self._details.get(call)
+        of_call, of_op = (known.get(ids) for known, ids in zip(self._details, (call, op), strict=True))
+        details = of_call | {
+            name: pc.coalesce(of_call[name], column)
+            if name in of_call and of_call[name].type == column.type
+            else column
+            for name, column in of_op.items()
+        }
         kernel = details.pop("kernelName_id", None)
         types = self._texts.column(block, block.take("opType_id"), required=True)
         assert types is not None

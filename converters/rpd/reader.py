@@ -22,6 +22,7 @@ from .ops import Ops, read_waits
 _LOOKED_UP = frozenset(
     {
         *("rocpd_string", "rocpd_metadata", "rocpd_api_ops", "rocpd_kernelapi", "rocpd_copyapi"),
+        *("rocpd_kernelop", "rocpd_copyop"),
         *("rocpd_kernelcodeobject", "rocpd_barrierop", "rocpd_ustring"),
     }
 )

@@ -160,3 +160,28 @@ def test_tables_that_nobody_knows_are_counted(tmp_path: Path) -> None:
         writer.commit()
     report = ktrace.read(path).report
     assert (report.issues["unrecognised"].rows, report.balanced()) == (2, True)
+
+
+def test_schema_version_1_says_the_launch_of_work_itself(tmp_path: Path) -> None:
+    """rocpd_kernelop and rocpd_copyop have the id of the work where later versions have that of the call."""
+    old = tmp_path / ODD.name
+    old.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(old)) as database:
+        for word in ("kernel", "copy"):
+            fields = [row[1] for row in database.execute(f"PRAGMA table_info(rocpd_{word}api)")][1:]
+            wanted = ", ".join(f'"{name}"' + (" AS gridz" if name == "gridZ" else "") for name in fields)
+            database.execute(
+                f"CREATE TABLE rocpd_{word}op AS SELECT op_id AS op_ptr_id, {wanted} FROM rocpd_{word}api "
+                "JOIN rocpd_api_ops j ON api_id = api_ptr_id "
+                "WHERE j.id = (SELECT min(id) FROM rocpd_api_ops o WHERE o.op_id = j.op_id)"
+            )
+            database.execute(f"DROP TABLE rocpd_{word}api")
+        database.commit()
+    columns = ("name", "ts", "grid_x", "grid_z", "block_x", "shared_memory", "registers", "bytes", "correlation")
+    work = [
+        [[row.get(name) for name in columns] for row in rows(ktrace.read(path)) if row["kind"] in ("kernel", "memcpy")]
+        for path in (ODD, old)
+    ]
+    assert any(row[2] for row in work[0])
+    assert work[0] == work[1]
+    assert "unrecognised" not in ktrace.read(old).report.issues
