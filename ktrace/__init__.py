@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ktrace.model import Batch
     from ktrace.pipeline import convert, open_batches
     from ktrace.report import Report
+    from ktrace.taxonomy import Labels, classify
     from ktrace.trace import Trace, read
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
@@ -48,6 +49,8 @@ _HOME = {
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
     "read": "ktrace.trace",
+    "classify": "ktrace.taxonomy",
+    "Labels": "ktrace.taxonomy",
     "Crop": "ktrace.transforms.crop",
     "Filter": "ktrace.transforms.filter",
     **dict.fromkeys(
@@ -77,6 +80,7 @@ __all__ = [
     "Format",
     "InputError",
     "KtraceError",
+    "Labels",
     "Match",
     "OutputError",
     "Report",
@@ -86,6 +90,7 @@ __all__ = [
     "UnknownFormat",
     "UsageError",
     "VersionError",
+    "classify",
     "convert",
     "detect",
     "formats",

@@ -25,6 +25,7 @@ from ktrace.sink import Sink, writing
 from ktrace.source import COMPRESSED, Source, printable
 
 if TYPE_CHECKING:
+    from ktrace.taxonomy import Taxonomy
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
@@ -156,6 +157,7 @@ def convert(
     jobs: int | None = None,
     metrics: str | Path | None = None,
     launch_skip: int | None = None,
+    classify: bool | str | Path = False,
     filter: Filter | None = None,
     crop: Crop | None = None,
 ) -> Report:
@@ -169,6 +171,8 @@ def convert(
     Nsight Compute, whose metrics become counters of the same kernels in `src`; `launch_skip` says how many launches of
     `src` came before the first of them, where not all have metrics. `filter` says which rows to write, by kind, name,
     device and more, `crop` which part of the time.
+    `classify` fills operation, library, precision, layer and a short name of device work where the source doesn't say
+    them; a path is a file of rules that come first.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -180,11 +184,16 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     if launch_skip is not None and metrics is None:
         raise UsageError("--launch-skip is for --metrics", remedy="leave it out, or name the metrics")
+    rules = _rules(classify) if classify else None
     conversion = Conversion(report, options={"table": table} if table else {})
     with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
         batches: Iterator[Batch] = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
         if metrics is not None:
             batches = _joined(batches, str(metrics), report, launch_skip)
+        if rules is not None:
+            from ktrace.transforms.classify import with_operations
+
+            batches = with_operations(batches, rules, report)
         if filter is not None or crop is not None:
             batches = _part(batches, crop, filter, report)
         write_batches(batches, fmt, sink, conversion)
@@ -220,6 +229,13 @@ def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, re
     if crop is not None:
         batches = cropped(batches, crop, report)
     return batches if filter is None else filtered(batches, filter, report)
+
+
+def _rules(classify: bool | str | Path) -> Taxonomy:
+    """The rules that `convert` was told to classify by."""
+    from ktrace.taxonomy import taxonomy
+
+    return taxonomy(None if isinstance(classify, bool) else classify)
 
 
 def cores() -> int:

@@ -97,7 +97,7 @@ KINDS: dict[str, Kind] = {
 }
 
 #: The stages between a reader and a writer, in the order in which rows pass them.
-CHAIN = ("metrics", "pair", "crop", "filter", "layout", "order", "--table")
+CHAIN = ("metrics", "classify", "pair", "crop", "filter", "layout", "order", "--table")
 
 #: How many places of one kind are kept as examples.
 EXAMPLES = 20

@@ -102,6 +102,16 @@ class Trace:
             write_batches(self.batches(), fmt, sink, Conversion(report))
         return report
 
+    def classify(self, rules: str | Path | None = None) -> Trace:
+        """The same trace with operation, library, precision, layer and short name of device work, where they are null.
+
+        `rules` is a file of rules that come before those of ktrace. Raises InputError for a fault in it.
+        """
+        from ktrace.taxonomy import taxonomy
+        from ktrace.transforms.classify import with_operations
+
+        return Trace(with_operations(self.batches(), taxonomy(rules)), self.report)
+
     def __repr__(self) -> str:
         counts = ", ".join(f"{table.num_rows:,} {record}" for record, table in self._tables.items())
         sources = ", ".join(self._sources())

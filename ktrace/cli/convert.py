@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 @click.option(
     "--launch-skip", metavar="N", type=click.IntRange(0), help="Launches of IN before the first that has metrics."
 )
+@click.option(
+    "--classify",
+    metavar="[RULES]",
+    is_flag=False,
+    flag_value="",
+    help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
+)
 @click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
@@ -53,6 +60,7 @@ def command(
     table: str | None,
     metrics: str | None,
     launch_skip: int | None,
+    classify: str | None,
     strict: bool,
     report: str | None,
     overwrite: bool,
@@ -94,6 +102,7 @@ def command(
             jobs=jobs,
             metrics=metrics,
             launch_skip=launch_skip,
+            classify=classify or classify is not None,
             filter=filter_of(part),
             crop=crop_of(part),
         )

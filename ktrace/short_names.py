@@ -1,0 +1,146 @@
+"""Short names of kernels, for people. `name` stays whole; these stand in a column of their own.
+
+void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, ...>(int, ...)
+                                            ──►   vectorized_elementwise_kernel<AddFunctor>
+_ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdI...Evv  ──►   kentry<Rmsnorm2dFwd>
+Cijk_Alik_Bljk_BBS_BH_Bias_..._MT256x32x64_...   ──►   Cijk_Alik_Bljk_BBS_BH_MT256x32x64
+ampere_sgemm_128x64_nn                      ──►   ampere_sgemm_128x64_nn
+
+Of C++ the function stays, and the first of its template arguments that says what it does: no return type, parameters,
+namespaces, numbers, types of numbers, and what only carries others (`ReduceOp`, `Array`, ...). Of mangled names
+(Itanium C++ ABI) only the identifiers are read, which is enough for this; they aren't demangled as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+#: Words of a template's arguments that don't say what the kernel does.
+_CARRIER_WORDS = """
+BinaryFunctor AUnaryFunctor BUnaryFunctor UnaryFunctor ReduceOp func_wrapper_t gpu_kernel_impl gpu_kernel_impl_nocast
+gpu_index_kernel OpaqueType Array array tuple C Int OffsetCalculator
+enable_sm80_to_sm89 enable_sm90 enable_sm90_or_later enable_sm100_or_later TrivialOffsetCalculator LoadWithoutCast
+StoreWithoutCast LoadWithCast StoreWithCast default_config empty_type counting_iterator transform_iterator identity
+NullType sequence integral_constant bool_constant operator lambda unnamed anonymous Var std at native detail c10 cute
+cutlass half_t bfloat16_t tfloat32_t BFloat16 Half Float8_e4m3fn Float8_e5m2 complex const unsigned signed int long
+short char bool float double void size_t true false
+float2 float4 int2 int4 uint4 half half2 __half __half2 __nv_bfloat16
+__nv_bfloat162 nv_bfloat16 __hip_bfloat16 hip_bfloat16 bfloat16 int8_t uint8_t int16_t int32_t int64_t uint32_t uint64_t
+"""
+_CARRIERS = frozenset(_CARRIER_WORDS.split())
+_CARRYING = re.compile(
+    r"(?:[Tt]raits|[Mm]etadata|Params?|Policy|Config|config|Problem|Shape|Iterator|Algorithm|Mode|DataType|Layout|Tag|hub)$"
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_BRACKETS = re.compile(r"[<>(){}\[\]]")
+_OPERATOR = re.compile(r"operator ?(?:\(\)|<<=?|>>=?|->\*?|<=>?|>=?|<)")
+_UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
+_CLONE = re.compile(r"(?: \[clone [^\]]*\])+$|\.kd$")
+
+#: Names of generators, which pack all their settings into one word: what of it people tell them apart by.
+_PACKED = (
+    (re.compile(r"^(Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9a-z]+(?:_BH|_HPA)?)_.*?(MT\d+x\d+x\d+).*$", re.S), r"\1_\2"),
+    (re.compile(r"^(igemm_(?:fwd|bwd|wrw)_\w+?)_bx\d+_ex\d+_(bt\w+?x\w+?x\d+)_.*$"), r"\1_\2"),
+    (re.compile(r"^(.+?_kernel|triton_\w+?)_(?:\d+d)+(?:\d+(?:de|d|c)?)*e?$"), r"\1"),
+)
+
+
+@lru_cache(maxsize=65_536)
+def short_name(name: str) -> str:
+    """The name that people know a kernel by; names that aren't C++ are left as they are."""
+    plain = _CLONE.sub("", name)
+    if plain.startswith("_Z") and (words := _mangled(plain)):
+        return _with_telling(words[0], words[1])
+    if "<" not in plain and "::" not in plain and "(" not in plain:
+        for pattern, kept in _PACKED:
+            if pattern.match(plain):
+                return pattern.sub(kept, plain)
+        return plain
+    return _of_cpp(plain) or name
+
+
+def _of_cpp(name: str) -> str:
+    """Function and telling argument of a C++ name."""
+    name = _UNNAMED.sub("anonymous", _OPERATOR.sub("operator", name))
+    depth, begin, end = 0, None, len(name)
+    arguments: tuple[int, int] | None = None
+    for found in _BRACKETS.finditer(name):
+        place, sign = found.start(), found.group()
+        if sign == "(" and depth == 0 and place:
+            if name[place - 1] == " ":  # no parameters: "gemv (C)"
+                return name
+            end = place
+            break
+        if sign in "<({[":
+            depth += 1
+            begin = place if depth == 1 and sign == "<" else begin
+        elif depth:
+            depth -= 1
+            if depth == 0 and sign == ">" and begin is not None:
+                arguments = begin, place
+    if arguments and not name[arguments[1] + 1 : end].strip():
+        head, inside = name[: arguments[0]], name[arguments[0] + 1 : arguments[1]]
+    else:
+        head, inside = name[:end], ""
+    return _with_telling(_last(head), _words(inside)) if _last(head) else ""
+
+
+def _last(head: str) -> str:
+    """The function itself: behind its namespaces and its return type."""
+    depth, kept = 0, []
+    for part in re.split(r"([<>])", head):
+        if part in "<>" and part:
+            depth += 1 if part == "<" else -1
+        elif depth <= 0:
+            kept.append(part)
+    return "".join(kept).strip().rsplit("::", 1)[-1].rsplit(" ", 1)[-1].lstrip("*&")
+
+
+def _words(inside: str) -> list[str]:
+    """The words of template arguments, of a path only the last."""
+    found: list[str] = _WORD.findall(re.sub(r"\w+::", "", inside))
+    return found
+
+
+def _with_telling(function: str, words: list[str]) -> str:
+    for word in words:
+        if word not in _CARRIERS and not _CARRYING.search(word) and len(word) > 2:
+            return function if word == function else f"{function}<{word}>"
+    return function
+
+
+def _mangled(name: str) -> tuple[str, list[str]] | None:
+    """The function of a mangled name, and the identifiers in its template arguments; None if it has none."""
+    place = 2
+    nested = name.startswith("N", place)
+    place += nested
+    function = None
+    while found := re.match(r"[KVrRO]*(?:St|L)?(\d+)", name[place:]):
+        begin = place + found.end()
+        place = begin + int(found[1])
+        function = name[begin:place]
+        if not nested:
+            break
+    if not function or len(name) < place:
+        return None
+    words = []
+    while place < len(name):
+        if found := re.compile(r"L[a-z]n?\d+E").match(name, place):  # a number as an argument
+            place = found.end()
+        elif found := re.compile(r"\d+").match(name, place):
+            begin = found.end()
+            place = begin + int(found.group())
+            words.append(name[begin:place])
+        elif name.startswith("DF16", place):
+            place += 5
+        elif re.compile(r"S[0-9A-Z]*_|T\d*_").match(name, place):
+            place = name.index("_", place) + 1
+        else:
+            place += 1
+    return function, _without_paths(words)
+
+
+def _without_paths(words: list[str]) -> list[str]:
+    """Identifiers that may be a function or a class: namespaces are small letters alone in common libraries."""
+    return [word for word in words if not re.fullmatch(r"[a-z]+\d?|ck_tile|_GLOBAL__N_\d+", word)]

@@ -1,0 +1,218 @@
+"""What a kernel's name says: operation, library, precision, layer. The rules are data: schema/operations.json.
+
+    {"name": "^nvjet_", "operation": "gemm", "library": "cuBLAS"}
+    {"kind": "memcpy", "operation": "copy"}
+    {"name": "(?:^|[:/.])(L\\\\d+)$", "layer": "\\\\1"}
+
+Rules are tried in their order; each column takes its value from the first rule that fits and speaks of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ktrace.errors import InputError
+from ktrace.short_names import short_name
+
+#: The version of the rules' format.
+VERSION = "1.0"
+
+_CONDITIONS = ("name", "kind", "format")
+_ESCAPE = re.compile(r"\\.")
+_SIGNS = frozenset(r".^$*+?{}[]\|()")
+
+
+class Labels(NamedTuple):
+    """What is known of a name; None where no rule says it."""
+
+    operation: str | None = None
+    library: str | None = None
+    precision: str | None = None
+    layer: str | None = None
+    short_name: str | None = None
+
+
+COLUMNS = Labels._fields
+
+
+class Pattern:
+    """A regular expression that is looked for in a name.
+
+    Without a capital letter it fits capitals and small letters alike, and what it finds is in small letters.
+    """
+
+    def __init__(self, text: str) -> None:
+        plain = _ESCAPE.sub("", text)
+        self.exact = plain != plain.lower()
+        self._word = None if _SIGNS & set(text) else text
+        self._regex = re.compile(text)
+
+    def find(self, name: str, small: str) -> re.Match[str] | None:
+        """The first place in `name`, of which `small` is the form in small letters."""
+        text = name if self.exact else small
+        if self._word is not None and self._word not in text:
+            return None  # many times faster than a search
+        return self._regex.search(text)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Conditions, all of which must hold, and the values that the columns then have; a value may be None."""
+
+    names: tuple[Pattern, ...]
+    kinds: frozenset[str]
+    formats: frozenset[str]
+    values: dict[str, str | None]
+
+    def fits(self, name: str, small: str, kind: str, source: str | None) -> bool | re.Match[str]:
+        """Whether all conditions hold: the place in the name where there is one."""
+        if (self.kinds and kind not in self.kinds) or (self.formats and source not in self.formats):
+            return False
+        for pattern in self.names:
+            if found := pattern.find(name, small):
+                return found
+        return not self.names
+
+
+class Taxonomy:
+    """Rules in their order, and short names for what they leave open."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._rules = [(rule, frozenset(rule.values)) for rule in rules]
+
+    def labels(self, name: str, kind: str = "kernel", format: str | None = None) -> Labels:
+        """What the rules say of a name of that kind in a source of that format."""
+        small = name.lower()
+        found: dict[str, str | None] = {}
+        missing = set(COLUMNS)
+        for rule, columns in self._rules:
+            if missing.isdisjoint(columns):
+                continue
+            place = rule.fits(name, small, kind, format)
+            if not place:
+                continue
+            for column in columns & missing:
+                found[column] = _filled(rule.values[column], place)
+            missing -= columns
+        if "short_name" in missing:
+            found["short_name"] = short_name(name)
+        return Labels(**found)
+
+    def layer(self, name: str) -> str | None:
+        """The layer that a name says, such as that of a scope."""
+        small = name.lower()
+        for rule, columns in self._rules:
+            if "layer" in columns and rule.names and (place := rule.fits(name, small, "", None)):
+                return _filled(rule.values["layer"], place)
+        return None
+
+
+def _filled(value: str | None, place: bool | re.Match[str]) -> str | None:
+    """The value with what the pattern found in the place of \\1 and the like."""
+    if value is None or "\\" not in value or isinstance(place, bool):
+        return value
+    return place.expand(value) or None
+
+
+@cache
+def builtin_rules() -> tuple[Rule, ...]:
+    """The rules of schema/operations.json."""
+    text = resources.files("ktrace.schema").joinpath("operations.json").read_text("utf-8")
+    return tuple(_rules(text, "schema/operations.json"))
+
+
+def taxonomy(rules: str | Path | None = None) -> Taxonomy:
+    """The rules that come with ktrace, behind those of a file of the user's own, if there is one.
+
+    Raises InputError for a file that can't be read or has a fault.
+    """
+    if rules is None:
+        return Taxonomy(builtin_rules())
+    try:
+        text = Path(rules).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"can't be read: {why}", path=str(rules), expected="rules as JSON") from error
+    return Taxonomy([*_rules(text, str(rules)), *builtin_rules()])
+
+
+def classify(name: str, *, kind: str = "kernel", format: str | None = None, rules: str | Path | None = None) -> Labels:
+    """What a name of device work says: operation, library, precision, layer, and a short name for people.
+
+    `format` is that of the source, since some engines can be told by it alone; `rules` is a file of your own, whose
+    rules come first. Raises InputError for a fault in it.
+    """
+    return taxonomy(rules).labels(name, kind, format)
+
+
+def _rules(text: str, path: str) -> list[Rule]:
+    """The rules in the text of a file. Raises InputError with the place of a fault."""
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise _fault(f"is no JSON: {error}", path) from error
+    if not isinstance(document, dict) or not isinstance(document.get("rules"), list):
+        raise _fault('has no list "rules"', path)
+    version = document.get("ktrace_operations", VERSION)
+    if str(version).split(".")[0] != VERSION.split(".", maxsplit=1)[0]:
+        raise _fault(f"is of version {version}, this is {VERSION}", path, "ktrace_operations")
+    return [_rule(rule, path, f"rules[{place}]") for place, rule in enumerate(document["rules"])]
+
+
+def _rule(rule: Any, path: str, where: str) -> Rule:
+    if not isinstance(rule, dict):
+        raise _fault("a rule is an object", path, where)
+    for key, value in rule.items():
+        if key not in (*_CONDITIONS, *COLUMNS, "about"):
+            raise _fault(f"'{key}' is no part of a rule", path, where)
+        if key in COLUMNS and not (value is None or (isinstance(value, str) and value)):
+            raise _fault("a value is a text, or null to leave the column empty", path, f"{where}.{key}")
+    values = {column: rule[column] for column in COLUMNS if column in rule}
+    if not values:
+        raise _fault("the rule says nothing", path, where)
+    texts = {key: _texts(rule, key, path, where) for key in _CONDITIONS}
+    return Rule(
+        tuple(_pattern(text, values, path, f"{where}.name") for text in texts["name"]),
+        frozenset(texts["kind"]),
+        frozenset(texts["format"]),
+        values,
+    )
+
+
+def _pattern(text: str, values: dict[str, str | None], path: str, where: str) -> Pattern:
+    try:
+        pattern = Pattern(text)
+        for value in values.values():
+            if value and "\\" in value:
+                re.compile(f"(?:{text})|").search("").expand(value)  # type: ignore[union-attr]
+    except (re.error, IndexError) as error:
+        raise _fault(f"'{text}' is no regular expression that fits its values: {error}", path, where) from error
+    return pattern
+
+
+def _texts(rule: dict[str, Any], key: str, path: str, where: str) -> Sequence[str]:
+    """A condition: a text or a list of texts, any of which will do."""
+    found = rule.get(key, [])
+    texts = [found] if isinstance(found, str) else found
+    if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
+        raise _fault("a condition is a text or a list of texts", path, f"{where}.{key}")
+    if key in rule and not texts:
+        raise _fault("the list is empty", path, f"{where}.{key}")
+    return texts
+
+
+def _fault(what: str, path: str, where: str | None = None) -> InputError:
+    return InputError(
+        what,
+        path=path,
+        where=where,
+        expected='{"rules": [{"name": "a pattern", "operation": "gemm", "library": "ours"}]}',
+        remedy="see docs/operations.md; where --classify stands before an input, it takes that for its file",
+    )

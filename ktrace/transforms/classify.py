@@ -1,0 +1,180 @@
+"""Operation, library, precision, layer and a short name of kernels and other device work, by their names.
+
+    name                      kind              operation   library   precision   short_name
+    nvjet_tst_192x192_...     kernel     ──►    gemm        cuBLAS    bf16        nvjet_tst_192x192_...
+    [CUDA memcpy HtoD]        memcpy            copy
+
+Only columns that are null are filled, and only of device work; rows are neither added nor removed. Each distinct name
+is looked at once; to rows it comes by the codes of dictionaries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.jsontext import decoded
+from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.report import Report
+from ktrace.taxonomy import COLUMNS, Labels, Taxonomy
+
+Int64 = npt.NDArray[np.int64]
+
+#: Distinct names that are remembered.
+_REMEMBERED = 1 << 20
+
+
+def with_operations(batches: Iterable[Batch], taxonomy: Taxonomy, report: Report | None = None) -> Iterator[Batch]:
+    """Passes batches on, with what the names of device work say in the columns that are null.
+
+    The format of a source is known from the catalog; rows that come before it are classified without.
+    """
+    classifier = _Classifier(taxonomy)
+    rows = 0
+    for batch in batches:
+        if batch.record == "catalog":
+            classifier.learn(batch)
+            yield batch
+            continue
+        rows += len(batch)
+        yield classifier.filled(batch) if batch.record in ("events", "summaries") and len(batch) else batch
+    if report is not None:
+        ledger = report.stage("classify")
+        ledger.taken = ledger.given = rows
+
+
+class _Classifier:
+    """The labels of the names seen so far, and the formats of the sources."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self._taxonomy = taxonomy
+        self._formats: dict[str, str] = {}
+        self._known: dict[tuple[str, str, str | None], Labels] = {}
+
+    def learn(self, batch: Batch) -> None:
+        """Takes the formats of sources from the catalog."""
+        mine = pc.and_(pc.equal(decoded(batch.column("entity")), "source"), batch.column("facts").is_valid())
+        rows = batch.columns.filter(pc.fill_null(mine, False))
+        if rows.num_rows:
+            found = Batch("catalog", rows)
+            texts = decoded(found.column("facts")).to_pylist()
+            for source, text in zip(decoded(found.column("source")).to_pylist(), texts, strict=True):
+                form = json.loads(text).get("format")
+                if isinstance(form, str):
+                    self._formats[source] = form
+
+    def filled(self, batch: Batch) -> Batch:
+        """The batch with its columns filled."""
+        kinds = _encoded(batch.column("kind"))
+        words = kinds.dictionary.to_pylist()
+        device = np.array([word in DEVICE_KINDS for word in words], np.bool_)[_codes(kinds)]
+        rows = np.flatnonzero(device)
+        if not len(rows):
+            return batch
+        labels, which = self._labels(batch, rows)
+        columns = {}
+        for place, column in enumerate(COLUMNS):
+            texts = [label[place] for label in labels]
+            if column == "layer" and None in texts and batch.has("scope"):
+                columns[column] = _first(_spread(texts, which, rows, len(batch)), self._scopes(batch, device))
+            elif any(text is not None for text in texts):
+                columns[column] = _spread(texts, which, rows, len(batch))
+        return _completed(batch, columns)
+
+    def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
+        """The different labels of these rows, and the number of each row's."""
+        coded = [_encoded(batch.column(name)) for name in ("kind", "source", "name")]
+        codes, size = np.zeros(len(rows), np.int64), 1
+        for column in coded:
+            codes = codes * len(column.dictionary) + _codes(column)[rows]
+            size *= len(column.dictionary)
+        distinct, which = _numbered(codes, size)
+        keys = []
+        for column in reversed(coded):
+            distinct, own = np.divmod(distinct, len(column.dictionary))
+            keys.append(column.dictionary.take(pa.array(own)).to_pylist())
+        names, sources, kinds = keys
+        labels = [
+            self._label(name, kind, self._formats.get(source))
+            for name, kind, source in zip(names, kinds, sources, strict=True)
+        ]
+        return labels, which
+
+    def _label(self, name: str, kind: str, form: str | None) -> Labels:
+        key = name, kind, form
+        if key not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = self._taxonomy.labels(name, kind, form)
+        return self._known[key]
+
+    def _scopes(self, batch: Batch, device: npt.NDArray[np.bool_]) -> pa.Array:
+        """The layer of each row of device work by its scopes, of which the innermost counts."""
+        scope = batch.column("scope")
+        coded = _encoded(pc.list_flatten(scope))
+        layers = [self._taxonomy.layer(word) for word in coded.dictionary.to_pylist()]
+        of = np.full(len(batch), -1, np.int64)
+        codes, parents = _codes(coded), pc.list_parent_indices(scope).to_numpy()
+        said = np.array([layer is not None for layer in layers], np.bool_)[codes] & device[parents]
+        of[parents[said]] = codes[said]  # the last of several stays
+        rows = np.flatnonzero(of >= 0)
+        return _spread(layers, of[rows], rows, len(batch))
+
+
+def _encoded(column: pa.Array) -> pa.DictionaryArray:
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
+def _codes(column: pa.DictionaryArray) -> Int64:
+    codes: Int64 = column.indices.to_numpy(zero_copy_only=False)
+    return codes
+
+
+def _numbered(codes: Int64, size: int) -> tuple[Int64, Int64]:
+    """The different codes, all below `size`, in rising order, and the place of each among them."""
+    if size > 4 * len(codes) + 65_536:
+        found, which = np.unique(codes, return_inverse=True)
+        return found, which
+    seen = np.zeros(size, np.bool_)
+    seen[codes] = True
+    distinct = np.flatnonzero(seen)
+    places = np.zeros(size, np.int64)
+    places[distinct] = np.arange(len(distinct))
+    return distinct, places[codes]
+
+
+def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:
+    """A column of that length: `rows` have the text that `which` says, the others none."""
+    words: dict[str, int] = {}
+    own = np.array([-1 if text is None else words.setdefault(text, len(words)) for text in texts], np.int32)
+    codes = own[which] if len(texts) else np.zeros(0, np.int32)
+    if len(rows) < length:
+        spread = np.full(length, -1, np.int32)
+        spread[rows] = codes
+        codes = spread
+    empty = codes < 0
+    indices = pa.array(codes, mask=empty) if empty.any() else pa.array(codes)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(list(words), pa.string()))
+
+
+def _first(one: pa.Array, other: pa.Array) -> pa.Array:
+    """The values of the one, those of the other where it is null."""
+    if other.null_count == len(other) or one.null_count == 0:
+        return one
+    if one.null_count == len(one):
+        return other
+    return pc.coalesce(decoded(one), decoded(other).cast(pa.string())).dictionary_encode()
+
+
+def _completed(batch: Batch, columns: dict[str, pa.Array]) -> Batch:
+    """The batch with these columns where it had null."""
+    found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+    for name, column in columns.items():
+        if column.null_count < len(column):
+            found[name] = _first(found[name], column) if name in found else column
+    return Batch(batch.record, pa.RecordBatch.from_arrays(list(found.values()), names=list(found)))
