@@ -18,6 +18,9 @@ from ktrace.report import Report
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ktrace.transforms.crop import Crop
+    from ktrace.transforms.filter import Filter
+
 
 class Trace:
     """What a source said, in the canonical model.
@@ -93,13 +96,37 @@ class Trace:
         from ktrace.pipeline import open_sink, output_format, write_batches
         from ktrace.sink import writing
 
-        report = Report()
+        report = self._counted()
         report.output = str(path)
         fmt = output_format(str(path), to)
-        for record in RECORDS:
-            report.rows[record] = self._tables[record].num_rows
         with writing(open_sink(str(path), fmt, overwrite=overwrite)) as sink:
             write_batches(self.batches(), fmt, sink, Conversion(report))
+        return report
+
+    def crop(self, part: Crop) -> Trace:
+        """A part of the time of this trace, events in the order of time; its `report` says what was left out.
+
+        Raises InputError where there is no such time, name, step or range.
+        """
+        from ktrace.transforms.crop import cropped
+
+        report = self._counted()
+        return Trace(cropped(self.batches(), part, report), report)
+
+    def filter(self, wanted: Filter) -> Trace:
+        """The rows of this trace that are wanted, and what hangs on them; its `report` says what was left out.
+
+        Raises InputError where a rank is wanted that no source is of.
+        """
+        from ktrace.transforms.filter import filtered
+
+        report = self._counted()
+        return Trace(filtered(self.batches(), wanted, report), report)
+
+    def _counted(self) -> Report:
+        """A new account, of the rows of this trace."""
+        report = Report()
+        report.rows.update({record: table.num_rows for record, table in self._tables.items()})
         return report
 
     def classify(self, rules: str | Path | None = None) -> Trace:

@@ -194,6 +194,18 @@ def test_a_filter_sees_the_crop_but_not_the_other_way_round(tmp_path: Path) -> N
     assert [ledger.stage for ledger in report.stages] == ["crop", "filter", "parquet"]
 
 
+def test_a_trace_in_memory_gives_its_parts(tmp_path: Path) -> None:
+    source, out = _written(tmp_path / "t.jsonl", ROWS), tmp_path / "out.parquet"
+    wanted, part = Filter(kinds=["kernel"]), Crop(step=1)
+    ktrace.convert(source, out, crop=part, filter=wanted)
+    trace = ktrace.read(source)
+    some = trace.crop(part).filter(wanted)
+    assert some.equals(ktrace.read(out))
+    assert some.report.balanced()
+    assert some.report.issues["left-out"].rows == len(_ids(trace.crop(part))) - len(_ids(some)) == 10
+    assert _ids(trace) == ALL
+
+
 def test_each_source_has_its_own_steps_but_one_time(tmp_path: Path) -> None:
     later = [
         row | {"source": "u"} | ({"ts": row["ts"] + 500} if "ts" in row else {}) for row in ROWS if row["id"] != 61
