@@ -26,6 +26,8 @@ VERSION = "1.0"
 
 _CONDITIONS = ("name", "kind", "format")
 _ESCAPE = re.compile(r"\\.")
+_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
+_REPEATED = re.compile(r"\{[\d,]*\}")
 _SIGNS = frozenset(r".^$*+?{}[]\|()")
 
 
@@ -51,15 +53,32 @@ class Pattern:
     def __init__(self, text: str) -> None:
         plain = _ESCAPE.sub("", text)
         self.exact = plain != plain.lower()
-        self._word = None if _SIGNS & set(text) else text
         self._regex = re.compile(text)
+        self._needed = needed(text)
 
     def find(self, name: str, small: str) -> re.Match[str] | None:
         """The first place in `name`, of which `small` is the form in small letters."""
         text = name if self.exact else small
-        if self._word is not None and self._word not in text:
-            return None  # many times faster than a search
-        return self._regex.search(text)
+        return self._regex.search(text) if self._needed in text else None  # the words are many times faster
+
+
+def needed(pattern: str) -> str:
+    """The longest run of letters that is in all that the pattern finds; "" where that can't be told simply."""
+    if re.compile(pattern).flags & (re.IGNORECASE | re.VERBOSE):
+        return ""
+    plain = _REPEATED.sub("*", _CLASS.sub(".", _ESCAPE.sub(".", pattern)))
+    depth, runs, run = 0, [], ""
+    for place, letter in enumerate(plain):
+        following = plain[place + 1 : place + 2]
+        if depth == 0 and letter == "|":
+            return ""
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and letter not in _SIGNS and following not in ("?", "*"):
+            run += letter
+        else:
+            runs.append(run)
+            run = ""
+    return max([*runs, run], key=len)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from conftest import ROOT, SAMPLES
 import ktrace
 from ktrace.model import Batch
 from ktrace.rows import to_batch
-from ktrace.taxonomy import builtin_rules, taxonomy
+from ktrace.taxonomy import builtin_rules, needed, taxonomy
 from ktrace.transforms.classify import with_operations
 
 COLUMNS = ("operation", "library", "precision", "layer", "short_name")
@@ -188,6 +188,32 @@ def test_a_pattern_with_a_capital_counts_letters_as_they_stand(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
+    ("pattern", "word"),
+    [
+        ("gemm", "gemm"),
+        ("(?<![a-z])rope", "rope"),
+        ("top_?p_norms", "p_norms"),
+        ("^nvjet_(?:sm|x)", "nvjet_"),
+        ("a|b", ""),
+        ("(?:a|bcd)ef", "ef"),
+        ("[abc]+def*", "de"),
+        ("abc{0}12{23}x", "ab"),
+        ("[)](abc)?", ""),
+        ("[]a]bc(?=def)", "bc"),
+        ("ab+c", "ab"),
+        (r"\babc\.d", "abc"),
+        ("(?x)a b c", ""),
+        ("(?i)abc", ""),
+        ("(?i:abc)d", "d"),
+        ("(abc)?", ""),
+        ("x[(]abc[)]y", "abc"),
+    ],
+)
+def test_what_a_pattern_needs(pattern: str, word: str) -> None:
+    assert needed(pattern) == word
+
+
+@pytest.mark.parametrize(
     ("text", "where"),
     [
         ("[", "no JSON"),
@@ -321,3 +347,21 @@ def test_slices_in_halves_and_patterns_for_short_names(tmp_path: Path) -> None:
         report = ktrace.convert(path, out, from_="kineto", classify=True, filter=ktrace.Filter(names=[pattern]))
         assert report.balanced()
         assert sorted(ktrace.read(out).events[["operation", "dur"]].itertuples(index=False, name=None)) == wanted
+
+
+@pytest.mark.parametrize("folder", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
+def test_samples_of_every_format_keep_what_they_say(folder: str) -> None:
+    """No row more or less, no value but in the five columns, and there only where none was; twice is as once."""
+    for path in sorted((SAMPLES / folder).iterdir()):
+        plain = ktrace.read(path)
+        named = plain.classify()
+        again = named.classify().to_arrow()
+        for record, before in plain.to_arrow().items():
+            after = named.to_arrow()[record]
+            rest = [name for name in before.column_names if name not in COLUMNS]
+            assert repr(after.select(rest).to_pylist()) == repr(before.select(rest).to_pylist())  # NaN isn't itself
+            for name in set(COLUMNS) & set(before.column_names):
+                pairs = zip(before[name].to_pylist(), after[name].to_pylist(), strict=True)
+                assert all(was in (None, now) for was, now in pairs), (path, name)
+            for name in set(COLUMNS) & set(before.column_names):
+                assert again[record][name].to_pylist() == after[name].to_pylist()
