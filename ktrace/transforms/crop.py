@@ -18,25 +18,27 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
 from ktrace.jsontext import decoded
-from ktrace.model import TRACK_COLUMNS, Batch
+from ktrace.model import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.arrows import new_ends
-from ktrace.ordering.eventstore import GONE, EventStore, values
+from ktrace.ordering.eventstore import GONE, SLICE, EventStore, values
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.spill import Batches, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
 from ktrace.times import parse_interval, parse_time, time_text
-from ktrace.transforms.attached import Attached, are_figures
+from ktrace.transforms.attached import Attached, are_figures, truth, words_in
 from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account, some
 from ktrace.transforms.intervals import ALWAYS, NEVER, Intervals
 from ktrace.transforms.marks import Marks, called, no_such, step_of
 
 Bools = npt.NDArray[np.bool_]
+Int64 = npt.NDArray[np.int64]
 
 #: Bytes of rows that wait in memory before they are spilled to disk.
 SPILL_BYTES = 64 << 20
@@ -85,6 +87,13 @@ class Crop:
             _steps(self.step)
 
 
+def _last(batch: Batch) -> Bools:
+    """Which points say a duration: a counter whose value holds for a while. For a timeline they take no time."""
+    if not batch.has("dur"):
+        return np.zeros(len(batch), np.bool_)
+    return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
+
+
 def _steps(text: int | str) -> tuple[int, int]:
     """First and last step. Raises UsageError."""
     first, dots, last = str(text).partition("..")
@@ -126,7 +135,7 @@ class _Stage:
         self._store = EventStore(spill, self._words, self._index)
         self._others = Batches(spill, "others")
         self._records: list[str] = []
-        self._figures = False
+        self._figures = self._lasting = False
         self._around = Marks(called(wanted.around)) if wanted.around is not None else None
         self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
         self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
@@ -146,7 +155,9 @@ class _Stage:
             self._others.append(batch.columns)
             self._records.append(batch.record)
             return
-        self._figures |= bool(are_figures(batch).any())
+        figure = are_figures(batch)
+        self._figures |= bool(figure.any())
+        self._lasting |= bool((_last(batch) & ~figure).any())
         for marks in (self._around, self._range, self._step):
             if marks is not None:
                 marks.add(batch)
@@ -220,7 +231,9 @@ class _Stage:
         sources = self._index.sources()
         for start, rows in keys.blocks(RANGE_ROWS):
             stop = start + len(rows)
-            ts, end = np.ascontiguousarray(rows["ts"]), np.ascontiguousarray(rows["end"])
+            ts, end = np.ascontiguousarray(rows["ts"]), rows["end"].copy()
+            if self._lasting:
+                end += self._held_for(start, rows)
             for source, intervals, ids in part.sources(self._words, sources[rows["track"]]):
                 kept[start:stop][source] = intervals.touch(ts[source], end[source])
                 begun[start:stop][source] = intervals.hold(ts[source])
@@ -233,6 +246,16 @@ class _Stage:
                 calls = rows[rows["out"]]
                 kept[calls["peer"][begun[calls["place"]]]] = True
         return kept
+
+    def _held_for(self, start: int, rows: npt.NDArray[np.void]) -> Int64:
+        """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""
+        dur = np.zeros(len(rows), np.int64)
+        points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)
+        if len(points):
+            found = self._store.at(start + points)
+            if "dur" in found.names:
+                dur[points] = np.maximum(found.column("dur").fill_null(0).to_numpy(), 0)
+        return dur
 
     def _part(self) -> _Part:
         """The time that is wanted of each source."""

@@ -55,6 +55,7 @@ ROWS = [
     _event(13, "range", "ProfilerStep#1", 1300, 50, **GPU),
     _event(30, "log", "hello", 1100, **HOST),
     _event(31, "counter", "memory", 1500, value=7.0),
+    _event(34, "counter", "clock", 1400, 40, value=800.0),
     _event(32, "op", "open", 1400, pid=5, tid=9),
     _event(33, "sync", "a moment", 1200, 0, **HOST),
     _link(40, "by event", "out", event=4),
@@ -80,8 +81,9 @@ ON = {40: 4, 41: 11, 42: 5, 43: 4}
 CASES: dict[str, tuple[Crop, set[int]]] = {
     "an interval": (Crop("90ns..100ns"), {1, 4}),
     "all before": (Crop("..50ns"), {1, 3}),
-    "all behind": (Crop("350ns.."), {31, 32, 44}),
+    "all behind": (Crop("350ns.."), {31, 32, 34, 44}),
     "a row that begins at the end isn't in it": (Crop("0ns..10ns"), {1}),
+    "while a value holds": (Crop("430ns..435ns"), {34, 32}),
     "a moment": (Crop("200ns..201ns"), {33, 11, 22}),
     "by its own clock": (Crop("1200ns..1201ns"), {33, 11, 22}),
     "by the time of day": (Crop(f"{10**18 + 200}ns..{10**18 + 201}ns"), {33, 11, 22}),
