@@ -2,6 +2,8 @@
 
     batches in any order ──► all but halves as they come, then the slices of the halves
 
+A link on an end becomes one on the slice; where a source has halves, links that name an event wait like these.
+
 A timeline writer gets them from `order`, which pairs in the same way.
 """
 
@@ -13,10 +15,12 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ktrace.model import Batch
+from ktrace.ordering.endlinks import EndLinks
 from ktrace.ordering.eventstore import GONE, EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.pairing import pair
-from ktrace.ordering.spill import Spill, ranges
+from ktrace.ordering.spill import Runs, Spill, ranges
+from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Ledger, Report
@@ -41,7 +45,10 @@ def paired(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_
 
 
 def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -> Iterator[Batch]:
+    words = Words()
+    tracks = TrackIndex(words)
     store: EventStore | None = None
+    links = EndLinks(spill, words)
     passed = 0
     for batch in batches:
         rest = batch
@@ -49,12 +56,16 @@ def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -
             is_half = batch.column("half").is_valid()
             if pc.any(is_half).as_py():
                 if store is None:
-                    words = Words()
-                    store = EventStore(spill, words, TrackIndex(words))
+                    store = EventStore(spill, words, tracks)
                 store.add(batch.columns.filter(is_half))
                 rest = Batch("events", batch.columns.filter(pc.invert(is_half)))
         if batch.record != "catalog":
             passed += len(rest)
+        if store is not None and batch.record == "links" and batch.has("event"):
+            named = batch.column("event").is_valid()
+            if pc.any(named).as_py():
+                links.hold(batch.columns.filter(named))
+                rest = Batch("links", batch.columns.filter(pc.invert(named)))
         if len(rest):
             yield rest
     if store is not None:
@@ -62,11 +73,14 @@ def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -
         ledger = report.stage("pair")
         ledger.taken = passed + len(store.keys)
         ledger.given = passed
-        yield from _slices(store, spill, report, ledger, size)
+        pairs, lone_ends = pair(store, spill, size)
+        yield from _slices(store, pairs, lone_ends, report, ledger, size)
+        yield from links.rest(store, pairs, tracks.sources(), size)
 
 
-def _slices(store: EventStore, spill: Spill, report: Report, ledger: Ledger, size: int) -> Iterator[Batch]:
-    pairs, lone_ends = pair(store, spill, size)
+def _slices(
+    store: EventStore, pairs: Runs, lone_ends: Tally, report: Report, ledger: Ledger, size: int
+) -> Iterator[Batch]:
     if len(pairs):
         ledger.removed["paired"] = len(pairs)
     for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends)):
