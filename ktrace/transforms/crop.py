@@ -27,7 +27,8 @@ from ktrace.model import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.arrows import new_ends
 from ktrace.ordering.eventstore import GONE, SLICE, EventStore, values
 from ktrace.ordering.launches import join_launches
-from ktrace.ordering.spill import Batches, Spill, ranges
+from ktrace.ordering.links import LinkStore, bind_by_event
+from ktrace.ordering.spill import Batches, Runs, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
@@ -135,6 +136,8 @@ class _Stage:
         self._store = EventStore(spill, self._words, self._index)
         self._others = Batches(spill, "others")
         self._records: list[str] = []
+        self._launches = LinkStore(spill, self._words)
+        self._own_time = wanted.step is not None or wanted.range is not None
         self._figures = self._lasting = False
         self._around = Marks(called(wanted.around)) if wanted.around is not None else None
         self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
@@ -154,6 +157,9 @@ class _Stage:
         if batch.record != "events":
             self._others.append(batch.columns)
             self._records.append(batch.record)
+            if batch.record == "links" and self._own_time:
+                named = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
+                self._launches.add(some(batch, named))
             return
         figure = are_figures(batch)
         self._figures |= bool(figure.any())
@@ -240,12 +246,24 @@ class _Stage:
                 if ids:
                     kept[start:stop][source] |= np.isin(rows["id"][source], ids)
         if part.launched:
-            ends = new_ends(self._spill)
-            join_launches(self._store, self._index.tracks(), ends, RANGE_ROWS)
-            for _, rows in ends.blocks(RANGE_ROWS):
-                calls = rows[rows["out"]]
-                kept[calls["peer"][begun[calls["place"]]]] = True
+            self._keep_launched(kept, begun)
         return kept
+
+    def _keep_launched(self, kept: Bools, begun: Bools) -> None:
+        """Keeps the work of the calls that are `begun`: those of its correlation, and those that links name."""
+        ends = new_ends(self._spill)
+        arrows = join_launches(self._store, self._index.tracks(), ends, RANGE_ROWS)
+        self._launches.flush()
+        if len(self._launches):
+            self._launches.number_arrows(arrows + 1, self._index, RANGE_ROWS)
+            no_pairs = Runs(self._spill, "no_pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
+            sources = self._index.sources()
+            bind_by_event(self._launches, self._store, no_pairs, ends, self._spill, sources, RANGE_ROWS)
+        leaves = np.zeros(arrows + len(self._launches) + 1, np.bool_)
+        for _, rows in ends.blocks(RANGE_ROWS):
+            leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
+        for _, rows in ends.blocks(RANGE_ROWS):
+            kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
 
     def _held_for(self, start: int, rows: npt.NDArray[np.void]) -> Int64:
         """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""

@@ -223,6 +223,24 @@ def test_each_source_has_its_own_steps_but_one_time(tmp_path: Path) -> None:
     assert {*zip(events["source"], events["id"], strict=True)} == {("t", 31), ("t", 32), ("u", 1), ("u", 3)}
 
 
+def test_launches_may_be_told_by_links(tmp_path: Path) -> None:
+    rows = [{name: value for name, value in row.items() if name != "correlation"} for row in ROWS]
+    pairs = [(3, 10), (4, 11), (5, 12)]
+    links = [
+        _link(100 + 10 * number + end, f"launch {call}", ("out", "in")[end], event=event) | {"link": "launch"}
+        for number, (call, work) in enumerate(pairs)
+        for end, event in enumerate((call, work))
+    ]
+    for step, stays in ((0, {10, 11}), (1, {11, 12})):
+        out = tmp_path / f"{step}.parquet"
+        ktrace.convert(_written(tmp_path / "t.jsonl", links + rows), out, crop=Crop(step=step))
+        events = ktrace.read(out).events
+        assert set(events[events["kind"] == "kernel"]["id"]) == stays
+    ktrace.convert(tmp_path / "t.jsonl", tmp_path / "time.parquet", crop=Crop("0ns..100ns"))
+    events = ktrace.read(tmp_path / "time.parquet").events
+    assert set(events[events["kind"] == "kernel"]["id"]) == {10}
+
+
 def test_begins_and_ends_are_slices_before(tmp_path: Path) -> None:
     source = tmp_path / "halves.json"
     halves = [("B", "outer", 0), ("B", "inner", 10), ("E", None, 12), ("E", None, 50), ("B", "open", 60)]
