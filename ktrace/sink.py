@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -24,7 +25,7 @@ class Sink:
 
     Nothing stands at the target before `commit()`; `abort()` leaves nothing behind. Output whose name
     ends in .gz or .zst is compressed. A symbolic link stays, what it points to is written. Raises
-    OutputError where the target exists (unless `overwrite`) or can't be made.
+    OutputError where the target exists (unless `overwrite`), `make()` where nothing can be written there.
     """
 
     def __init__(self, path: str, *, overwrite: bool = False, folder: bool = False) -> None:
@@ -37,19 +38,21 @@ class Sink:
         self._is_stream = path == "-" or _is_stream(self._target)
         if not self._is_stream:
             self._check(self._target, overwrite)
+        where = Path(tempfile.gettempdir()) if self._is_stream else self._target.parent
+        # A long name is cut, so that the temporary one isn't longer than file systems allow.
+        prefix = "ktrace." if self._is_stream else f".{self._target.name[:50]}."
+        self._temporary = where / f"{prefix}{secrets.token_hex(8)}.tmp"
+
+    def make(self) -> None:
+        """Makes the temporary file or folder, for nobody else to read. Its name is known before: `abort` finds it."""
         try:
-            where = Path(tempfile.gettempdir()) if self._is_stream else self._target.parent
-            # A long name is cut, so that the temporary one isn't longer than file systems allow.
-            prefix = "ktrace." if self._is_stream else f".{self._target.name[:50]}."
-            if folder:
-                self._temporary = Path(tempfile.mkdtemp(dir=where, prefix=prefix, suffix=".tmp"))
+            if self.is_folder:
+                self._temporary.mkdir(0o700)
             else:
-                handle, name = tempfile.mkstemp(dir=where, prefix=prefix, suffix=".tmp")
-                os.close(handle)
-                self._temporary = Path(name)
+                os.close(os.open(self._temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:
             raise OutputError(
-                f"can't write there: {error.strerror}", path=path, remedy="choose another folder with -o"
+                f"can't write there: {error.strerror}", path=self.path, remedy="choose another folder with -o"
             ) from None
 
     def _check(self, target: Path, overwrite: bool) -> None:
@@ -142,11 +145,12 @@ def _is_stream(target: Path) -> bool:
 
 @contextlib.contextmanager
 def writing(sink: Sink) -> Iterator[Sink]:
-    """Commits the sink at the end of the block, aborts it when anything goes wrong, Ctrl-C included.
+    """Makes what is written to; commits it at the end of the block, aborts it when anything goes wrong or Ctrl-C comes.
 
     A failing disk becomes an OutputError.
     """
     try:
+        sink.make()
         yield sink
         sink.commit()
     except OSError as error:

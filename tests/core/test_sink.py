@@ -101,8 +101,8 @@ def test_what_is_written_compressed_in_many_parts_is_read_again(tmp_path: Path, 
 
 
 def test_a_folder_that_is_not_there_is_explained(tmp_path: Path) -> None:
-    with pytest.raises(OutputError, match="can't write there"):
-        Sink(str(tmp_path / "missing" / "out.txt"))
+    with pytest.raises(OutputError, match="can't write there"), writing(Sink(str(tmp_path / "missing" / "out.txt"))):
+        pytest.fail("nothing may be read for an output that can't be")
 
 
 def test_a_symbolic_link_stays_and_its_target_is_written(tmp_path: Path) -> None:
