@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -64,11 +65,26 @@ def main() -> NoReturn:
         signal.signal(signal.SIGHUP, _interrupt)
     try:
         code = _run(arguments, debug)
-    except KeyboardInterrupt as error:  # at whatever moment, even while something else is being told
+    except (KeyboardInterrupt, click.Abort) as error:  # at whatever moment, even while something else is being told
         if debug:
             raise
-        code = _explain(error)
+        _leave(_explain(error))
     sys.exit(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """Ends the process with that exit code, once all is tidied up.
+
+    `sys.exit` would end it as killed by a signal where the interruption came while Python ran code out of a text,
+    as dataclasses do when they are imported.
+    """
+    import atexit
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # closed, or None
+            stream.flush()
+    os._exit(code)
 
 
 def _run(arguments: list[str], debug: bool) -> int:
@@ -83,6 +99,8 @@ def _run(arguments: list[str], debug: bool) -> int:
         # The reader of our output has gone: nothing is wrong with us, and nothing may be written any more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
+    except (KeyboardInterrupt, click.Abort):
+        raise
     except BaseException as error:
         if debug:
             raise
