@@ -40,7 +40,10 @@ _CLONE = re.compile(r"(?: \[clone [^\]]*\])+$|\.kd$")
 
 #: Names of generators, which pack all their settings into one word: what of it people tell them apart by.
 _PACKED = (
-    (re.compile(r"^((?:Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9a-z]+(?:_BH|_HPA)?)_.*?(MT\d+x\d+x\d+).*$", re.S), r"\1_\2"),
+    (
+        re.compile(r"^((?:Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9a-z]+(?:_BH|_HPA)?)_.*?(MT\d+x\d+x\d+).*$", re.S),
+        r"\1_\2",
+    ),
     (re.compile(r"^(igemm_(?:fwd|bwd|wrw)_\w+?)_bx\d+_ex\d+_(bt\w+?x\w+?x\d+)_.*$"), r"\1_\2"),
     (re.compile(r"^(.+?_kernel|triton_\w+?)_(?:\d+d)+(?:\d+(?:de|d|c)?)*e?$"), r"\1"),
 )
