@@ -164,16 +164,16 @@ class TableReading:
         import adbc_driver_sqlite.dbapi as adbc
 
         first = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in types.items())
-        with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
-            try:
+        try:
+            with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
                 cursor.execute(f"SELECT 0 AS _rowid_, {first or 'NULL'}{more} UNION ALL {select}")
-            except adbc.Error as error:  # the first rows of a selection are read here
-                raise OSError(str(error).removeprefix("IO: ")) from None
-            reader = cursor.fetch_record_batch()
-            if reader.schema.types[1 : 1 + len(types)] != [_ARROW[kind] for kind in types.values()]:
-                raise _Refused("values of two types in the first rows")
-            yield reader
+                reader = cursor.fetch_record_batch()
+                if reader.schema.types[1 : 1 + len(types)] != [_ARROW[kind] for kind in types.values()]:
+                    raise _Refused("values of two types in the first rows")
+                yield reader
+        except adbc.Error as error:  # of the first rows, or told again when the query is closed
+            raise OSError(str(error).removeprefix("IO: ")) from None
 
     def _select(
         self, low: int | None = None, high: int | None = None, names: Iterable[str] | None = None, more: str = ""
