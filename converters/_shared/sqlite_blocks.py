@@ -164,6 +164,7 @@ class TableReading:
         import adbc_driver_sqlite.dbapi as adbc
 
         first = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in types.items())
+        cursor = None
         try:
             with adbc.connect(self._uri) as connection, connection.cursor() as cursor:
                 cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(size)})
@@ -173,6 +174,8 @@ class TableReading:
                     raise _Refused("values of two types in the first rows")
                 yield reader
         except adbc.Error as error:  # of the first rows, or told again when the query is closed
+            if cursor is not None:
+                cursor._closed = True  # it would be closed once more when it is collected, with a traceback
             raise OSError(str(error).removeprefix("IO: ")) from None
 
     def _select(
