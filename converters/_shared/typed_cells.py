@@ -15,6 +15,7 @@ row of units says so; they become arguments, each cell the number that it is or 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from .csv_blocks import CsvRows, CsvTable
 
 
 @dataclass(frozen=True)
-class Field:
+class Field(ABC):
     """A column of the model and the headings that it may stand under, the first one that is there wins."""
 
     spellings: tuple[str, ...]
@@ -41,9 +42,9 @@ class Field:
     def __init__(self, *spellings: str) -> None:
         object.__setattr__(self, "spellings", spellings)
 
+    @abstractmethod
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
         """The column, and the rows of which the cells stay arguments."""
-        raise NotImplementedError
 
 
 class Text(Field):

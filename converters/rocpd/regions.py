@@ -20,7 +20,7 @@ from .._shared.blocks import Block
 from .._shared.dictionaries import constant
 from .._shared.lookup import Children
 from .places import Columns
-from .slices import Tables, json_cells, unpacked
+from .slices import Happenings, Tables, json_cells, unpacked
 from .work import spoken
 
 #: Words of a category -> the kind of its regions; the first that is in it counts, others are ranges.
@@ -44,16 +44,10 @@ _SAID = re.compile(r'"message"\s*:')
 _OTHERS = {"event_operation": "sync", "hip_event": "sync"}
 
 
-class Regions:
+class Regions(Happenings):
     """The rows of rocpd_region."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def read(self) -> Iterator[Batch]:
-        """All regions, in the order of the table."""
-        for block in self._tables.blocks("region"):
-            yield self._batch(block)
+    kind = "region"
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.model import Batch
 
 from .._shared.blocks import Batches, Block, timed
 from .._shared.dictionaries import encoded
@@ -116,3 +118,21 @@ def _unpacked(value: bytes | None) -> str | None:
         with pa.input_stream(pa.BufferReader(value), compression="lz4") as stream:
             value = stream.read()
     return value.decode("utf-8", "replace") if value else None
+
+
+class Happenings(ABC):
+    """The rows of one kind, a batch for each block of the table."""
+
+    kind: str
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def read(self) -> Iterator[Batch]:
+        """All rows, in the order of the table."""
+        for block in self._tables.blocks(self.kind):
+            yield self._batch(block)
+
+    @abstractmethod
+    def _batch(self, block: Block) -> Batch:
+        """The rows of a block."""

@@ -6,8 +6,6 @@ grid_size_x 1000 (work-items), workgroup_size_x 256    ->  4 blocks of 256
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,7 +16,7 @@ from .._shared.dictionaries import constant
 from .._shared.rocm import copy_kinds, launch, short_name
 from .infos import json_object, plain
 from .places import Columns
-from .slices import Tables
+from .slices import Happenings, Tables
 
 _SYMBOL = (
     "display_name",
@@ -31,18 +29,15 @@ _SYMBOL = (
 )
 
 
-class Kernels:
+class Kernels(Happenings):
     """The rows of rocpd_kernel_dispatch."""
 
+    kind = "kernel_dispatch"
+
     def __init__(self, tables: Tables) -> None:
-        self._tables = tables
+        super().__init__(tables)
         self._symbols = tables.infos.table("info_kernel_symbol", *_SYMBOL)
         self._ids = plain(self._symbols["id"])
-
-    def read(self) -> Iterator[Batch]:
-        """All kernels, in the order of the table."""
-        for block in self._tables.blocks("kernel_dispatch"):
-            yield self._batch(block)
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
@@ -122,16 +117,10 @@ def small(column: pa.Array) -> pa.Array:
     return pc.if_else(fits, column, None).cast(pa.int32())
 
 
-class Copies:
+class Copies(Happenings):
     """The rows of rocpd_memory_copy."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    def read(self) -> Iterator[Batch]:
-        """All copies, in the order of the table."""
-        for block in self._tables.blocks("memory_copy"):
-            yield self._batch(block)
+    kind = "memory_copy"
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
@@ -178,17 +167,14 @@ class Copies:
         return device, way, {"args.src_agent": infos.device.of(of), "args.dst_agent": infos.device.of(to)}
 
 
-class Allocations:
+class Allocations(Happenings):
     """The rows of rocpd_memory_allocate. A free is as large as what was allocated at its address."""
 
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._sizes: dict[int, int] = {}
+    kind = "memory_allocate"
 
-    def read(self) -> Iterator[Batch]:
-        """All allocations, in the order of the table."""
-        for block in self._tables.blocks("memory_allocate"):
-            yield self._batch(block)
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables)
+        self._sizes: dict[int, int] = {}
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
