@@ -9,7 +9,6 @@ Others: orjson only reads it; json with a protobuf message a packet; viztracer -
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import json
 import os
@@ -19,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from process import Figures, ktrace, run
+from process import Figures, alone, ktrace, run
 
 ROOT = Path(__file__).parent.parent
 MAKER = ROOT.parent / "shared" / "tools" / "make_kineto.py"
@@ -113,28 +112,5 @@ def measure(folder: Path, events: int, times: int) -> dict[str, Figures]:
     return conversions(path, events, folder, times) | others(path, events, folder, times) | small_files(folder)
 
 
-def table(results: dict[str, Figures]) -> str:
-    """The figures as lines of text."""
-    lines = []
-    for what, figures in results.items():
-        cells = "   ".join(f"{unit} {figure:,.2f}" for unit, figure in figures.items())
-        lines.append(f"{what:<48}{cells}")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Measures, prints, keeps."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--times", type=int, default=3, help="runs of which the fastest counts")
-    parser.add_argument("--keep", type=Path, help="a folder for the input and the outputs")
-    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "kineto.results.json")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        results = measure(options.keep or Path(name), options.events, options.times)
-    print(table(results))
-    options.json.write_text(json.dumps({"events": options.events, "results": results}, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    alone(measure, "--events", 1_000_000, __file__, __doc__)

@@ -9,15 +9,12 @@ packet.
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-import json
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from process import Figures, ktrace, run
+from process import Figures, alone, ktrace, run
 
 ROOT = Path(__file__).parent.parent
 MAKER = ROOT.parent / "shared" / "tools" / "make_nsys.py"
@@ -55,20 +52,5 @@ def measure(folder: Path, kernels: int, times: int) -> dict[str, Figures]:
     return {what: figures | {"M rows/s": 2 * kernels / figures["wall s"] / 1e6} for what, figures in results.items()}
 
 
-def main() -> None:
-    """Measures, prints, keeps."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernels", type=int, default=2_000_000)
-    parser.add_argument("--times", type=int, default=3, help="runs of which the fastest counts")
-    parser.add_argument("--keep", type=Path, help="a folder for the input and the outputs")
-    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "nsys.results.json")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        results = measure(options.keep or Path(name), options.kernels, options.times)
-    for what, figures in results.items():
-        print(f"{what:<36}" + "   ".join(f"{unit} {figure:,.2f}" for unit, figure in figures.items()))
-    options.json.write_text(json.dumps({"kernels": options.kernels, "results": results}, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    alone(measure, "--kernels", 2_000_000, __file__, __doc__)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 #: Seconds between two looks at the memory.
@@ -66,3 +69,28 @@ def _anonymous(pid: int) -> float:
     except OSError:
         return 0.0
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")), 0.0)
+
+
+def table(results: dict[str, Figures]) -> str:
+    """The figures as lines of text."""
+    lines = []
+    for what, figures in results.items():
+        cells = "   ".join(f"{unit} {figure:,.2f}" for unit, figure in figures.items())
+        lines.append(f"{what:<48}{cells}")
+    return "\n".join(lines)
+
+
+def alone(
+    measure: Callable[[Path, int, int], dict[str, Figures]], size: str, rows: int, script: str, doc: str | None
+) -> None:
+    """Runs one benchmark from the command line: measures, prints, keeps. `size` is its option, `rows` the default."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(size, type=int, default=rows, dest="rows")
+    parser.add_argument("--times", type=int, default=3, help="runs of which the fastest counts")
+    parser.add_argument("--keep", type=Path, help="a folder for the input and the outputs")
+    parser.add_argument("--json", type=Path, default=Path(script).with_suffix(".results.json"))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        results = measure(options.keep or Path(name), options.rows, options.times)
+    print(table(results))
+    options.json.write_text(json.dumps({size.lstrip("-"): options.rows, "results": results}, indent=1) + "\n")

@@ -19,7 +19,7 @@ import kineto
 import nsys
 import order
 import validate
-from process import Figures, ktrace
+from process import Figures, ktrace, table
 
 ROOT = Path(__file__).parent.parent
 SEED_BYTES = 480_000
@@ -60,7 +60,7 @@ def main() -> None:
         found = order.in_a_process(way, options.rows)
         costs = {f"{part} µs/row": found[part] * 1e6 / options.rows for part in ("take", "give")}
         results[f"order, {way}"] = {**costs, "peak MB": found["peak"]}
-    print(kineto.table(results))
+    print(table(results))
     machine = {"python": platform.python_version(), "cores": os.cpu_count(), "rows": options.rows}
     options.json.write_text(json.dumps({"machine": machine, "results": results}, indent=1, ensure_ascii=False) + "\n")
 
