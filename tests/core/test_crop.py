@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from canonical_rows import GPU, HOST, Row, event, link
 from click.testing import CliRunner
 from conftest import SAMPLES
 from engine import errors, query
@@ -24,46 +24,31 @@ from ktrace.transforms.marks import step_of
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
-Row = dict[str, Any]
-
-
-def _event(number: int, kind: str, name: str, ts: int, dur: int | None = None, **columns: Any) -> Row:
-    row = {"record": "event", "source": "t", "id": number, "kind": kind, "name": name, "ts": ts, "timing": "measured"}
-    return row | ({} if dur is None else {"dur": dur}) | columns
-
-
-def _link(number: int, key: str, role: str, **columns: Any) -> Row:
-    return {"record": "link", "source": "t", "id": number, "link": "flow", "key": key, "role": role} | columns
-
-
-HOST = {"pid": 5, "tid": 6}
-GPU = {"device": 0, "stream": 7}
-
 #: Two steps that begin at 1000; the first one's kernels run in the second and after it.
 ROWS = [
-    _event(1, "range", "ProfilerStep#0", 1000, 100, **HOST),
-    _event(2, "range", "ProfilerStep#1", 1100, 100, **HOST),
-    _event(3, "api", "launch", 1010, 10, **HOST, correlation=1),
-    _event(4, "api", "launch", 1090, 15, **HOST, correlation=2),
-    _event(5, "api", "launch", 1150, 10, **HOST, correlation=3),
-    _event(21, "counter", "dram", 1050, 40, parent=10, value=1.0, **GPU),
-    _event(10, "kernel", "gemm", 1050, 40, **GPU, correlation=1),
-    _event(11, "kernel", "gemm", 1190, 40, **GPU, correlation=2),
-    _event(22, "counter", "dram", 1190, 40, parent=11, value=2.0, **GPU),
-    _event(12, "kernel", "norm", 1300, 50, **GPU, correlation=3),
-    _event(23, "counter", "dram", 1300, 50, parent=12, value=3.0, **GPU),
-    _event(13, "range", "ProfilerStep#1", 1300, 50, **GPU),
-    _event(30, "log", "hello", 1100, **HOST),
-    _event(31, "counter", "memory", 1500, value=7.0),
-    _event(34, "counter", "clock", 1400, 40, value=800.0),
-    _event(32, "op", "open", 1400, pid=5, tid=9),
-    _event(33, "sync", "a moment", 1200, 0, **HOST),
-    _link(40, "by event", "out", event=4),
-    _link(41, "by event", "in", event=11),
-    _link(42, "around", "out", ts=1155, **HOST),
-    _link(43, "around", "in", ts=1020, bind="next", **HOST),
-    _link(44, "free", "in", ts=1450, **HOST),
-    _link(45, "anywhere", "in"),
+    event(1, "range", "ProfilerStep#0", 1000, 100, **HOST),
+    event(2, "range", "ProfilerStep#1", 1100, 100, **HOST),
+    event(3, "api", "launch", 1010, 10, **HOST, correlation=1),
+    event(4, "api", "launch", 1090, 15, **HOST, correlation=2),
+    event(5, "api", "launch", 1150, 10, **HOST, correlation=3),
+    event(21, "counter", "dram", 1050, 40, parent=10, value=1.0, **GPU),
+    event(10, "kernel", "gemm", 1050, 40, **GPU, correlation=1),
+    event(11, "kernel", "gemm", 1190, 40, **GPU, correlation=2),
+    event(22, "counter", "dram", 1190, 40, parent=11, value=2.0, **GPU),
+    event(12, "kernel", "norm", 1300, 50, **GPU, correlation=3),
+    event(23, "counter", "dram", 1300, 50, parent=12, value=3.0, **GPU),
+    event(13, "range", "ProfilerStep#1", 1300, 50, **GPU),
+    event(30, "log", "hello", 1100, **HOST),
+    event(31, "counter", "memory", 1500, value=7.0),
+    event(34, "counter", "clock", 1400, 40, value=800.0),
+    event(32, "op", "open", 1400, pid=5, tid=9),
+    event(33, "sync", "a moment", 1200, 0, **HOST),
+    link(40, "by event", "out", event=4),
+    link(41, "by event", "in", event=11),
+    link(42, "around", "out", ts=1155, **HOST),
+    link(43, "around", "in", ts=1020, bind="next", **HOST),
+    link(44, "free", "in", ts=1450, **HOST),
+    link(45, "anywhere", "in"),
     {"record": "summary", "source": "t", "id": 50, "kind": "kernel", "name": "all", "metric": "duration", "total": 9.0},
     {"record": "summary", "source": "t", "id": 51, "parent": 50, "kind": "metric", "name": "all", "metric": "dram"},
     {"record": "summary", "source": "t", "id": 52, "kind": "op", "name": "now", "metric": "duration", "ts": 1105},
@@ -227,7 +212,7 @@ def test_launches_may_be_told_by_links(tmp_path: Path) -> None:
     rows = [{name: value for name, value in row.items() if name != "correlation"} for row in ROWS]
     pairs = [(3, 10), (4, 11), (5, 12)]
     links = [
-        _link(100 + 10 * number + end, f"launch {call}", ("out", "in")[end], event=event) | {"link": "launch"}
+        link(100 + 10 * number + end, f"launch {call}", ("out", "in")[end], event=event) | {"link": "launch"}
         for number, (call, work) in enumerate(pairs)
         for end, event in enumerate((call, work))
     ]

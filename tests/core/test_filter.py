@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 import pytest
+from canonical_rows import GPU, HOST, Row, event, link
 from click.testing import CliRunner
 from conftest import SAMPLES
 from engine import errors, query
@@ -22,41 +22,26 @@ from ktrace.transforms.filter import Filter, filtered
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 
-Row = dict[str, Any]
-
-
-def _event(number: int, kind: str, name: str, ts: int, dur: int | None = None, **columns: Any) -> Row:
-    row = {"record": "event", "source": "t", "id": number, "kind": kind, "name": name, "ts": ts, "timing": "measured"}
-    return row | ({} if dur is None else {"dur": dur}) | columns
-
-
-def _link(number: int, key: str, role: str, **columns: Any) -> Row:
-    return {"record": "link", "source": "t", "id": number, "link": "flow", "key": key, "role": role} | columns
-
-
-HOST = {"pid": 5, "tid": 6}
-GPU = {"device": 0, "stream": 7}
-
 #: A step with an op, in it a call; two kernels with metrics, one of which comes before its kernel; arrows of all sorts.
 ROWS = [
-    _event(1, "range", "step", 0, 1000, **HOST),
-    _event(2, "op", "linear", 100, 200, **HOST, args={"a": 1}),
-    _event(3, "api", "launch", 150, 20, **HOST, correlation=1),
-    _event(21, "counter", "dram", 300, 500, parent=10, value=3.5, **GPU),
-    _event(10, "kernel", "void gemm<8>()", 300, 500, **GPU, correlation=1, short_name="gemm"),
-    _event(11, "kernel", "copy", 900, 5, **{**GPU, "device": 1}, correlation=2),
-    _event(22, "counter", "dram", 900, 5, parent=11, value=1.5, **{**GPU, "device": 1}),
-    _event(12, "kernel", "gemm tail", 910, 80, device=0, stream=8, parent=3),
-    _event(30, "log", "hello", 400, **HOST),
-    _event(31, "counter", "memory", 500, value=7.0),
-    _event(32, "op", "open", 950, **HOST),
-    _link(40, "by event", "out", event=3),
-    _link(41, "by event", "in", event=10),
-    _link(42, "around", "out", ts=160, **HOST),
-    _link(43, "around", "in", ts=250, bind="enclosing", **HOST),
-    _link(44, "next", "in", ts=120, bind="next", **HOST),
-    _link(45, "in an open slice", "in", ts=5000, **HOST),
-    _link(46, "elsewhere", "in", event=999),
+    event(1, "range", "step", 0, 1000, **HOST),
+    event(2, "op", "linear", 100, 200, **HOST, args={"a": 1}),
+    event(3, "api", "launch", 150, 20, **HOST, correlation=1),
+    event(21, "counter", "dram", 300, 500, parent=10, value=3.5, **GPU),
+    event(10, "kernel", "void gemm<8>()", 300, 500, **GPU, correlation=1, short_name="gemm"),
+    event(11, "kernel", "copy", 900, 5, **{**GPU, "device": 1}, correlation=2),
+    event(22, "counter", "dram", 900, 5, parent=11, value=1.5, **{**GPU, "device": 1}),
+    event(12, "kernel", "gemm tail", 910, 80, device=0, stream=8, parent=3),
+    event(30, "log", "hello", 400, **HOST),
+    event(31, "counter", "memory", 500, value=7.0),
+    event(32, "op", "open", 950, **HOST),
+    link(40, "by event", "out", event=3),
+    link(41, "by event", "in", event=10),
+    link(42, "around", "out", ts=160, **HOST),
+    link(43, "around", "in", ts=250, bind="enclosing", **HOST),
+    link(44, "next", "in", ts=120, bind="next", **HOST),
+    link(45, "in an open slice", "in", ts=5000, **HOST),
+    link(46, "elsewhere", "in", event=999),
     {
         "record": "summary",
         "source": "t",
