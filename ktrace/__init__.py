@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from ktrace.format import Format, Match, Score
     from ktrace.format import all_formats as formats
     from ktrace.model import Batch
-    from ktrace.pipeline import convert, open_batches
+    from ktrace.pipeline import convert
+    from ktrace.reading import open_batches
     from ktrace.report import Report
     from ktrace.taxonomy import Labels, classify
     from ktrace.trace import Trace, read
@@ -45,7 +46,7 @@ _HOME = {
     "Score": "ktrace.format",
     "Batch": "ktrace.model",
     "convert": "ktrace.pipeline",
-    "open_batches": "ktrace.pipeline",
+    "open_batches": "ktrace.reading",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
     "read": "ktrace.trace",

@@ -14,6 +14,8 @@ class Conversion:
 
     `label` is the source label of the rows that are read, `batch_rows` the greatest size of a batch.
     `progress`, if given, is told how many bytes of the input were taken. `jobs` is how many processes may work.
+    `columns` are those that will be looked at, None for all; a reader to which it makes a difference may leave out
+    others.
     """
 
     report: Report
@@ -22,3 +24,4 @@ class Conversion:
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[int], None] | None = None
     jobs: int = 1
+    columns: frozenset[str] | None = None

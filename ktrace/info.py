@@ -15,7 +15,7 @@ from ktrace.detection import by_name, detect
 from ktrace.format import Detected
 from ktrace.jsontext import decoded
 from ktrace.model import DEVICE_KINDS, Batch
-from ktrace.pipeline import read_batches
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
 

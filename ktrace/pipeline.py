@@ -2,72 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name
-from ktrace.errors import InputError, KtraceError, OutputError, UsageError
+from ktrace.errors import KtraceError, OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
-from ktrace.inputs import expanded, labels, open_input
-from ktrace.jsontext import dump_json
 from ktrace.layout import layout
 from ktrace.model import Batch
 from ktrace.order import order
 from ktrace.paired import paired
+from ktrace.reading import Progress, read_selected
 from ktrace.report import Ledger, Report
-from ktrace.rows import to_batch
 from ktrace.sink import Sink, writing
-from ktrace.source import COMPRESSED, Source, printable
+from ktrace.source import COMPRESSED
 
 if TYPE_CHECKING:
-    from ktrace.taxonomy import Taxonomy
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
-
-Progress = Callable[[int], None]
-
-
-def read_batches(
-    paths: Sequence[str],
-    report: Report,
-    *,
-    format: str | None = None,
-    batch_rows: int = 65_536,
-    progress: Progress | None = None,
-    jobs: int = 1,
-) -> Generator[Batch, None, None]:
-    """The batches of all inputs, one after the other, each with facts on its source first.
-
-    A path may be a pattern or a folder: one trace where a format claims it, else the traces in it.
-
-    Raises InputError and its kin at the first batch of an input that can't be read.
-    """
-    found = expanded(paths, report, format)
-    for one, label in zip(found, labels(found), strict=True):
-        report.path = one.path
-        conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs)
-        source, fmt = open_input(one, label, conversion)
-        report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
-        if not fmt.writes:  # A canonical input brings its own facts.
-            yield to_batch("catalog", [_source_fact(source, fmt)])
-        try:
-            for batch in fmt.read(source, conversion):
-                report.rows[batch.record] += len(batch)
-                yield batch
-        except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
-            why = f"can't be read: {error.strerror or error}"
-            raise InputError(why, path=one.path, remedy="check the disk, and the space in TMPDIR") from error
-    report.path = None
-
-
-def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
-    facts = dump_json({"path": printable(source.path), "format": fmt.name})
-    return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
 
 
 def output_format(path: str, to: str | None = None) -> Format:
@@ -184,79 +139,21 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     if launch_skip is not None and metrics is None:
         raise UsageError("--launch-skip is for --metrics", remedy="leave it out, or name the metrics")
-    rules = _rules(classify) if classify else None
     conversion = Conversion(report, options={"table": table} if table else {})
     with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
-        batches: Iterator[Batch] = read_batches(paths, report, format=from_, progress=progress, jobs=jobs or cores())
-        if metrics is not None:
-            batches = _joined(batches, str(metrics), report, launch_skip)
-        if rules is not None:
-            from ktrace.transforms.classify import with_operations
-
-            batches = with_operations(batches, rules, report)
-        if filter is not None or crop is not None:
-            batches = _part(batches, crop, filter, report)
+        batches = read_selected(
+            paths,
+            report,
+            format=from_,
+            progress=progress,
+            jobs=jobs,
+            metrics=None if metrics is None else str(metrics),
+            launch_skip=launch_skip,
+            classify=classify,
+            crop=crop,
+            filter=filter,
+        )
         write_batches(batches, fmt, sink, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
     return report
-
-
-def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
-    """The batches with the metrics that a table has of their kernels."""
-    from ktrace.transforms.metrics import read_launches, with_metrics
-
-    account = Report(strict=report.strict)
-    measured = read_launches(read_batches([path], account))
-    if not measured.launches:
-        raise InputError(
-            "has no launches with metrics",
-            path=path,
-            expected="a table of Nsight Compute",
-            remedy="ncu --csv --page raw ./app > metrics.csv",
-        )
-    report.merge(account)
-    report.inputs += account.inputs
-    return with_metrics(batches, measured, report, skip)
-
-
-def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
-    """The rows that are wanted; whether they are is known of a slice, not of its halves."""
-    from ktrace.transforms.crop import cropped
-    from ktrace.transforms.filter import filtered
-
-    batches = paired(batches, report)
-    if crop is not None:
-        batches = cropped(batches, crop, report)
-    return batches if filter is None else filtered(batches, filter, report)
-
-
-def _rules(classify: bool | str | Path) -> Taxonomy:
-    """The rules that `convert` was told to classify by."""
-    from ktrace.taxonomy import taxonomy
-
-    return taxonomy(None if isinstance(classify, bool) else classify)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@contextmanager
-def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int = 65_536) -> Iterator[Iterator[Batch]]:
-    """The batches of an input, streamed in bounded memory:
-
-    with ktrace.open_batches("run.log") as batches:
-        for batch in batches:
-            print(batch.record, len(batch))
-
-    `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch. Taking the batches
-    raises InputError and its kin for what can't be read.
-    """
-    report = Report()
-    batches = read_batches([str(path)], report, format=format, batch_rows=batch_rows)
-    try:
-        yield paired(batches, report)
-    finally:
-        batches.close()

@@ -182,7 +182,7 @@ def read(path: str | Path | Sequence[str | Path], format: str | None = None, *, 
     repaired, skipped or cut off.
     """
     from ktrace.paired import paired
-    from ktrace.pipeline import cores, read_batches
+    from ktrace.reading import cores, read_batches
 
     paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
     report = Report(strict=strict)

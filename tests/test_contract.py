@@ -12,7 +12,8 @@ from ktrace.detection import choose
 from ktrace.errors import KtraceError
 from ktrace.format import builtin_formats
 from ktrace.model import RECORDS
-from ktrace.pipeline import convert, read_batches
+from ktrace.pipeline import convert
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
 from ktrace.trace import Trace

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from ktrace.detection import by_name
 from ktrace.format import Score
 from ktrace.model import Batch
-from ktrace.pipeline import read_batches
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
 from ktrace.trace import Trace

@@ -11,7 +11,7 @@ import pytest
 
 from ktrace.converters._shared import record_lines
 from ktrace.model import Batch
-from ktrace.pipeline import read_batches
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.rows import to_rows
 

@@ -9,7 +9,7 @@ import pytest
 from ktrace.converters.closed.probe import probe
 from ktrace.errors import ClosedFormat
 from ktrace.format import Score
-from ktrace.pipeline import read_batches
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Sample
 

@@ -18,7 +18,8 @@ from ktrace.converters.nsys_stats.columns import report_of
 from ktrace.converters.nsys_stats.reader import _read_text
 from ktrace.detection import detect_sample
 from ktrace.format import Score, builtin_formats
-from ktrace.pipeline import convert, read_batches
+from ktrace.pipeline import convert
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Sample, Source
 from ktrace.trace import Trace, read

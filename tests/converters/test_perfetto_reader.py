@@ -33,7 +33,8 @@ from ktrace.detection import detect
 from ktrace.errors import DamagedInput, KtraceError, StrictFailure
 from ktrace.info import inspect
 from ktrace.model import DEVICE_KINDS, Batch
-from ktrace.pipeline import convert, read_batches
+from ktrace.pipeline import convert
+from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.rows import Rows, to_rows
 from ktrace.trace import Trace

@@ -1,0 +1,156 @@
+"""From inputs to batches: what is read, and the steps that options ask for.
+
+paths ──► inputs ──► readers ──► metrics ──► classify ──► crop ──► filter ──► batches
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ktrace.conversion import Conversion
+from ktrace.errors import InputError
+from ktrace.format import Format
+from ktrace.inputs import expanded, labels, open_input
+from ktrace.jsontext import dump_json
+from ktrace.model import Batch
+from ktrace.paired import paired
+from ktrace.report import Report
+from ktrace.rows import to_batch
+from ktrace.source import Source, printable
+
+if TYPE_CHECKING:
+    from ktrace.transforms.crop import Crop
+    from ktrace.transforms.filter import Filter
+
+Progress = Callable[[int], None]
+
+
+def read_batches(
+    paths: Sequence[str],
+    report: Report,
+    *,
+    format: str | None = None,
+    batch_rows: int = 65_536,
+    progress: Progress | None = None,
+    jobs: int = 1,
+    columns: frozenset[str] | None = None,
+) -> Generator[Batch, None, None]:
+    """The batches of all inputs, one after the other, each with facts on its source first.
+
+    A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `columns` are those
+    that will be looked at, all by default; a reader may leave out others.
+
+    Raises InputError and its kin at the first batch of an input that can't be read.
+    """
+    found = expanded(paths, report, format)
+    for one, label in zip(found, labels(found), strict=True):
+        report.path = one.path
+        conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs, columns=columns)
+        source, fmt = open_input(one, label, conversion)
+        report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
+        if not fmt.writes:  # A canonical input brings its own facts.
+            yield to_batch("catalog", [_source_fact(source, fmt)])
+        try:
+            for batch in fmt.read(source, conversion):
+                report.rows[batch.record] += len(batch)
+                yield batch
+        except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
+            why = f"can't be read: {error.strerror or error}"
+            raise InputError(why, path=one.path, remedy="check the disk, and the space in TMPDIR") from error
+    report.path = None
+
+
+def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
+    facts = dump_json({"path": printable(source.path), "format": fmt.name})
+    return {"entity": "source", "source": source.label, "id": 0, "name": source.label, "facts": facts}
+
+
+def read_selected(
+    paths: Sequence[str],
+    report: Report,
+    *,
+    format: str | None = None,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+    columns: frozenset[str] | None = None,
+    metrics: str | None = None,
+    launch_skip: int | None = None,
+    classify: bool | str | Path = False,
+    crop: Crop | None = None,
+    filter: Filter | None = None,
+) -> Iterator[Batch]:
+    """The rows of all inputs that are wanted, with what options add to them; see `ktrace.convert` for their meaning.
+
+    `columns` as in `read_batches`; what the steps need beside them is read, too. Begins and ends are paired where
+    there is a crop or filter. Raises InputError and its kin.
+    """
+    batches: Iterator[Batch] = read_batches(
+        paths, report, format=format, progress=progress, jobs=jobs or cores(), columns=columns
+    )
+    if metrics is not None:
+        batches = _joined(batches, metrics, report, launch_skip)
+    if classify:
+        from ktrace.taxonomy import taxonomy
+        from ktrace.transforms.classify import with_operations
+
+        batches = with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)
+    if crop is not None or filter is not None:
+        batches = _part(batches, crop, filter, report)
+    return batches
+
+
+def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
+    """The batches with the metrics that a table has of their kernels."""
+    from ktrace.transforms.metrics import read_launches, with_metrics
+
+    account = Report(strict=report.strict)
+    measured = read_launches(read_batches([path], account))
+    if not measured.launches:
+        raise InputError(
+            "has no launches with metrics",
+            path=path,
+            expected="a table of Nsight Compute",
+            remedy="ncu --csv --page raw ./app > metrics.csv",
+        )
+    report.merge(account)
+    report.inputs += account.inputs
+    return with_metrics(batches, measured, report, skip)
+
+
+def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
+    """The rows that are wanted; whether they are is known of a slice, not of its halves."""
+    from ktrace.transforms.crop import cropped
+    from ktrace.transforms.filter import filtered
+
+    batches = paired(batches, report)
+    if crop is not None:
+        batches = cropped(batches, crop, report)
+    return batches if filter is None else filtered(batches, filter, report)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int = 65_536) -> Iterator[Iterator[Batch]]:
+    """The batches of an input, streamed in bounded memory:
+
+    with ktrace.open_batches("run.log") as batches:
+        for batch in batches:
+            print(batch.record, len(batch))
+
+    `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch. Taking the batches
+    raises InputError and its kin for what can't be read.
+    """
+    report = Report()
+    batches = read_batches([str(path)], report, format=format, batch_rows=batch_rows)
+    try:
+        yield paired(batches, report)
+    finally:
+        batches.close()
