@@ -1,0 +1,43 @@
+"""A table of figures before it is written: what each column measures, and the figures themselves.
+
+    Table("operation", "by operation", (Column("operation"), Column("time", "ns"), Column("share", "%")),
+          [("gemm", 1_200_000, 61.5), ("norm", 751_000, 38.5)])
+
+Text and Markdown show `1.200 ms`, CSV and JSON give the figure as it is under `time_ns`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: A cell: text, an exact number, a figure; None where the source doesn't say.
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """The heading of a column and the unit of its figures: ns, %, count, B; "" is text."""
+
+    name: str
+    unit: str = ""
+
+    @property
+    def key(self) -> str:
+        """Its name for programs: `time_ns`, `share_percent`, `count`, `operation`."""
+        suffix = {"ns": "_ns", "%": "_percent", "B": "_bytes"}.get(self.unit, "")
+        return self.name.replace(" ", "_") + suffix
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns. `name` is for programs, `title` for people, `notes` are sentences below it.
+
+    `more` says how many rows were left out behind the last one.
+    """
+
+    name: str
+    title: str
+    columns: tuple[Column, ...]
+    rows: list[tuple[Cell, ...]]
+    notes: list[str] = field(default_factory=list)
+    more: int = 0

@@ -1,0 +1,1 @@
+"""Where the time went: what `ktrace summary` and `ktrace diff` compute."""

@@ -1,0 +1,109 @@
+"""What a summary is made of: groups of work, the use of each device, the steps. All times are ns.
+
+Summary
+  groups["operation"]   Group("gemm", count 1,200, total 1.2 s, average, median, p95, ..., durations, steps)
+  devices               DeviceUse("cuda:0", busy, idle, compute, communication, exposed communication, gaps, ...)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
+
+#: What work can be grouped by.
+BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device", "rank", "step", "source", "run")
+
+#: The key of work of which the column isn't known.
+OTHER = "other"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Work that has its `key` in common, such as the name of the kernel.
+
+    Of events the figures are exact. Of tables of statistics they are what the source says, None where it doesn't: a
+    median of medians is nobody's figure. `durations` are those of the events, rising; None of statistics. `steps` is
+    the total in each step in the order of the steps, None where there are none.
+    """
+
+    key: str
+    total: float
+    count: int | None = None
+    average: float | None = None
+    median: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    min: float | None = None
+    max: float | None = None
+    durations: Int64 | None = field(default=None, repr=False, compare=False)
+    steps: Float64 | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Times of which the middle and the extremes count: gaps between work, waits before it."""
+
+    count: int
+    total: int
+    median: float
+    p95: float
+    max: int
+
+
+@dataclass(frozen=True)
+class DeviceUse:
+    """What a device did between the begin of its first and the end of its last work, `span` ns.
+
+    Each time is that of a union of intervals, so that nothing counts twice: `busy` is anything, `compute` kernels
+    that are no collectives (and memsets, graphs), `communication` collectives, `copies` copies. `overlapped` is the
+    communication (copies) during which there is compute, `exposed` that without: communication = overlapped + exposed.
+    `gaps` are the times of no work, `idle` their sum. `queueing` is the time from the return of the call that launched
+    work to the begin of the work, 0 where it began before, None where launches aren't known. `occupancy` is the mean of
+    kernels that say theirs, weighed by time, in percent.
+    """
+
+    label: str
+    source: str
+    device: int | None
+    rank: int | None
+    span: int
+    busy: int
+    compute: int
+    communication: int
+    copies: int
+    exposed_communication: int
+    exposed_copies: int
+    gaps: Spread | None = None
+    queueing: Spread | None = None
+    occupancy: float | None = None
+
+    @property
+    def idle(self) -> int:
+        """Time of the span without work."""
+        return self.span - self.busy
+
+
+@dataclass
+class Summary:
+    """Where the time went.
+
+    `work` says what was added up: "events" of device work, "statistics" where the source has no such events, "host"
+    (calls, operators) where there is no device work at all. `total` is the sum of the durations. `span` is first begin
+    and last end of all events. `groups` has an entry for each of `BY` that the trace says something about, heaviest
+    first, and of steps and layers in their own order. `notes` are sentences on what the figures mean or lack.
+    """
+
+    sources: list[str]
+    work: str
+    total: float
+    count: int | None
+    span: tuple[int, int] | None
+    groups: dict[str, list[Group]]
+    devices: list[DeviceUse] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
