@@ -1,0 +1,1 @@
+"""What changed between two traces: what `ktrace diff` computes."""
