@@ -49,14 +49,6 @@ def heading(text: str) -> None:
     click.echo(click.style(text, bold=True) if is_terminal() and "NO_COLOR" not in os.environ else text)
 
 
-def duration(ns: float) -> str:
-    """A time for people: 1.234 s, 56.789 ms, 12.345 us, 7 ns."""
-    for factor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
-        if abs(ns) >= factor:
-            return f"{ns / factor:,.3f} {unit}"
-    return f"{ns:,.0f} ns"
-
-
 class Progress:
     """A progress bar on stderr for work that takes over a second; nothing where stderr is no terminal.
 

@@ -9,7 +9,8 @@ import click
 
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
-from ktrace.cli._console import duration, heading, print_table
+from ktrace.cli._console import heading, print_table
+from ktrace.rendering.figures import duration
 
 if TYPE_CHECKING:
     from ktrace.info import Info

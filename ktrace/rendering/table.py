@@ -16,10 +16,14 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """The heading of a column and the unit of its figures: ns, %, count, B; "" is text."""
+    """The heading of a column and the unit of its figures: ns, %, count, B, x (so many times); "" is text.
+
+    Figures that are `signed` are changes: people see +1.200 ms.
+    """
 
     name: str
     unit: str = ""
+    signed: bool = False
 
     @property
     def key(self) -> str:
@@ -32,7 +36,7 @@ class Column:
 class Table:
     """Rows of cells under columns. `name` is for programs, `title` for people, `notes` are sentences below it.
 
-    `more` says how many rows were left out behind the last one.
+    `more` says how many rows were left out behind the last one. Keys of columns are unique (else ValueError).
     """
 
     name: str
@@ -41,3 +45,8 @@ class Table:
     rows: list[tuple[Cell, ...]]
     notes: list[str] = field(default_factory=list)
     more: int = 0
+
+    def __post_init__(self) -> None:
+        keys = [column.key for column in self.columns]
+        if len({*keys}) < len(keys):
+            raise ValueError(f"table {self.name}: two columns have the same key: {', '.join(keys)}")

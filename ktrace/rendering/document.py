@@ -1,0 +1,42 @@
+"""Tables as one JSON document: names and whole numbers exact, null where the source doesn't say.
+
+    {"ktrace": "0.1.0", "title": "run.json",
+     "tables": {"operation": [{"operation": "gemm", "time_ns": 1200000, "share_percent": 61.5}, ...]},
+     "left_out": {"kernel": 120},
+     "notes": ["..."]}
+
+It is meant for `jq '.tables.operation[] | [.operation, .time_ns]'` and `pd.DataFrame(document["tables"]["operation"])`.
+`left_out` says by how many rows a table was cut. A line holds a row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ktrace.rendering.figures import UNSEEN, plain
+from ktrace.rendering.table import Table
+
+
+def as_json(tables: Sequence[Table], *, title: str = "") -> str:
+    """The tables by their names, rows as objects under `Column.key`; NaN and the infinities are null."""
+    from ktrace import __version__
+
+    left_out = {table.name: table.more for table in tables if table.more}
+    notes = list(dict.fromkeys(note for table in tables for note in table.notes))
+    parts = [f'{{"ktrace": {_text(__version__)}', f'"title": {_text(title)}']
+    parts.append('"tables": {\n' + ",\n".join(map(_table, tables)) + "\n }")
+    parts += [f'"left_out": {_text(left_out)}', f'"notes": {_text(notes)}']
+    return ",\n ".join(parts) + "}\n"
+
+
+def _table(table: Table) -> str:
+    keys = [column.key for column in table.columns]
+    rows = (_text({key: plain(cell) for key, cell in zip(keys, row, strict=True)}) for row in table.rows)
+    return f"  {_text(table.name)}: [" + ",".join(f"\n   {row}" for row in rows) + "]"
+
+
+def _text(value: object) -> str:
+    """JSON without letters that a terminal would act upon."""
+    written = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)

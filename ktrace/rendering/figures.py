@@ -1,0 +1,93 @@
+"""Figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names that do nothing but stand there.
+
+shown(1_200_000, Column("time", "ns"))                 1.200 ms
+shown(-3.25, Column("change", "%", signed=True))       -3.2%
+harmless("evil\x1b[2J")                                evil\x1b[2J, in plain letters
+shortened("void at::native::vectorized_...", 20)       void at::nati…ernel>
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from numbers import Integral, Real
+
+from ktrace.rendering.table import Cell, Column
+
+#: Characters that move a cursor, turn the direction of writing, end lines, or can't be encoded.
+UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
+
+_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
+_SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
+
+
+def plain(cell: object) -> Cell:
+    """The cell as Python's own text, int or float (numpy has others); None for NaN and the infinities."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, Integral):
+        return int(cell)
+    if isinstance(cell, Real):
+        return float(cell) if math.isfinite(cell) else None
+    return str(cell)
+
+
+def shown(cell: object, column: Column) -> str:
+    """The cell as people read it in that column; "" where there is no figure."""
+    value = plain(cell)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return harmless(value)
+    text = _WRITTEN[column.unit](value)
+    return f"+{text}" if column.signed and value > 0 else text
+
+
+def duration(ns: float) -> str:
+    """A time for people: 1.234 s, 56.789 ms, 12.345 us, 7 ns."""
+    for factor, unit in _TIMES:
+        if abs(ns) >= factor:
+            return f"{ns / factor:,.3f} {unit}"
+    return f"{ns:,.0f} ns"
+
+
+def size(count: float) -> str:
+    """Bytes for people: 1.5 GB, 4.1 kB, 512 B."""
+    for factor, unit in _SIZES:
+        if abs(count) >= factor:
+            return f"{count / factor:,.1f} {unit}"
+    return f"{count:,.0f} B"
+
+
+def harmless(text: str) -> str:
+    r"""The text with each character that is no letter to look at as an escape: `\x1b`, `\n`, `\u202e`."""
+    return UNSEEN.sub(lambda found: _escape(found.group()), text)
+
+
+def shortened(text: str, width: int) -> str:
+    """The text with its middle left out where it is longer than `width` letters: its begin and its end tell most."""
+    if len(text) <= width:
+        return text
+    tail = max((width - 1) // 3, 0)
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def _escape(character: str) -> str:
+    return {"\n": r"\n", "\r": r"\r", "\t": r"\t"}.get(
+        character, f"\\x{ord(character):02x}" if ord(character) < 256 else f"\\u{ord(character):04x}"
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}".removesuffix(".0")
+
+
+_WRITTEN: dict[str, Callable[[float], str]] = {
+    "": lambda value: str(value) if isinstance(value, int) else f"{value:.4g}",
+    "ns": duration,
+    "%": lambda value: f"{value:,.1f}%",
+    "B": size,
+    "count": _count,
+    "x": lambda value: f"{value:,.2f}x",
+}
