@@ -37,10 +37,8 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
     lines.append(_styled(_line(heads, widths, table, [""] * len(heads)), _DIM, colour))
     for row, cells in zip(table.rows, rows, strict=True):
-        signs = zip(row, table.columns, strict=True)
-        lines.append(
-            _line(cells, widths, table, [_sign(cell) if colour and column.signed else "" for cell, column in signs])
-        )
+        styles = [_sign(cell, column) if colour else "" for cell, column in zip(row, table.columns, strict=True)]
+        lines.append(_line(cells, widths, table, styles))
     if table.more:
         lines.append(_styled(f"... and {table.more:,} more", _DIM, colour))
     lines += map(harmless, table.notes)
