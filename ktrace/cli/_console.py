@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +18,16 @@ def is_terminal(stream: Any = None) -> bool:
     """Whether people read the stream (stdout by default)."""
     stream = stream or sys.stdout
     return bool(stream and stream.isatty())
+
+
+def width() -> int | None:
+    """The columns of the terminal on stdout, None where it is none."""
+    return shutil.get_terminal_size().columns if is_terminal() else None
+
+
+def colour() -> bool:
+    """Whether stdout is a terminal that may have colours."""
+    return is_terminal() and "NO_COLOR" not in os.environ
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -46,7 +57,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
 
 def heading(text: str) -> None:
     """A line that names what follows: bold on a terminal that may have colours."""
-    click.echo(click.style(text, bold=True) if is_terminal() and "NO_COLOR" not in os.environ else text)
+    click.echo(click.style(text, bold=True) if colour() else text)
 
 
 class Progress:
