@@ -1,0 +1,189 @@
+"""Tables as text, CSV, JSON and Markdown, read back by parsers that we didn't write."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from markdown_it import MarkdownIt
+
+from ktrace.rendering import FORMATS, Cell, Column, Table, as_csv, as_json, as_markdown, as_text, rendered
+from ktrace.rendering.figures import UNSEEN, duration, harmless, shortened, shown, size
+
+#: Beyond 2**53: a float would lose its last digits.
+BIG = 2**60 + 1
+HOSTILE = [
+    "\x1b[2J\x1b]0;owned\x07 kernel",
+    "<script>alert(1)</script><img src=x onerror=alert(2)>",
+    "two\nlines\r\nand\ttabs",
+    "a|b`c`*d*_e_[f](https://example.org)#12 @somebody &amp; \\",
+    '=HYPERLINK("http://example.org")',
+    "-[MTLCommandBuffer commit]",
+    "\u202egnp.exe \u2028 \x9b31m \ud800",
+    "void cutlass::Kernel<" + "cutlass::gemm::GemmShape<128, 128, 64>, " * 250 + "float>(Params)",
+    "日本語のカーネル",
+    "",
+]
+
+
+def sample() -> list[Table]:
+    rows: list[tuple[Cell, ...]] = [
+        ("gemm", 1_200_000, 61.5, BIG, -250.0),
+        ("norm", np.int64(751_000), np.float64(38.5), 3, 12.0),
+    ]
+    figures = (Column("operation"), Column("time", "ns"), Column("share", "%"), Column("count", "count"))
+    columns = (*figures, Column("change", "ns", signed=True))
+    first = Table("operation", "by operation", columns, rows, ["A note."], more=7)
+    unknown: list[tuple[Cell, ...]] = [("a", None, math.nan), ("b", 5, math.inf), ("c", 4096, 0.1 + 0.2)]
+    return [first, Table("copies", "copies", (Column("kind"), Column("size", "B"), Column("ratio", "x")), unknown)]
+
+
+def named(names: list[str]) -> Table:
+    return Table("kernel", "by kernel", (Column("kernel"), Column("time", "ns")), [(name, 1000) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(0, "0 ns"), (999, "999 ns"), (1000, "1.000 us"), (-1_234_567, "-1.235 ms"), (3.6e12, "3,600.000 s")],
+)
+def test_times_are_for_people(ns: float, text: str) -> None:
+    assert duration(ns) == text
+
+
+def test_figures_are_for_people() -> None:
+    assert [size(4096), size(12), size(2.5e9)] == ["4.1 kB", "12 B", "2.5 GB"]
+    assert shown(0.5, Column("change", "%", signed=True)) == "+0.5%"
+    assert shown(-1500, Column("change", "ns", signed=True)) == "-1.500 us"
+    assert shown(1_234_567, Column("count", "count")) == "1,234,567"
+    assert shown(1234.56, Column("count", "count")) == "1,234.6"
+    assert shown(1.5, Column("ratio", "x")) == "1.50x"
+    assert shown(0.0123456, Column("p")) == "0.01235"
+    assert [shown(cell, Column("time", "ns")) for cell in (None, math.nan, -math.inf)] == ["", "", ""]
+
+
+def test_a_name_is_shortened_in_its_middle() -> None:
+    assert shortened("short", 5) == "short"
+    assert shortened("abcdefghijklmnopqrstuvwxyz", 10) == "abcdef…xyz"
+    assert all(len(shortened("x" * 100, width)) == width for width in range(1, 100))
+
+
+def test_two_columns_of_one_key_are_an_error() -> None:
+    with pytest.raises(ValueError, match="same key"):
+        Table("t", "t", (Column("time", "ns"), Column("time", "ns")), [])
+
+
+def test_a_row_of_another_length_is_an_error() -> None:
+    short = Table("t", "t", (Column("a"), Column("b")), [("only one",)])
+    for format in FORMATS:
+        with pytest.raises(ValueError, match="argument"):
+            rendered([short], format)
+
+
+def test_an_unknown_format_is_an_error() -> None:
+    with pytest.raises(ValueError, match="none of text, csv"):
+        rendered(sample(), "yaml")
+
+
+def test_csv_reads_back_with_equal_figures() -> None:
+    table = sample()[0]
+    frame = pd.read_csv(io.StringIO(as_csv([table])))
+    assert list(frame) == ["operation", "time_ns", "share_percent", "count", "change_ns"]
+    assert [tuple(row) for row in frame.itertuples(index=False)] == table.rows
+    assert frame["count"].dtype == np.int64
+
+
+def test_csv_of_several_tables_is_one_table() -> None:
+    tables = sample()
+    frame = pd.read_csv(io.StringIO(as_csv(tables)), dtype={"count": "Int64", "time_ns": "Int64"})
+    operations = frame[frame["table"] == "operation"].dropna(axis=1, how="all")
+    assert list(operations) == ["table", "operation", "time_ns", "share_percent", "count", "change_ns"]
+    assert operations["count"].tolist() == [BIG, 3]
+    copies = frame[frame["table"] == "copies"]
+    assert copies["ratio"].tolist()[2] == 0.1 + 0.2
+    assert copies["size_bytes"].isna().tolist() == [True, False, False]
+    assert copies["ratio"].isna().tolist() == [True, True, False]
+
+
+def test_json_reads_back_with_equal_figures() -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    document = json.loads(as_json(sample(), title="run"), parse_constant=refuse)
+    assert document["title"] == "run"
+    assert document["tables"]["operation"][0] == {
+        "operation": "gemm",
+        "time_ns": 1_200_000,
+        "share_percent": 61.5,
+        "count": BIG,
+        "change_ns": -250.0,
+    }
+    assert [row["ratio"] for row in document["tables"]["copies"]] == [None, None, 0.1 + 0.2]
+    assert document["left_out"] == {"operation": 7}
+    assert document["notes"] == ["A note."]
+    assert json.loads(as_json([]))["tables"] == {}
+
+
+def test_json_keeps_names_exactly_and_csv_but_for_escapes() -> None:
+    text = as_json([named(HOSTILE)])
+    assert [row["kernel"] for row in json.loads(text)["tables"]["kernel"]] == HOSTILE
+    frame = pd.read_csv(io.StringIO(as_csv([named(HOSTILE)])), keep_default_na=False)
+    expected = [f"'{name}" if name[:1] in ("=", "-") and name else harmless(name) for name in HOSTILE]
+    assert frame["kernel"].tolist() == expected
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_name_acts_on_what_shows_it(format: str, name: str) -> None:
+    """Nothing that a terminal obeys, or that can't be encoded, is left in any format."""
+    text = rendered([named([name])], format, title=name)
+    text.encode("utf-8")
+    assert not [found for found in UNSEEN.findall(text) if found != "\n"]
+
+
+def test_markdown_is_what_the_parser_sees() -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(as_markdown([*sample(), named(HOSTILE)]))
+    assert next(token.content for token in tokens if token.type == "inline") == "by operation"
+    cells = [
+        "".join(child.content for child in tokens[place + 1].children or [])
+        for place, token in enumerate(tokens)
+        if token.type == "td_open"
+    ]
+    assert cells[:5] == ["gemm", "1.200 ms", "61.5%", f"{BIG:,}", "-250 ns"]
+    assert cells[-2 * len(HOSTILE) :: 2] == [shortened(harmless(name), 160).strip() for name in HOSTILE]
+    kinds = {child.type for token in tokens for child in token.children or []}
+    assert kinds <= {"text", "text_special"}
+    assert not [token for token in tokens if token.type.startswith("html")]
+
+
+def test_text_is_plain_when_piped() -> None:
+    lines = as_text(sample()).splitlines()
+    assert lines[:5] == [
+        "by operation",
+        "operation        time  share                      count   change",
+        "gemm         1.200 ms  61.5%  1,152,921,504,606,846,977  -250 ns",
+        "norm       751.000 us  38.5%                          3   +12 ns",
+        "... and 7 more",
+    ]
+    assert lines[5:7] == ["A note.", ""]
+
+
+def test_text_has_colours_only_where_asked() -> None:
+    text = as_text(sample(), width=100, colour=True)
+    assert "\x1b[1mby operation\x1b[0m" in text
+    assert "\x1b[32m-250 ns\x1b[0m" in text
+    assert "\x1b[31m+12 ns\x1b[0m" in text
+    assert "\x1b" not in as_text(sample(), width=100)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_names_are_shortened_to_the_terminal(width: int) -> None:
+    from rich.cells import cell_len
+
+    lines = as_text([named([*HOSTILE, "日本語のカーネル" * 30])], width=width).splitlines()
+    assert max(map(cell_len, lines)) == width
+    ends = {cell_len(line) for line in lines[2:]}
+    assert ends == {width}, "figures stand below one another"
