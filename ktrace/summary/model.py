@@ -7,10 +7,16 @@ Summary
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from ktrace.rendering.table import Table
+    from ktrace.report import Report
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
@@ -24,8 +30,9 @@ OTHER = "other"
 
 @dataclass(frozen=True)
 class Group:
-    """Work that has its `key` in common, such as the name of the kernel.
+    """Work that has its `key` in common, such as the short name of the kernel.
 
+    `name` is the whole name of kernels, None where several have the same short one, and of other groups.
     Of events the figures are exact. Of tables of statistics they are what the source says, None where it doesn't: a
     median of medians is nobody's figure. `durations` are those of the events, rising; None of statistics. `steps` is
     the total in each step in the order of the steps, None where there are none.
@@ -40,6 +47,7 @@ class Group:
     p99: float | None = None
     min: float | None = None
     max: float | None = None
+    name: str | None = None
     durations: Int64 | None = field(default=None, repr=False, compare=False)
     steps: Float64 | None = field(default=None, repr=False, compare=False)
 
@@ -88,14 +96,35 @@ class DeviceUse:
         return self.span - self.busy
 
 
+@dataclass(frozen=True)
+class StepUse:
+    """A step of a profiler or a training loop: `wall` is how long it took on the host, ns.
+
+    The other times are unions, as in `DeviceUse`, of the work that was launched in it, over all devices one after the
+    other. A step of several sources, or that comes several times, is the sum of these, and `count` says of how many.
+    """
+
+    label: str
+    count: int
+    wall: int
+    busy: int
+    compute: int
+    communication: int
+    copies: int
+    exposed_communication: int
+    exposed_copies: int
+
+
 @dataclass
 class Summary:
     """Where the time went.
 
     `work` says what was added up: "events" of device work, "statistics" where the source has no such events, "host"
-    (calls, operators) where there is no device work at all. `total` is the sum of the durations. `span` is first begin
-    and last end of all events. `groups` has an entry for each of `BY` that the trace says something about, heaviest
-    first, and of steps and layers in their own order. `notes` are sentences on what the figures mean or lack.
+    (calls, operators) where there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
+    "%" where a source says shares alone. `span` is first begin and last end of all events. `groups` has an entry for
+    each of `BY` that was asked for and the trace says something about, heaviest first, and of steps and layers in their
+    own order. `step_use` is in the order of `steps`. `runs` has the summary of each run where statistics are of
+    several. `notes` are sentences on what the figures mean or lack, `report` is the account of the reading.
     """
 
     sources: list[str]
@@ -106,4 +135,17 @@ class Summary:
     groups: dict[str, list[Group]]
     devices: list[DeviceUse] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
+    step_use: list[StepUse] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    unit: str = "ns"
+    runs: dict[str, Summary] = field(default_factory=dict)
+    report: Report | None = field(default=None, repr=False, compare=False)
+
+    def tables(self, by: Sequence[str] | None = None, top: int | None = None) -> list[Table]:
+        """The summary as tables: an overview, the use of each device, and one for each of `by` (all of `groups`).
+
+        At most `top` rows of each of the latter; their `more` says how many others there are.
+        """
+        from ktrace.summary.tables import tables
+
+        return tables(self, by, top)
