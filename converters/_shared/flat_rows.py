@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +28,8 @@ from .encode import is_json
 from .records import RECORD, kinds
 
 Faults = dict[int, str]
+
+_CODED = pa.dictionary(pa.int32(), pa.string())
 
 
 def record_of_columns(names: list[str]) -> str | None:
@@ -48,20 +51,22 @@ class FlatRows:
     def batches(self, rows: pa.RecordBatch, first: int) -> Iterator[Batch]:
         """The batches of rows, which are counted before they are looked at. `first` is the number of the first one."""
         self._report.record(rows.num_rows)
-        numbers = pa.array(range(first, first + rows.num_rows), pa.int64())
+        numbers = pa.array(np.arange(first, first + rows.num_rows))
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
             return
-        words = decoded(rows.column("record"))
+        words = rows.column("record").unique().to_pylist()
+        if len(words) == 1 and words[0] in RECORD:
+            yield from self._of_record(RECORD[words[0]], rows, numbers)
+            return
+        column = decoded(rows.column("record"))
         for word, record in RECORD.items():
-            mine = pc.fill_null(pc.equal(words, word), False)
-            if pc.any(mine).as_py():
+            if word in words:
+                mine = pc.fill_null(pc.equal(column, word), False)
                 yield from self._of_record(record, rows.filter(mine), numbers.filter(mine))
-        if pc.any(strange := pc.invert(pc.fill_null(pc.is_in(words, pa.array(list(RECORD))), False))).as_py():
-            for number, word in zip(
-                numbers.filter(strange).to_pylist(), words.filter(strange).to_pylist(), strict=True
-            ):
-                self._bad(number, f"record: {json.dumps(word)} is none of {', '.join(RECORD)}")
+        strange = pc.invert(pc.is_in(column, pa.array(list(RECORD))))
+        for number, word in zip(numbers.filter(strange).to_pylist(), column.filter(strange).to_pylist(), strict=True):
+            self._bad(number, f"record: {json.dumps(word)} is none of {', '.join(RECORD)}")
 
     def _of_record(self, record: str, rows: pa.RecordBatch, numbers: pa.Int64Array) -> Iterator[Batch]:
         columns, faults = self._typed(record, rows)
@@ -84,8 +89,9 @@ class FlatRows:
         """The record's own columns of the model's types, and what is wrong with which rows."""
         faults: Faults = {}
         columns: dict[str, pa.Array] = {}
+        there = set(rows.schema.names)
         for field in arrow_schema(record):
-            given = rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows)
+            given = rows.column(field.name) if field.name in there else pa.nulls(rows.num_rows)
             if given.null_count == len(given) and field.nullable:
                 continue
             column = _cast(given, field.type, field.name, faults)
@@ -101,8 +107,9 @@ class FlatRows:
     ) -> None:
         """Puts the values of unknown columns and kinds into `args` (`facts` of the catalog)."""
         unknown: dict[str, pa.Array] = {}
+        known = {"record", *arrow_schema(record).names}
         for name in rows.schema.names:
-            if name not in arrow_schema(record).names and name != "record" and not name.startswith("x_"):
+            if name not in known and not name.startswith("x_"):
                 values = rows.column(name)
                 if values.null_count < len(values):
                     unknown[f"${name}"] = values
@@ -124,10 +131,11 @@ class FlatRows:
         self, record: str, columns: dict[str, pa.Array], numbers: pa.Int64Array, unknown: dict[str, pa.Array]
     ) -> None:
         """Reads unknown kinds as a range, or an instant where there is no duration."""
-        given = columns["kind"].to_pylist()
-        strange = {kind for kind in set(given) if kind not in kinds(record) and not kind.startswith("x_")}
+        words = columns["kind"].unique().to_pylist()
+        strange = {kind for kind in words if kind not in kinds(record) and not kind.startswith("x_")}
         if not strange:
             return
+        given = columns["kind"].to_pylist()
         durations = columns["dur"].is_valid().to_pylist() if "dur" in columns else [record == "summaries"] * len(given)
         read = [
             kind if kind not in strange else "range" if lasting or record == "summaries" else "instant"
@@ -141,8 +149,8 @@ class FlatRows:
 
 
 def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.Array:
-    """The column as `kind`; a value that can't be becomes null and a fault of its row."""
-    if column.type == kind:
+    """The column as `kind`, texts also as a dictionary; a value that can't be becomes null and a fault of its row."""
+    if column.type == kind or (pa.types.is_string(kind) and column.type == _CODED):
         return column
     given = decoded(column)
     if pa.types.is_list(kind) and pa.types.is_string(given.type):
@@ -209,22 +217,51 @@ def _check(record: str, name: str, column: pa.Array, faults: Faults) -> None:
     if "minimum" in spec and spec["minimum"] > -(2**31):
         _note(pc.less(column, spec["minimum"]), column, f"{name}: {{}} is less than {spec['minimum']}", faults)
     if "enum" in spec:
-        allowed = pc.is_in(decoded(column), pa.array(spec["enum"]))
-        strange = pc.and_(pc.invert(allowed), pc.is_valid(column))
+        allowed = pa.array([*spec["enum"], None])
+        strange = _of_words(column, lambda words: pc.invert(pc.is_in(words, allowed)))
         _note(strange, column, f"{name}: {{}} is none of {', '.join(spec['enum'])}", faults)
     if "minLength" in spec:
-        _note(pc.equal(decoded(column), ""), column, f"{name}: is empty", faults)
-    if is_json(record, name):
+        _note(_of_words(column, lambda words: pc.equal(words, "")), column, f"{name}: is empty", faults)
+    if is_json(record, name) and not _are_objects(column):
         strange = pa.array([text is not None and not _is_object(text) for text in column.to_pylist()], pa.bool_())
         _note(strange, column, f"{name}: is no JSON object", faults)
 
 
+def _of_words(column: pa.Array, test: Callable[[pa.Array], pa.BooleanArray]) -> pa.BooleanArray:
+    """What a test says of the texts of a column; those of a dictionary are tested once."""
+    if not pa.types.is_dictionary(column.type):
+        return test(column)
+    return test(column.dictionary).take(column.indices)
+
+
+class _Object(msgspec.Struct):
+    """Any JSON object: its members are read over, not kept."""
+
+
+_OBJECT = msgspec.json.Decoder(_Object)
+
+
 def _is_object(text: str) -> bool:
     try:
-        msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        _OBJECT.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return False
     return True
+
+
+def _are_objects(texts: pa.StringArray) -> bool:
+    """Whether each text is an object, looked at together; false also where that takes a look at each.
+
+    No JSON has } and { with nothing but a line end between them, so what is between two line ends was a text.
+    """
+    texts = texts.drop_null()
+    if not pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py():
+        return False
+    lines = pc.binary_join_element_wise(texts, "\n", "")
+    try:
+        return len(_OBJECT.decode_lines(lines.buffers()[2] or b"")) == len(texts)
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def _note(strange: pa.BooleanArray, column: pa.Array, reason: str, faults: Faults) -> None:

@@ -9,15 +9,26 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.model import RECORDS, Batch, union_schema
+from ktrace.model import RECORDS, Batch, arrow_schema, union_schema
 from ktrace.source import Source
 
 from .._shared.flat_rows import FlatRows, record_of_columns
 from .._shared.records import BadRecord, Records, check_version
 
-_DICTIONARIES = {field.name for field in union_schema() if pa.types.is_dictionary(field.type)}
+#: Columns of text that hardly repeat. All others come as dictionaries.
+_PLAIN = ("args", "facts", "key")
+
+_DICTIONARIES = {
+    field.name
+    for field in union_schema()
+    if pa.types.is_dictionary(field.type) or (pa.types.is_string(field.type) and field.name not in _PLAIN)
+}
+
+#: Columns that are always read: they take rows apart, and a row without one that it must have is counted as bad.
+_NEEDED = {"record", "dur"} | {field.name for record in RECORDS for field in arrow_schema(record) if not field.nullable}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -26,32 +37,38 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
     if source.is_folder:
-        paths = [Path(source.path) / f"{record}.parquet" for record in ("catalog", *RECORDS[:-1])]
-        if not any(path.exists() for path in paths):
-            raise DamagedInput(
-                "has none of the files of a canonical folder",
-                path=source.path,
-                expected=", ".join(path.name for path in paths),
-                remedy="name the folder that ktrace wrote",
-            )
-        for path in paths:
-            if path.exists():
-                yield from _read_file(path, str(path), conversion)
+        for path in _files(source):
+            yield from _read_file(path, str(path), conversion)
         return
     with source.local_path() as path:
         yield from _read_file(path, source.path, conversion)
 
 
+def _files(source: Source) -> list[Path]:
+    """The files of a folder, the catalog first. Raises DamagedInput where there are none."""
+    paths = [Path(source.path) / f"{record}.parquet" for record in ("catalog", *RECORDS[:-1])]
+    if found := [path for path in paths if path.exists()]:
+        return found
+    raise DamagedInput(
+        "has none of the files of a canonical folder",
+        path=source.path,
+        expected=", ".join(path.name for path in paths),
+        remedy="name the folder that ktrace wrote",
+    )
+
+
 def _read_file(path: Path, shown: str, conversion: Conversion) -> Iterator[Batch]:
     with open_file(path, shown) as file:
         footer = file.metadata.metadata or {}
+        names = file.schema_arrow.names
         if version := footer.get(b"ktrace.version"):
             check_version(version.decode(), conversion, shown, "the footer")
-        rows = FlatRows(conversion, record_of(file.schema_arrow.names, footer, shown))
+        rows = FlatRows(conversion, record_of(names, footer, shown))
         yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
+        looked_at = names if conversion.columns is None else [n for n in names if n in _NEEDED | conversion.columns]
         first = 1
         try:
-            for columns in file.iter_batches(conversion.batch_rows):
+            for columns in ahead(file.iter_batches(conversion.batch_rows, columns=looked_at)):
                 yield from rows.batches(columns, first)
                 first += columns.num_rows
         except (OSError, pa.ArrowException) as error:

@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from conftest import SAMPLES
@@ -344,6 +345,52 @@ def test_a_csv_cell_that_is_no_json_is_a_bad_record(tmp_path: Path, cell: str) -
     path.write_text(f'{head}\nrun,1,5,op,a,measured,{cell}\nrun,2,5,op,b,measured,"{{}}"\n')
     trace = read(path, "csv")
     assert trace.to_arrow()["events"]["id"].to_pylist() == [2]
+
+
+#: Arguments that are no object, alone or with the row behind them, though their texts joined may look like some.
+NO_OBJECTS = ['{"a":[{}', "{}]}", "{},{}", "{}{}", "{}\n{}", "[1]", '{"a":1', '"b":2}', '{"a":"', '"}', "", "1", "{}x"]
+
+
+def flat(tmp_path: Path, args: list[str | None]) -> Path:
+    """A Parquet file of an event for each of the arguments."""
+    rows = [EVENT | {"id": number, "args": text} for number, text in enumerate(args)]
+    path = tmp_path / "flat.parquet"
+    pq.write_table(pa.Table.from_pylist(rows).replace_schema_metadata({"ktrace.version": "1.0"}), path)
+    return path
+
+
+def test_arguments_that_are_no_object_are_bad_records_among_many(tmp_path: Path) -> None:
+    good = ['{"a":[{},{}]}', " {} ", '{"s":"}\\n{"}', None, "{}"]
+    texts = [text for bad in NO_OBJECTS for text in (*good, bad)]
+    trace = read(flat(tmp_path, texts), "parquet")
+    expected = [number for number, text in enumerate(texts) if text not in NO_OBJECTS]
+    assert trace.to_arrow()["events"]["id"].to_pylist() == expected
+    assert [where for where, _ in places(trace, "bad-record")] == [f"row {6 * n + 6}" for n in range(len(NO_OBJECTS))]
+
+
+@pytest.mark.parametrize("bad", [["{},{}", '{"a":[{}', "{}]}"], ["{}\n{}", '{"a":1', '"b":2}']], ids=str)
+def test_bad_arguments_do_not_make_up_for_one_another(tmp_path: Path, bad: list[str]) -> None:
+    trace = read(flat(tmp_path, ["{}", *bad]), "parquet")
+    assert trace.to_arrow()["events"]["id"].to_pylist() == [0]
+    assert trace.report.issues["bad-record"].rows == 3
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["file", "folder"])
+def test_parquet_leaves_out_columns_that_nobody_looks_at(folder: bool, tmp_path: Path) -> None:
+    out = tmp_path / ("out.parquet/" if folder else "out.parquet")
+    convert(ALL, str(out) + "/" * folder, from_="jsonl")
+    reports = Report(), Report()
+    whole = list(read_batches([str(out)], reports[0]))
+    part = list(read_batches([str(out)], reports[1], columns=frozenset({"pid", "correlation"})))
+    assert reports[0].to_dict() == reports[1].to_dict()
+    for full, narrow in zip(whole, part, strict=True):
+        assert len(full) == len(narrow)
+        if full.record == "events":
+            assert {"pid", "id", "ts", "kind"} <= set(narrow.columns.schema.names)
+            assert not {"args", "tid", "grid_x"} & set(narrow.columns.schema.names)
+            assert {"args", "tid", "grid_x"} <= set(full.columns.schema.names)
+            for name in narrow.columns.schema.names:
+                assert narrow.columns.column(name).equals(full.columns.column(name))
 
 
 @pytest.mark.parametrize("name", ["jsonl", "json", "parquet", "csv"])
