@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import os
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import UsageError
-
-if TYPE_CHECKING:
-    from ktrace.report import Report
 
 
 @click.command("convert", cls=Grouped)
@@ -109,20 +107,5 @@ def command(
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
             account_file.open().write(text.encode("utf-8", "backslashreplace"))
-    _tell_issues(account)
+    tell_issues(account)
     click.echo(f"{output}: {account.line()}", err=True)
-
-
-#: Letters of a detail that are shown.
-_DETAIL = 120
-
-
-def _tell_issues(account: Report) -> None:
-    """A line for each kind of issue, the worst first, with its first places and what was wrong at the first."""
-    for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
-        places = ", ".join(dict.fromkeys(where for where, _ in issue.places[:3]))
-        more = ", ..." if len(issue.places) > 3 else ""
-        what = f"{issue.rows:,} x {issue.kind}" if issue.rows else issue.kind
-        detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
-        first = f" First: {detail[:_DETAIL]}" if detail else ""
-        click.echo(f"{issue.severity.name.lower()}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
