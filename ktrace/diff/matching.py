@@ -1,0 +1,186 @@
+"""Which work of one side is which of the other.
+
+    a                         b                          matched
+    softmax_kernel            softmax_kernel             name
+    add<float, 4>(float*)     add<float, 8>(float*)      short name
+    vectorized<AddFunctor>    vectorized                 function
+    triton_poi_fused_add_12   triton_poi_fused_add_7     name without number
+    L9                        block_9                    number of the layer
+
+Kernels stand in a summary by their short names, and what is called the same belongs together. Of what is left, kernels
+of the same operation belong together by the function, where one side says no more than that, and by the name without
+the number or hash that compilers of graphs (Inductor, XLA) give anew at every build. Where several come into question,
+those that are launched equally often, as no others are, belong together; the rest is compared as one. What differs in
+its name otherwise, such as the tile of a gemm, isn't matched: one is gone and one is new, and the table by operation
+compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.summary.model import OTHER, Group
+from ktrace.taxonomy import Taxonomy, taxonomy
+
+#: Names that end in what a compiler of graphs numbers or hashes: Inductor's, XLA's, those with a digest.
+_NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")
+_LAYER = re.compile(r"\d+$")
+
+#: What says nothing when it is called differently on both sides, as long as there is only one.
+_ONLY = ("stream", "device", "rank", "source", "run")
+
+Key = Callable[[Group], str | None]
+
+
+class Match(NamedTuple):
+    """Work of both sides, or of one, and by what it is matched: "" of one side alone."""
+
+    a: Group | None
+    b: Group | None
+    by: str = ""
+
+
+def matched(a: Sequence[Group], b: Sequence[Group], by: str, *, steps: tuple[int, int] = (1, 1)) -> list[Match]:
+    """All groups of both sides, each once. `steps` is how many each side has, for how often work is launched."""
+    of_b = {group.key: group for group in b}
+    found = [Match(group, of_b[group.key], _same(group, of_b[group.key], by)) for group in a if group.key in of_b]
+    same = {match.a.key for match in found if match.a}
+    rest_a = [group for group in a if group.key not in same]
+    rest_b = [group for group in b if group.key not in same]
+    for key, words in _keys(by, rest_a, rest_b):
+        rest_a, rest_b = _bucketed(rest_a, rest_b, key, words, steps, found)
+    if rest_a and rest_b and not same and _by_place(by, rest_a, rest_b):
+        found += [Match(one, other, _place(by)) for one, other in zip(rest_a, rest_b, strict=False)]
+        length = min(len(rest_a), len(rest_b))
+        rest_a, rest_b = rest_a[length:], rest_b[length:]
+    return [*found, *(Match(group, None) for group in rest_a), *(Match(None, group) for group in rest_b)]
+
+
+def _same(a: Group, b: Group, by: str) -> str:
+    """By what groups of the same key belong together: of kernels it is the short name."""
+    return "short name" if by == "kernel" and (a.name is None or a.name != b.name) and a.key != OTHER else "name"
+
+
+def _keys(by: str, a: Sequence[Group], b: Sequence[Group]) -> list[tuple[Key, str]]:
+    """What groups may have in common beside their names, the surest first."""
+    if by == "layer":
+        return [(_layer, "number of the layer")]
+    if by != "kernel" or not a or not b:
+        return []
+    rules = taxonomy()
+    bare = {group.key for group in (*a, *b) if "<" not in group.key}
+
+    def function(group: Group) -> str | None:
+        word = group.key.partition("<")[0]
+        return _with_operation(rules, group, word) if word in bare else None
+
+    return [
+        (function, "function"),
+        (lambda group: _with_operation(rules, group, unnumbered(group.key)), "name without number"),
+    ]
+
+
+def _by_place(by: str, a: Sequence[Group], b: Sequence[Group]) -> bool:
+    return by == "step" or (by in _ONLY and len(a) == len(b) == 1)
+
+
+def _place(by: str) -> str:
+    return "place" if by == "step" else "the only one"
+
+
+def _with_operation(rules: Taxonomy, group: Group, key: str) -> str | None:
+    """The key for kernels of the same operation; None for what has no name."""
+    return None if group.key == OTHER else f"{key}\n{rules.labels(group.name or group.key).operation}"
+
+
+def unnumbered(name: str) -> str:
+    """The name without the number or hash at its end that a compiler of graphs gives anew at every build."""
+    fits = _NUMBERED.match(name)
+    return next(part for part in fits.groups() if part) if fits else name
+
+
+def _layer(group: Group) -> str | None:
+    fits = _LAYER.search(group.key)
+    return str(int(fits.group())) if fits else None
+
+
+def _bucketed(
+    a: Iterable[Group], b: Iterable[Group], key: Key, words: str, steps: tuple[int, int], found: list[Match]
+) -> tuple[list[Group], list[Group]]:
+    """Adds to `found` the groups that have a key in common, and returns the others."""
+    buckets: dict[str, tuple[list[Group], list[Group]]] = {}
+    rest: tuple[list[Group], list[Group]] = ([], [])
+    for side, groups in enumerate((a, b)):
+        for group in groups:
+            common = key(group)
+            if common is None:
+                rest[side].append(group)
+            else:
+                buckets.setdefault(common, ([], []))[side].append(group)
+    for mine, others in buckets.values():
+        if mine and others:
+            found += _told_apart(mine, others, words, steps)
+        else:
+            rest[0].extend(mine)
+            rest[1].extend(others)
+    return rest
+
+
+def _told_apart(a: list[Group], b: list[Group], words: str, steps: tuple[int, int]) -> list[Match]:
+    """Groups that have a key in common: each to its own by how often it is launched, the rest as one."""
+    if len(a) == len(b) == 1:
+        return [Match(a[0], b[0], words)]
+    found = []
+    of_a, of_b = _by_count(a, steps[0]), _by_count(b, steps[1])
+    for count, mine in of_a.items():
+        others = of_b.get(count, [])
+        if count is not None and len(mine) == len(others) == 1:
+            found.append(Match(mine[0], others[0], f"{words} and count"))
+            a = [group for group in a if group is not mine[0]]
+            b = [group for group in b if group is not others[0]]
+    if a and b:
+        many = "" if len(a) == len(b) == 1 else f", {len(a)} with {len(b)}"
+        return [*found, Match(together(a), together(b), f"{words}{many}")]
+    return [*found, *(Match(group, None) for group in a), *(Match(None, group) for group in b)]
+
+
+def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Group]]:
+    counts: dict[float | None, list[Group]] = {}
+    for group in groups:
+        counts.setdefault(None if group.count is None else group.count / steps, []).append(group)
+    return counts
+
+
+def together(groups: Sequence[Group]) -> Group:
+    """Several groups as one, under the key of the first, which is the heaviest."""
+    if len(groups) == 1:
+        return groups[0]
+    total = sum(group.total for group in groups)
+    counts = [group.count for group in groups]
+    count = None if None in counts else sum(count for count in counts if count is not None)
+    durations = [group.durations for group in groups if group.durations is not None]
+    whole = np.sort(np.concatenate(durations)) if len(durations) == len(groups) else None
+    steps = [group.steps for group in groups if group.steps is not None]
+    return replace(
+        groups[0],
+        total=total,
+        count=count,
+        average=total / count if count else None,
+        median=float(np.median(whole)) if whole is not None and len(whole) else None,
+        p95=None,
+        p99=None,
+        min=_extreme(min, [group.min for group in groups]),
+        max=_extreme(max, [group.max for group in groups]),
+        durations=whole,
+        steps=np.sum(steps, axis=0) if len(steps) == len(groups) else None,
+    )
+
+
+def _extreme(of: Callable[[list[float]], float], values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return of(known) if len(known) == len(values) else None
