@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
-from ktrace.jsontext import decoded
 from ktrace.model import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.arrows import new_ends
 from ktrace.ordering.eventstore import GONE, SLICE, EventStore, values
@@ -32,11 +31,10 @@ from ktrace.ordering.spill import Batches, Runs, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
-from ktrace.times import parse_interval, parse_time, time_text
+from ktrace.times import parse_interval, parse_time
 from ktrace.transforms.attached import Attached, are_figures, truth, words_in
 from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account, some
-from ktrace.transforms.intervals import ALWAYS, NEVER, Intervals
-from ktrace.transforms.marks import Marks, called, no_such, step_of
+from ktrace.transforms.part import Bounds, Part, steps_of
 
 Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
@@ -49,9 +47,6 @@ RANGE_ROWS = 1 << 16
 
 #: Columns that say what hangs on a row, and where it is.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
-
-#: Steps that an error names.
-_MOST = 8
 
 
 @dataclass(frozen=True)
@@ -85,7 +80,7 @@ class Crop:
         if isinstance(self.margin, str):
             object.__setattr__(self, "margin", parse_time(self.margin))
         if self.step is not None:
-            _steps(self.step)
+            steps_of(self.step)
 
 
 def _last(batch: Batch) -> Bools:
@@ -93,15 +88,6 @@ def _last(batch: Batch) -> Bools:
     if not batch.has("dur"):
         return np.zeros(len(batch), np.bool_)
     return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
-
-
-def _steps(text: int | str) -> tuple[int, int]:
-    """First and last step. Raises UsageError."""
-    first, dots, last = str(text).partition("..")
-    try:
-        return int(first), int(last if dots else first)
-    except ValueError:
-        raise UsageError(f"'{text}' is no step", expected="a number, or two: 3..5") from None
 
 
 def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[Batch]:
@@ -128,7 +114,6 @@ class _Stage:
     """All rows until the source has ended, then those that stay."""
 
     def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
-        self._wanted = wanted
         self._report = report
         self._spill = spill
         self._words = Words()
@@ -139,17 +124,10 @@ class _Stage:
         self._launches = LinkStore(spill, self._words)
         self._own_time = wanted.step is not None or wanted.range is not None
         self._figures = self._lasting = False
-        self._around = Marks(called(wanted.around)) if wanted.around is not None else None
-        self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
-        self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
+        self._bounds = Bounds(wanted)
         self.catalog = Catalog()
         self._taken = self._given = 0
         self._removed: Counter[str] = Counter()
-
-    def _is_step(self, name: str) -> bool:
-        first, last = _steps(self._wanted.step or 0)
-        step = step_of(name)
-        return step is not None and first <= step <= last
 
     def take(self, batch: Batch) -> None:
         """Keeps a batch."""
@@ -164,15 +142,17 @@ class _Stage:
         figure = are_figures(batch)
         self._figures |= bool(figure.any())
         self._lasting |= bool((_last(batch) & ~figure).any())
-        for marks in (self._around, self._range, self._step):
-            if marks is not None:
-                marks.add(batch)
+        self._bounds.add(batch)
         self._store.add(batch.columns)
 
     def give(self) -> Iterator[Batch]:
         """What stays, and the account."""
         self._store.flush()
-        part = self._part()
+        start, end = self._store.span(RANGE_ROWS)
+        if not len(self._store.keys):
+            raise InputError("has no events, and so no time to crop", remedy="leave out the part, or take a filter")
+        self._store.end_unfinished(end, RANGE_ROWS)
+        part = self._bounds.part(start, end, self.catalog, self._report)
         kept = self._kept(part)
         attached = Attached(self._spill) if self._figures or self._records else None
         for low, high in ranges(self._store.keys.cuts(RANGE_ROWS)):
@@ -216,7 +196,7 @@ class _Stage:
             self._given += len(mine)
             yield self._store.at(mine).batch()
 
-    def _other(self, batch: Batch, part: _Part, attached: Attached) -> Iterator[Batch]:
+    def _other(self, batch: Batch, part: Part, attached: Attached) -> Iterator[Batch]:
         """The statistics of a batch that stay; its links wait."""
         ts, timed = values(batch.columns, "ts")
         inside = part.hold(ts, batch)
@@ -230,7 +210,7 @@ class _Stage:
         attached.know(rest, stays)
         yield from self._stay(rest, stays, "no time of their own, or another")
 
-    def _kept(self, part: _Part) -> Bools:
+    def _kept(self, part: Part) -> Bools:
         """Which events stay, by place."""
         keys = self._store.keys
         kept, begun = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
@@ -274,119 +254,3 @@ class _Stage:
             if "dur" in found.names:
                 dur[points] = np.maximum(found.column("dur").fill_null(0).to_numpy(), 0)
         return dur
-
-    def _part(self) -> _Part:
-        """The time that is wanted of each source."""
-        start, end = self._store.span(RANGE_ROWS)
-        if not len(self._store.keys):
-            raise InputError("has no events, and so no time to crop", remedy="leave out the part, or take a filter")
-        self._store.end_unfinished(end, RANGE_ROWS)
-        common, wanted = ALWAYS, self._wanted
-        if wanted.time is not None:
-            common = common.both(_interval(wanted.time, start, end, self.catalog))
-        if self._around is not None:
-            if not self._around:
-                raise no_such("event", str(wanted.around), self._around.names)
-            assert isinstance(wanted.margin, int)
-            common = common.both(self._around.around(wanted.margin))
-        each, ids = self._own()
-        part = _Part(common, each, ids)
-        spans = [pair for found in part.all() for pair in found.pairs()]
-        if not any(begin <= end and stop > start for begin, stop in spans):
-            raise InputError("nothing is in all of the parts that are named", remedy="name one of them")
-        shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
-        self._report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
-        return part
-
-    def _own(self) -> tuple[dict[str, Intervals] | None, dict[str, list[int]]]:
-        """The intervals of each source where a step or range is wanted, and the rows that are these."""
-        each: dict[str, Intervals] | None = None
-        ids: dict[str, list[int]] = {}
-        for marks, error in ((self._step, self._no_step), (self._range, self._no_range)):
-            if marks is None:
-                continue
-            if not marks:
-                raise error(marks)
-            found = marks.each()
-            each = found if each is None else {name: found.get(name, NEVER).both(own) for name, own in each.items()}
-            ids = marks.ids
-        alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
-        return each, ids if alone else {}
-
-    def _no_step(self, marks: Marks) -> InputError:
-        steps = sorted({step for name in marks.names if (step := step_of(name)) is not None})
-        some = ", ".join(map(str, steps[:_MOST])) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
-        remedy = None if steps else "--range NAME, or --time, where the trace has no ProfilerStep#N or Iteration N"
-        expected = f"one of the steps {some}" if steps else None
-        return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
-
-    def _no_range(self, marks: Marks) -> InputError:
-        return no_such("range", str(self._wanted.range), marks.names)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """The time that is wanted: `common` of all sources, and of it what `each` has, where this isn't None.
-
-    `ids` are rows that stay anyway: ranges on a device, whose time there may be a later one.
-    """
-
-    common: Intervals
-    each: dict[str, Intervals] | None
-    ids: dict[str, list[int]]
-
-    @property
-    def launched(self) -> bool:
-        """Whether what is launched in it belongs to it."""
-        return self.each is not None
-
-    def of(self, source: str | None) -> Intervals:
-        """The intervals of a source."""
-        return self.common if self.each is None else self.common.both(self.each.get(source or "", NEVER))
-
-    def all(self) -> list[Intervals]:
-        """The intervals, of each source that has its own."""
-        return [self.common] if self.each is None else [self.of(source) for source in self.each]
-
-    def sources(self, words: Words, source: npt.NDArray[np.int32]) -> Iterator[tuple[Bools, Intervals, list[int]]]:
-        """For each source among the rows: which they are, its intervals, its rows that stay."""
-        for number in np.unique(source).tolist():
-            name = words["source"].word(number)
-            yield source == number, self.of(name), self.ids.get(name or "", [])
-
-    def hold(self, ts: npt.NDArray[np.int64], batch: Batch) -> Bools:
-        """Which rows of a batch have their time in it."""
-        names = decoded(batch.column("source")).to_pylist()
-        coded = np.array(names, object)
-        found = np.zeros(len(batch), np.bool_)
-        for name in set(names):
-            mine = coded == name
-            found[mine] = self.of(name).hold(ts[mine])
-        return found
-
-
-def _interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
-    """The interval of time that is meant, in the clock of the trace.
-
-    From the start of the trace on, but where that has no such time: by its own clock, or by the time of day.
-    """
-    first, last = parse_interval(text)
-    given = [time for time in (first, last) if time is not None]
-    clocks = {
-        entry.facts["at_ns"] - entry.facts["unix_ns"]
-        for entry in catalog.of("clock")
-        if "at_ns" in entry.facts and "unix_ns" in entry.facts
-    }
-    for moved in (start, 0, *(clocks if len(clocks) == 1 else ())):
-        if any(start <= time + moved <= end for time in given):
-            break
-    else:
-        moved = start
-    begin = -ALWAYS.end[0] if first is None else first + moved
-    stop = ALWAYS.end[0] if last is None else last + moved
-    if begin > end or stop < start or begin < stop <= start:
-        raise InputError(
-            f"the trace has no time {text}",
-            expected=f"0s..{time_text(end - start)} from its start, or {start}ns..{end}ns by its own clock",
-        )
-    return Intervals.of([(int(begin), int(max(stop, begin + 1)))])
