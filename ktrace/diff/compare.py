@@ -99,7 +99,7 @@ class _Sides:
                 outside = sum(group.total for group in side.groups.get("step", []) if group.key == OTHER)
                 if outside:
                     notes.append(
-                        f"{name}: {100 * outside / side.total:.1f}% of the work is in no step and not compared."
+                        f"{name}: {100 * outside / side.total:.1f}% of the work is in no step and isn't compared."
                     )
         return notes
 

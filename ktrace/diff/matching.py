@@ -20,11 +20,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 
 from ktrace.summary.model import OTHER, Group
+from ktrace.summary.statistics import joined
 from ktrace.taxonomy import Taxonomy, taxonomy
 
 #: Names that end in what a compiler of graphs numbers or hashes: Inductor's, XLA's, those with a digest.
@@ -157,30 +159,13 @@ def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Gr
 
 
 def together(groups: Sequence[Group]) -> Group:
-    """Several groups as one, under the key of the first, which is the heaviest."""
+    """Several groups as one, under the key of the first, which is the heaviest; with the samples of all."""
     if len(groups) == 1:
         return groups[0]
-    total = sum(group.total for group in groups)
-    counts = [group.count for group in groups]
-    count = None if None in counts else sum(count for count in counts if count is not None)
+    whole = reduce(joined, groups)
     durations = [group.durations for group in groups if group.durations is not None]
-    whole = np.sort(np.concatenate(durations)) if len(durations) == len(groups) else None
     steps = [group.steps for group in groups if group.steps is not None]
-    return replace(
-        groups[0],
-        total=total,
-        count=count,
-        average=total / count if count else None,
-        median=float(np.median(whole)) if whole is not None and len(whole) else None,
-        p95=None,
-        p99=None,
-        min=_extreme(min, [group.min for group in groups]),
-        max=_extreme(max, [group.max for group in groups]),
-        durations=whole,
-        steps=np.sum(steps, axis=0) if len(steps) == len(groups) else None,
-    )
-
-
-def _extreme(of: Callable[[list[float]], float], values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return of(known) if len(known) == len(values) else None
+    if len(durations) == len(groups):
+        rising = np.sort(np.concatenate(durations))
+        whole = replace(whole, durations=rising, median=float(np.median(rising)) if len(rising) else None)
+    return replace(whole, steps=np.sum(steps, axis=0)) if len(steps) == len(groups) else whole
