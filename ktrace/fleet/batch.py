@@ -1,0 +1,192 @@
+"""`ktrace.batch`: what patterns name, into a dataset; what is done already isn't done again.
+
+found, options ──► done? ──► kept
+                    └──► task ──► executor ──► done | failed
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ktrace import __version__
+from ktrace.errors import OutputError, UsageError
+from ktrace.fleet.executor import in_processes, on_dask
+from ktrace.fleet.finding import Found, find, labels
+from ktrace.fleet.manifest import Manifest, is_dataset, manifests, mark
+from ktrace.fleet.places import place_of
+from ktrace.fleet.stores import Store, is_remote, open_store
+from ktrace.fleet.tasks import Options, Outcome, Task
+from ktrace.reading import cores
+from ktrace.report import Report
+
+if TYPE_CHECKING:
+    from ktrace.transforms.crop import Crop
+    from ktrace.transforms.filter import Filter
+
+
+@dataclass
+class BatchReport:
+    """What became of each input.
+
+    `done` were converted now, `kept` before and haven't changed since; `failed` maps the path of an input to the
+    reason. `found` is how many inputs the patterns name.
+    """
+
+    output: str
+    found: int = 0
+    done: list[Manifest] = field(default_factory=list)
+    kept: list[Manifest] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def take(self, outcome: Outcome) -> None:
+        """Notes what came of an input."""
+        if outcome.manifest:
+            self.done.append(outcome.manifest)
+            self.seconds[outcome.path] = outcome.seconds
+        else:
+            self.failed[outcome.path] = outcome.reason
+
+    @property
+    def rows(self) -> int:
+        """Rows of events, summaries and links of the inputs that are in the dataset, but for the catalog."""
+        return sum(manifest.rows for manifest in (*self.done, *self.kept))
+
+    def line(self) -> str:
+        """The line that stands at the end of a batch."""
+        return (
+            f"{self.found:,} inputs: {len(self.done):,} done, {len(self.kept):,} already there, "
+            f"{len(self.failed):,} failed; {self.rows:,} rows"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole report as plain values, for `--report`."""
+        states = (("done", self.done), ("kept", self.kept))
+        inputs = [_told(state, manifest) for state, found in states for manifest in found]
+        for told in inputs:
+            if told["path"] in self.seconds:
+                told["seconds"] = round(self.seconds[told["path"]], 3)
+        inputs += [{"path": path, "state": "failed", "reason": reason} for path, reason in self.failed.items()]
+        return {"output": self.output, "rows": self.rows, "inputs": sorted(inputs, key=lambda told: told["path"])}
+
+
+def _told(state: str, manifest: Manifest) -> dict[str, Any]:
+    return {
+        "path": manifest.path,
+        "state": state,
+        "format": manifest.format,
+        "source": manifest.label,
+        "rows": manifest.rows,
+        "shards": [shard.name for shard in manifest.shards],
+        "from": manifest.said,
+        "issues": manifest.issues,
+    }
+
+
+def batch(
+    patterns: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    from_: str | None = None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    strict: bool = False,
+    classify: bool | str | Path = False,
+    crop: Crop | None = None,
+    filter: Filter | None = None,
+    progress: Callable[[Outcome, BatchReport], None] | None = None,
+) -> BatchReport:
+    """Converts every input that the patterns name to Parquet in the folder `dst`, and returns what became of each.
+
+    `patterns` and `dst` are paths or URLs (fsspec). `jobs` is how many processes work, by default as many as there
+    are cores; `dask` the address of a scheduler whose workers do it instead. An input that can't be read doesn't stop
+    the others: it is in `failed`. What an earlier call finished and hasn't changed since is kept. `progress` is told
+    of each input that is done or failed. The other options are those of `ktrace.convert`; `strict` fails an input.
+
+    In a script of one's own the call stands under `if __name__ == "__main__":`, since processes import the script.
+
+    Raises InputError where a pattern names nothing, OutputError where `dst` isn't such a folder, UsageError.
+    """
+    if dask is not None and jobs is not None:
+        raise UsageError("jobs are processes of this machine, Dask has workers", remedy="leave out --jobs or --dask")
+    paths = [str(patterns)] if isinstance(patterns, (str, Path)) else [str(pattern) for pattern in patterns]
+    rules = classify if isinstance(classify, bool) else _absolute(str(classify))
+    options = Options(from_, strict, rules, crop, filter)
+    found = find(paths, Report(), from_)
+    store = open_store(_absolute(str(dst)))
+    tasks, report = _planned(found, store, options)
+    if not tasks:
+        return report
+    outcomes = in_processes(tasks, min(jobs or cores(), len(tasks))) if dask is None else on_dask(tasks, dask)
+    with closing(outcomes):
+        for outcome in outcomes:
+            report.take(outcome)
+            if progress:
+                progress(outcome, report)
+    store.tidy()
+    return report
+
+
+def _absolute(path: str) -> str:
+    """The path as workers elsewhere understand it."""
+    return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (resolve would follow links)
+
+
+def _planned(found: Sequence[Found], store: Store, options: Options) -> tuple[list[Task], BatchReport]:
+    """What is to be done, and the report with what is done already. Shards of unfinished inputs are removed."""
+    files = _prepared(store)
+    known = {manifest.path: manifest for manifest in manifests(store, files)}
+    named = {shard.name for manifest in known.values() for shard in manifest.shards}
+    store.remove(name for name in files if name.endswith(".parquet") and name not in named)
+    label = labels(found, {path: manifest.label for path, manifest in known.items()})
+    digest = _digest(options)
+    report = BatchReport(store.path, len(found))
+    tasks = []
+    for one in found:
+        before = known.get(one.path)
+        if before and _is_done(before, one, digest, files):
+            report.kept.append(before)
+            continue
+        old = tuple(shard.name for shard in before.shards) if before else ()
+        place = place_of(one.inside)
+        tasks.append(Task(one.path, one.stamp, label[one.path], place, one.root, store.path, options, digest, old))
+    return tasks, report
+
+
+def _prepared(store: Store) -> dict[str, int]:
+    """The files of the dataset, which is made where there is none. Raises OutputError for another folder."""
+    if not is_remote(store.path) and Path(store.path).exists() and not Path(store.path).is_dir():
+        raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
+    store.tidy()
+    files = store.files()
+    if files and not is_dataset(files):
+        raise OutputError("is a folder with other files in it", path=store.path, remedy="another name with -o")
+    if not files:
+        try:
+            mark(store)
+        except OSError as error:
+            raise OutputError(
+                f"can't write there: {error.strerror or error}", path=store.path, remedy="choose another folder with -o"
+            ) from None
+        files = store.files()
+    return files
+
+
+def _is_done(manifest: Manifest, found: Found, digest: str, files: dict[str, int]) -> bool:
+    """Whether that input was converted in the same way, hasn't changed, and all its shards are there."""
+    same = (manifest.stamp, manifest.ktrace, manifest.options) == (found.stamp, __version__, digest)
+    return same and all(files.get(shard.name) == shard.size for shard in manifest.shards)
+
+
+def _digest(options: Options) -> str:
+    """What tells two ways of converting apart."""
+    said = repr(options)
+    if isinstance(options.classify, str):
+        said += Path(options.classify).read_text("utf-8")
+    return sha256(said.encode()).hexdigest()[:16]

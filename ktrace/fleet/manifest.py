@@ -1,0 +1,139 @@
+"""What a dataset says of itself: a mark that it is one, and a small file for each input that is done.
+
+    run.parquet/
+      _ktrace/dataset.json                   the mark, written first
+      _ktrace/inputs/rank3-5f0c81a2b3c4.json   of one input, written when its shards are there
+      run_name=.../host_name=.../rank=3/rank3-5f0c81a2b3c4.parquet
+
+A shard that no such file names is none: its input isn't finished.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import sha256
+from urllib.parse import quote
+
+import msgspec
+
+from ktrace.errors import DamagedInput, VersionError
+from ktrace.fleet.places import Place
+from ktrace.fleet.stores import Store
+from ktrace.source import stem
+
+#: The name of the mark, and what a dataset of this kind says in it.
+MARK = "_ktrace/dataset.json"
+VERSION = "1.0"
+
+#: The folder of the files of the inputs.
+INPUTS = "_ktrace/inputs/"
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What tells a changed file: its size in bytes, when it was written (ns), an object store's own tag."""
+
+    size: int | None = None
+    mtime_ns: int | None = None
+    tag: str | None = None
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A Parquet file of the dataset: its name below the folder, its bytes and rows, where its rows belong."""
+
+    name: str
+    size: int
+    rows: int
+    place: Place
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """An input that is done. `said` is who told run, host and rank: "catalog", "path" or "folder" (of the pattern).
+
+    `options` is a digest of how it was converted, `label` what its rows call their source, `issues` counts what was
+    noted, repaired or skipped, by kind.
+    """
+
+    path: str
+    stamp: Stamp
+    ktrace: str
+    options: str
+    label: str
+    format: str
+    shards: tuple[Shard, ...]
+    said: dict[str, str] = field(default_factory=dict)
+    issues: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name of its file in the dataset."""
+        return f"{INPUTS}{file_stem(self.path)}.json"
+
+    @property
+    def rows(self) -> int:
+        """Rows of events, summaries and links in its shards."""
+        return sum(shard.rows for shard in self.shards)
+
+
+def file_stem(path: str) -> str:
+    """A name for the files of an input: one that people know it by, and a digest that no other input has."""
+    return f"{quote(stem(path)[:80], safe='')}-{sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+
+
+def is_dataset(files: Iterable[str]) -> bool:
+    """Whether the folder with these files is a dataset."""
+    return MARK in files
+
+
+def mark(store: Store) -> None:
+    """Makes a folder a dataset."""
+    store.write(MARK, json.dumps({"ktrace dataset": VERSION}).encode() + b"\n")
+
+
+def write_manifest(store: Store, manifest: Manifest) -> None:
+    """Says that an input is done."""
+    store.write(manifest.name, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+
+
+def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
+    """The inputs that are done, among the files of a dataset, by the names of their files.
+
+    Raises DamagedInput for one that isn't what ktrace writes, VersionError for a dataset of another major version.
+    """
+    names = sorted(name for name in files if name.startswith(INPUTS) and name.endswith(".json"))
+    head, *texts = store.read([MARK, *names])
+    _check_version(head, store)
+    found = []
+    for name, text in zip(names, texts, strict=True):
+        try:
+            found.append(msgspec.json.decode(text, type=Manifest))
+        except msgspec.DecodeError as error:
+            raise _damaged(store, name, error) from None
+    return found
+
+
+def _check_version(text: bytes, store: Store) -> None:
+    try:
+        version = str(msgspec.json.decode(text, type=dict[str, str]).get("ktrace dataset"))
+    except msgspec.DecodeError as error:
+        raise _damaged(store, MARK, error) from None
+    if version.partition(".")[0] != VERSION.partition(".")[0]:
+        raise VersionError(
+            f"is a dataset of version {version}",
+            path=store.path,
+            expected=f"version {VERSION}",
+            remedy="use the ktrace that wrote it, or make it anew with this one",
+        )
+
+
+def _damaged(store: Store, name: str, error: Exception) -> DamagedInput:
+    return DamagedInput(
+        f"isn't what `ktrace batch` writes: {error}",
+        path=store.path,
+        where=name,
+        remedy="remove that file and run the same `ktrace batch` again: it makes what is missing",
+    )

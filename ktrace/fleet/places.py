@@ -1,0 +1,67 @@
+"""Where a file belongs: run, host and rank, as its path says them, and the folders of a dataset.
+
+    runs/2026-11-20/node7/rank3.json.gz   found by runs/*/*/rank*.json.gz
+         └── run ────────┘     └ 3
+    run_name=2026-11-20%2Fnode7/host_name=__HIVE_DEFAULT_PARTITION__/rank=3/
+
+The folders are not called `run` and `host`: these are columns of the model, and readers of such folders would show
+the folder's value in their stead.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from ktrace.unpack import PACKED
+
+#: What stands for an unknown value, by Hive's convention.
+UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
+
+#: rank3, rank_3, rank-3, r3, as a word of a name.
+_RANK = re.compile(r"(?:^|[^a-z0-9])r(?:ank)?[ _=-]?(\d{1,9})(?![a-z0-9])", re.I)
+
+#: A folder that says what it is: host=node7.
+_SAID = re.compile(r"(run|host|rank)(?:_name)?=(.+)", re.I)
+
+#: What PyTorch's tensorboard_trace_handler calls its files: host_pid.time.pt.trace.json.
+_TORCH = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Run, host and rank of some rows; None is unknown."""
+
+    run: str | None = None
+    host: str | None = None
+    rank: int | None = None
+
+    def folder(self) -> str:
+        """The folder in a dataset, percent-encoded as readers of Hive's layout decode it."""
+        named = (("run_name", self.run), ("host_name", self.host), ("rank", self.rank))
+        return "/".join(
+            f"{key}={UNKNOWN if value in (None, '') else quote(str(value), safe='')}" for key, value in named
+        )
+
+
+def place_of(inside: str) -> Place:
+    """What a path below the folder of a pattern says: `2026-11-20/rank3.json.gz`.
+
+    The run are the folders that say neither host nor rank, None where there is none.
+    """
+    *folders, name = inside.split("/")
+    for suffix in PACKED:
+        name = name.removesuffix(suffix)
+    said: dict[str, str] = {}
+    rest = []
+    for folder in folders:
+        if match := _SAID.fullmatch(folder):
+            said[match[1].lower()] = match[2]
+        elif not _RANK.fullmatch(folder):
+            rest.append(folder)
+    ranks = [said["rank"]] if said.get("rank", "").isdigit() else []
+    ranks += [match[1] for part in (name, *reversed(folders)) if (match := _RANK.search(part))]
+    torch = _TORCH.fullmatch(name)
+    host = said.get("host") or (torch[1] if torch and not _RANK.search(torch[1]) else None)
+    return Place(said.get("run") or "/".join(rest) or None, host, int(ranks[0]) if ranks else None)

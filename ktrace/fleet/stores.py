@@ -1,0 +1,183 @@
+"""Folders of files, here or in an object store, in the few ways that a dataset needs.
+
+    open_store("runs/all.parquet/")             Local, by the file system
+    open_store("s3://bucket/all.parquet/")      Remote, by fsspec: s3, gs, http, ...
+
+Names are paths below the folder with '/' between their parts. A file that is put there appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, BinaryIO, Protocol
+
+from ktrace.errors import InputError, KtraceError
+
+#: The folder in a dataset where what isn't finished waits; nothing in it is a Parquet file by its name.
+TEMPORARY = "_ktrace/tmp"
+
+
+class Store(Protocol):
+    """A folder. Raises InputError where it can't be reached, OSError where a file in it can't be had."""
+
+    path: str
+
+    def files(self) -> dict[str, int]:
+        """The files in the folder, however deep, and their sizes in bytes; none where it doesn't exist."""
+
+    def open(self, name: str) -> BinaryIO:
+        """A file's bytes as a stream that can be seeked."""
+
+    def read(self, names: Iterable[str]) -> list[bytes]:
+        """The whole of each file."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Writes a small file, whole or not at all."""
+
+    def temporary(self) -> Path:
+        """The name of a file on this machine, to be written and then `put`."""
+
+    def put(self, file: Path, name: str) -> None:
+        """Moves a file of this machine into the folder."""
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Removes files; those that aren't there are none."""
+
+    def tidy(self) -> None:
+        """Removes what unfinished work left in the folder."""
+
+
+def is_remote(path: str) -> bool:
+    """Whether the path is a URL."""
+    return "://" in path
+
+
+def open_store(path: str) -> Store:
+    """The folder of that name or URL. Raises InputError where fsspec or the package for its protocol isn't there."""
+    return Remote(path) if is_remote(path) else Local(path)
+
+
+class Local:
+    """A folder of this machine, or one that it has mounted."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._root = Path(path)
+
+    def files(self) -> dict[str, int]:
+        found = {}
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                file = Path(folder) / name
+                with suppress(FileNotFoundError):  # gone meanwhile
+                    found[file.relative_to(self._root).as_posix()] = file.stat().st_size
+        return found
+
+    def open(self, name: str) -> BinaryIO:
+        return (self._root / name).open("rb")
+
+    def read(self, names: Iterable[str]) -> list[bytes]:
+        return [(self._root / name).read_bytes() for name in names]
+
+    def write(self, name: str, data: bytes) -> None:
+        file = self.temporary()
+        file.write_bytes(data)
+        self.put(file, name)
+
+    def temporary(self) -> Path:
+        folder = self._root / TEMPORARY
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / token_hex(8)
+
+    def put(self, file: Path, name: str) -> None:
+        target = self._root / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file.replace(target)
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._root / name).unlink(missing_ok=True)
+
+    def tidy(self) -> None:
+        shutil.rmtree(self._root / TEMPORARY, ignore_errors=True)
+
+
+class Remote:
+    """A folder that fsspec reaches. Object stores show a file when all of it has come; there is nothing to rename."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fs, self._root = filesystem(path.rstrip("/"))
+
+    def files(self) -> dict[str, int]:
+        with told(self.path):
+            self._fs.invalidate_cache()
+            found: dict[str, dict[str, Any]] = self._fs.find(self._root, detail=True)
+        below = len(self._root) + 1
+        return {name[below:]: info.get("size") or 0 for name, info in found.items() if info["type"] == "file"}
+
+    def open(self, name: str) -> BinaryIO:
+        opened: BinaryIO = self._fs.open(f"{self._root}/{name}", "rb")
+        return opened
+
+    def read(self, names: Iterable[str]) -> list[bytes]:
+        paths = [f"{self._root}/{name}" for name in names]
+        if not paths:
+            return []
+        with told(self.path):
+            found: dict[str, bytes] = self._fs.cat(paths)
+        return [found[path] for path in paths]
+
+    def write(self, name: str, data: bytes) -> None:
+        with told(self.path):
+            self._fs.pipe_file(f"{self._root}/{name}", data)
+
+    def temporary(self) -> Path:
+        return Path(tempfile.gettempdir()) / f"ktrace.{token_hex(8)}"
+
+    def put(self, file: Path, name: str) -> None:
+        with told(self.path):
+            self._fs.put_file(str(file), f"{self._root}/{name}")
+        file.unlink()
+
+    def remove(self, names: Iterable[str]) -> None:
+        with told(self.path):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    self._fs.rm_file(f"{self._root}/{name}")
+
+    def tidy(self) -> None:
+        """Nothing waits there: unfinished work is on the machines that do it."""
+
+
+def filesystem(path: str) -> tuple[Any, str]:
+    """fsspec's file system of a URL, and the path in it. Raises InputError where a package for it is missing."""
+    try:
+        import fsspec
+    except ImportError:
+        raise InputError("a URL needs fsspec", path=path, remedy="pip install 'ktrace[remote]'") from None
+    with told(path):
+        fs, root = fsspec.core.url_to_fs(path)
+    return fs, root
+
+
+@contextmanager
+def told(path: str) -> Iterator[None]:
+    """Makes an InputError of whatever the library of a protocol raises: each has errors of its own."""
+    try:
+        yield
+    except (KtraceError, FileNotFoundError):
+        raise
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(
+            f"can't be reached: {reason}",
+            path=path,
+            remedy="check the address, the credentials, and that the package for its protocol is there (s3fs, gcsfs)",
+        ) from error

@@ -1,0 +1,159 @@
+"""One input becomes shards of a dataset: what a worker does, alone in its process, on whatever machine.
+
+    Task ──► read ──► Parquet under a temporary name ──► moved to its place ──► manifest ──► Outcome
+
+A task is plain data and `convert_one` a function of a module, so that both go to other processes by their names.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ktrace import __version__
+from ktrace.conversion import Conversion
+from ktrace.detection import by_name
+from ktrace.errors import KtraceError
+from ktrace.fleet.manifest import Manifest, Shard, Stamp, file_stem, write_manifest
+from ktrace.fleet.places import Place
+from ktrace.fleet.sources import Sources, of_sources
+from ktrace.fleet.stores import Store, open_store
+from ktrace.model import Batch
+from ktrace.pipeline import write_batches
+from ktrace.reading import read_batches, read_selected
+from ktrace.report import Report
+from ktrace.sink import Sink, writing
+from ktrace.source import stem
+from ktrace.transforms.crop import Crop
+from ktrace.transforms.filter import Filter
+
+
+@dataclass(frozen=True)
+class Options:
+    """How inputs are read; see `ktrace.convert` for their meaning."""
+
+    format: str | None = None
+    strict: bool = False
+    classify: bool | str = False
+    crop: Crop | None = None
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """An input to be converted into the dataset `dst`.
+
+    `label` is what its source is called there, `place` what its path says of run, host and rank, `run` the run where
+    nothing else says one, `digest` that of the options. `old` are the shards of an earlier conversion, which go.
+    """
+
+    path: str
+    stamp: Stamp
+    label: str
+    place: Place
+    run: str
+    dst: str
+    options: Options
+    digest: str
+    old: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a task: its manifest, or the reason why it failed; seconds of work."""
+
+    path: str
+    manifest: Manifest | None = None
+    reason: str = ""
+    seconds: float = 0.0
+
+
+def convert_one(task: Task) -> Outcome:
+    """Does a task. What goes wrong is told, not raised: an error of a library may be one that can't be pickled."""
+    began = time.monotonic()
+    try:
+        manifest = _converted(task)
+    except KtraceError as error:
+        return Outcome(task.path, reason=str(error))
+    except Exception as error:  # a fault of ktrace or of a library shall not stop the other inputs
+        return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")
+    return Outcome(task.path, manifest, seconds=time.monotonic() - began)
+
+
+def _converted(task: Task) -> Manifest:
+    store, report, options = open_store(task.dst), Report(strict=task.options.strict), task.options
+    sources = Sources(task.label, stem(task.path), task.place)
+    batches = read_selected(
+        [task.path],
+        report,
+        format=options.format,
+        jobs=1,
+        classify=options.classify,
+        crop=options.crop,
+        filter=options.filter,
+    )
+    files = {store.temporary(): Place()}
+    try:
+        [whole] = files
+        _write(sources.batches(batches), whole, report)
+        places = sources.places(task.run)
+        if len(set(places.values())) == 1:
+            files[whole] = next(iter(places.values()))
+        else:
+            files |= _parted(whole, places, store)
+            whole.unlink()
+            del files[whole]
+        shards = {file: _shard(task, file, place) for file, place in files.items()}
+        manifest = Manifest(
+            task.path,
+            task.stamp,
+            __version__,
+            task.digest,
+            task.label,
+            ", ".join(dict.fromkeys(one["format"] for one in report.inputs)),
+            tuple(shards.values()),
+            sources.said,
+            {kind: issue.rows for kind, issue in report.issues.items()},
+        )
+        _publish(store, task, manifest, shards)
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+    return manifest
+
+
+def _write(batches: Iterable[Batch], file: Path, report: Report) -> None:
+    """Writes one Parquet file with all records."""
+    with writing(Sink(str(file))) as sink:
+        write_batches(batches, by_name("parquet", writes=True), sink, Conversion(report))
+        if not report.balanced():
+            raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
+
+
+def _parted(whole: Path, places: dict[str, Place], store: Store) -> dict[Path, Place]:
+    """A file for each place of the sources in one."""
+    files = {store.temporary(): place for place in dict.fromkeys(places.values())}
+    for file, place in files.items():
+        mine = frozenset(source for source, where in places.items() if where == place)
+        report = Report()
+        ledger = report.stage("places")
+        batches = read_batches([str(whole)], report, format="parquet")
+        _write(of_sources(batches, mine, ledger), file, report)
+    return files
+
+
+def _shard(task: Task, file: Path, place: Place) -> Shard:
+    rows = pq.read_metadata(file).num_rows
+    return Shard(f"{place.folder()}/{file_stem(task.path)}.parquet", file.stat().st_size, rows, place)
+
+
+def _publish(store: Store, task: Task, manifest: Manifest, shards: dict[Path, Shard]) -> None:
+    """Puts the shards in place of the old ones. The manifest goes first and comes last: between, nothing is done."""
+    store.remove([manifest.name, *task.old])
+    for file, shard in shards.items():
+        store.put(file, shard.name)
+    write_manifest(store, manifest)
