@@ -52,6 +52,22 @@ def duration(ns: float) -> str:
     return f"{ns:,.0f} ns"
 
 
+def brief(value: float, unit: str = "ns") -> str:
+    """A figure beside a chart, three digits of it: 1.23 s, 56.8 ms, 346 us; other units as in tables."""
+    if unit != "ns":
+        return _WRITTEN[unit](value)
+    for factor, name in _TIMES:
+        if abs(value) >= factor:
+            number = value / factor
+            return f"{number:,.{2 if abs(number) < 10 else 1 if abs(number) < 100 else 0}f} {name}"
+    return f"{value:,.0f} ns"
+
+
+def exact(value: float, unit: str = "ns") -> str:
+    """A figure as tables show it."""
+    return _WRITTEN[unit](value)
+
+
 def size(count: float) -> str:
     """Bytes for people: 1.5 GB, 4.1 kB, 512 B."""
     for factor, unit in _SIZES:

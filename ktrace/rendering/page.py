@@ -1,26 +1,109 @@
-"""A page of HTML that needs nothing but itself: tables of figures, and charts of what they are about."""
+"""A page of HTML that needs nothing but itself: key figures, charts, and the tables whole.
+
+    <!doctype html> … Content-Security-Policy: default-src 'none'; style-src 'sha256-…'; script-src 'sha256-…'
+      header    the title, key figures
+      section   charts, inline SVG (summary_page.py, diff_page.py)
+      section   tables; a script sorts and filters them
+
+Nothing is fetched, nothing runs but the script that the policy names by its hash. Without scripts all is there but for
+sorting and filtering. The page follows the light or dark of the system, prints, and fits a phone.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Sequence
-from html import escape
+from importlib import resources
 from typing import TYPE_CHECKING
 
-from ktrace.rendering.figures import harmless, shown
+from ktrace.rendering.blocks import figures_table, section
+from ktrace.rendering.figures import harmless
+from ktrace.rendering.markup import Markup, tag
 from ktrace.rendering.table import Table
 
 if TYPE_CHECKING:
     from ktrace.diff.model import Diff
     from ktrace.summary.model import Summary
 
+#: Tables that are open from the start; the others open by a click.
+_OPEN = 2
+
 
 def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None = None) -> str:
-    """The page as text."""
-    parts = [f"<!doctype html><meta charset='utf-8'><title>{escape(harmless(title))}</title>"]
-    for table in tables:
-        parts.append(f"<h2>{escape(table.title)}</h2><table>")
-        for row in table.rows:
-            cells = (escape(shown(cell, column)) for cell, column in zip(row, table.columns, strict=True))
-            parts.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells))
-        parts.append("</table>")
-    return "\n".join(parts) + "\n"
+    """The page as text; `title` says of what, `subject` is what the charts are made of (None: tables alone)."""
+    heading, head, charts = _of(subject)
+    header = tag("header", tag("p", heading, class_="about"), tag("h1", harmless(title or heading)), head)
+    body = tag("body", _patterns(), header, tag("main", charts, _tables(tables)), _footer(subject), _script())
+    return f"<!doctype html>\n{tag('html', _head(title or heading), body, lang='en')}\n"
+
+
+def _of(subject: Summary | Diff | None) -> tuple[str, Markup | None, list[Markup]]:
+    """What the page is, its key figures, its charts."""
+    from ktrace.summary.model import Summary
+
+    if subject is None:
+        return "Figures", None, []
+    if isinstance(subject, Summary):
+        from ktrace.rendering import summary_page
+
+        return "Where the time went", summary_page.key_figures(subject), summary_page.charts(subject)
+    from ktrace.rendering import diff_page
+
+    return "What changed", diff_page.key_figures(subject), diff_page.charts(subject)
+
+
+def _head(title: str) -> Markup:
+    style = _data("page.css")
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(_data('page.js'))}; img-src data:"
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=f"{policy}; base-uri 'none'; form-action 'none'"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{harmless(title)} - ktrace"),
+        tag("link", rel="icon", href="data:,"),
+        tag("style", style),
+    )
+
+
+def _tables(tables: Sequence[Table]) -> Markup | None:
+    if not tables:
+        return None
+    box = tag("input", id="filter", type="search", placeholder="filter rows by name", aria_label="filter rows by name")
+    form = tag("form", box, tag("span", id="found", role="status"), hidden=True)
+    return section(
+        "tables", "Figures", "", form, [figures_table(table, opened=at < _OPEN) for at, table in enumerate(tables)]
+    )
+
+
+def _patterns() -> Markup:
+    """Fillings that colours alone can't say: two things at once."""
+    ground = tag("rect", class_="compute", width=8, height=8)
+    stripe = tag("rect", class_="communication", width=3, height=8)
+    pattern = {"width": 6, "height": 8, "patternUnits": "userSpaceOnUse", "patternTransform": "rotate(45)"}
+    drawn = tag("pattern", ground, stripe, id="overlapped", **pattern)
+    return tag("svg", tag("defs", drawn), width="0", height="0", aria_hidden="true", class_="patterns")
+
+
+def _footer(subject: Summary | Diff | None) -> Markup:
+    from ktrace import __version__
+
+    notes = [tag("p", harmless(note)) for note in (subject.notes if subject else [])]
+    return tag(
+        "footer", notes, tag("p", f"Made by ktrace {__version__}. Times are those of the trace; nothing was fetched.")
+    )
+
+
+def _script() -> Markup:
+    return tag("script", _data("page.js"))
+
+
+def _data(name: str) -> Markup:
+    """A file beside this module, as it stands in the page."""
+    return Markup(resources.files(__package__).joinpath(name).read_text("utf-8"))
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,185 @@
+"""Charts as inline SVG, drawn in percent of their width so that they fit a phone and a wall.
+
+    stack      ████████▒▒▒░░      parts of a whole: the use of a device
+    bar        ██████             one figure beside others
+    diverging     ◄██│            less or more than before
+    columns    ▂▅█▃▂              a stack for each step
+    strip      ─▁▃█▅▂──           how long single launches took, on a logarithmic axis
+
+Colours are classes of the style sheet (`k1`, `communication`, ...), so that light, dark and print each have their own.
+Whatever is drawn is said in a `<title>`, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ktrace.rendering.figures import brief, duration, harmless
+from ktrace.rendering.markup import Markup, tag
+from ktrace.summary.model import Int64
+
+#: A strip counts launches in so many classes of duration.
+_CLASSES = 60
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a stack: its name, its figure (ns), the class of its colour."""
+
+    name: str
+    value: float
+    colour: str
+
+
+def percent(value: float, whole: float) -> str:
+    """A length in SVG: 12.345%; nothing of nothing is 0%."""
+    return f"{100 * value / whole:.3f}%" if whole > 0 else "0%"
+
+
+def stack(parts: Sequence[Part], whole: float) -> Markup:
+    """A bar of parts one behind the other, to the length of `whole`."""
+    drawn, begin = [], 0.0
+    for part in parts:
+        if part.value > 0:
+            place = {"x": percent(begin, whole), "width": percent(part.value, whole), "height": "100%"}
+            title = f"{harmless(part.name)}: {duration(part.value)}, {_share(part.value, whole)}"
+            drawn.append(tag("rect", tag("title", title), class_=part.colour, data_part=part.name, **place))
+            begin += part.value
+    return _svg("stack", drawn)
+
+
+def bar(value: float, longest: float, colour: str, title: str) -> Markup:
+    """A bar whose length is that of `value` beside `longest`."""
+    rect = tag("rect", tag("title", title), class_=colour, width=percent(max(value, 0), longest), height="100%", rx=2)
+    return _svg("bar", [rect])
+
+
+def pair(before: float, after: float, longest: float, title: str) -> Markup:
+    """Two bars one over the other: before in grey, after in colour."""
+    upper = tag("rect", class_="before", width=percent(before, longest), height="42%", rx=2)
+    lower = tag("rect", class_="after", y="50%", width=percent(after, longest), height="50%", rx=2)
+    return _svg("pair", [tag("g", tag("title", title), upper, lower)])
+
+
+def diverging(change: float, longest: float, colour: str, title: str) -> Markup:
+    """A bar from the middle: to the left less, to the right more."""
+    length = 50 * min(abs(change) / longest, 1) if longest else 0.0
+    x = 50 - length if change < 0 else 50.0
+    rect = tag("rect", tag("title", title), class_=colour, x=f"{x:.3f}%", width=f"{length:.3f}%", height="100%", rx=2)
+    axis = tag("line", class_="axis", x1="50%", x2="50%", y1="0", y2="100%")
+    return _svg("diverging", [rect, axis])
+
+
+def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str]) -> Markup:
+    """A column for each stack, in their order, below lines of round times."""
+    highest = max((sum(part.value for part in parts) for parts in stacks), default=0.0)
+    lines = _round_steps(highest)
+    top = max(highest, lines[-1]) * 1.04 or 1.0
+    drawn = []
+    for line in lines:
+        y = percent(top - line, top)
+        drawn.append(tag("line", class_="grid", x1="0", x2="100%", y1=y, y2=y))
+        drawn.append(tag("text", brief(line), class_="tick", x="-8", y=y, dy="4", text_anchor="end"))
+    each = 100 / max(len(stacks), 1)
+    for place, (parts, title) in enumerate(zip(stacks, titles, strict=True)):
+        rects, below = [], 0.0
+        for part in parts:
+            below += part.value
+            box = {"x": f"{place * each + each * 0.08:.3f}%", "width": f"{each * 0.84:.3f}%"}
+            box |= {"y": percent(top - below, top), "height": percent(part.value, top)}
+            rects.append(tag("rect", class_=part.colour, **box))
+        drawn.append(tag("g", tag("title", title), rects, class_="column"))
+    return _svg("columns", drawn)
+
+
+class LogAxis:
+    """A logarithmic axis of times that is shared by charts below one another."""
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._low = math.log10(max(shortest, 1)) - 0.03
+        self._high = max(math.log10(max(longest, 1)) + 0.03, self._low + 0.5)
+
+    def at(self, ns: float) -> float:
+        """The place of a time, in percent of the width."""
+        place = 100 * (math.log10(max(ns, 1)) - self._low) / (self._high - self._low)
+        return min(max(place, 0.0), 100.0)
+
+    def ticks(self) -> Markup:
+        """The axis itself: each power of ten that it has."""
+        powers = range(math.ceil(self._low), math.floor(self._high) + 1)
+        marks = []
+        for power in powers:
+            x = self.at(10.0**power)
+            anchor = "start" if x < 8 else "end" if x > 92 else "middle"
+            label = _power(power)
+            marks.append(tag("text", label, class_="tick", x=f"{x:.3f}%", y="80%", text_anchor=anchor))
+        return _svg("axis", marks)
+
+    def _lines(self) -> list[Markup]:
+        places = (self.at(10.0**power) for power in range(math.ceil(self._low), math.floor(self._high) + 1))
+        return [tag("line", class_="grid", x1=f"{x:.3f}%", x2=f"{x:.3f}%", y1="0", y2="100%") for x in places]
+
+    def strip(self, durations: Int64, median: float, p95: float, title: str) -> Markup:
+        """How many launches took how long: a mound, a line at the median, a dot at the 95th percentile."""
+        bounds = np.logspace(self._low, self._high, _CLASSES + 1)
+        counts = np.histogram(np.clip(durations, bounds[0], bounds[-1]), bounds)[0]
+        heights = 100 * np.sqrt(counts / max(counts.max(), 1))
+        width = 100 / _CLASSES
+        steps = "".join(f"V{100 - height:.1f}H{(place + 1) * width:.2f}" for place, height in enumerate(heights))
+        path = tag("path", class_="mound", d=f"M0 100{steps}V100Z")
+        mound = tag("svg", path, viewBox="0 0 100 100", preserveAspectRatio="none", width="100%", height="100%")
+        return self._titled(title, mound, self._marks(median, p95))
+
+    def range(self, low: float, middle: float, high: float, title: str) -> Markup:
+        """A line from the least to the most, with a mark where the middle is."""
+        y = {"y1": "50%", "y2": "50%"}
+        line = tag("line", class_="reach", x1=f"{self.at(low):.3f}%", x2=f"{self.at(high):.3f}%", **y)
+        return self._titled(title, line, self._marks(middle, None))
+
+    def spread(self, median: float, p95: float, longest: float, title: str) -> Markup:
+        """From the median (a mark) over the 95th percentile (a dot) to the longest."""
+        y = {"y1": "50%", "y2": "50%"}
+        thick = tag("line", class_="most", x1=f"{self.at(median):.3f}%", x2=f"{self.at(p95):.3f}%", **y)
+        thin = tag("line", class_="reach", x1=f"{self.at(p95):.3f}%", x2=f"{self.at(longest):.3f}%", **y)
+        return self._titled(title, thin, thick, self._marks(median, p95))
+
+    def _marks(self, middle: float, p95: float | None) -> list[Markup]:
+        x = f"{self.at(middle):.3f}%"
+        marks = [tag("line", class_="median", x1=x, x2=x, y1="8%", y2="92%")]
+        if p95 is not None:
+            marks.append(tag("circle", class_="p95", cx=f"{self.at(p95):.3f}%", cy="50%", r=3))
+        return marks
+
+    def _titled(self, title: str, *drawn: object) -> Markup:
+        """The strip on the lines of the axis; the whole of it shows the title."""
+        cover = tag("rect", class_="cover", width="100%", height="100%")
+        return _svg("strip", [*self._lines(), tag("g", tag("title", title), *drawn, cover)])
+
+
+def _svg(kind: str, drawn: Sequence[object]) -> Markup:
+    return tag("svg", drawn, class_=f"chart {kind}", width="100%", role="presentation")
+
+
+def _power(power: int) -> str:
+    """A power of ten ns on an axis: 100 us."""
+    units = ("ns", "us", "ms", "s")
+    unit = min(max(power, 0) // 3, len(units) - 1)
+    return f"{10 ** (power - 3 * unit):,} {units[unit]}"
+
+
+def _share(value: float, whole: float) -> str:
+    return f"{100 * value / whole:.1f}%" if whole else ""
+
+
+def _round_steps(highest: float) -> list[float]:
+    """Two to five round figures from above 0 to `highest` or a little over."""
+    if highest <= 0:
+        return [1.0]
+    rough = highest / 3
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+    return [step * count for count in range(1, math.floor(highest / step) + 1)] or [step]

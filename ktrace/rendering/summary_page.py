@@ -1,0 +1,183 @@
+"""The charts of a summary: key figures, use of the devices, operations, steps, kernels, waits.
+
+header      span, busy, exposed communication, occupancy
+devices     ██████▒▒▓▓░░░   (use_charts.py)
+operations  gemm  ████████  61.5%
+steps       ▅▆▅▅█▅▅         (use_charts.py)
+kernels     name  ████  ─▁█▃──   time in all, and how long single launches took
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ktrace.rendering.blocks import bars, keys, named, row, section, share
+from ktrace.rendering.charts import LogAxis, bar
+from ktrace.rendering.figures import brief, duration, exact, harmless
+from ktrace.rendering.markup import Markup, tag
+from ktrace.rendering.use_charts import devices, operation_colours, step_totals, steps, waits
+from ktrace.summary.model import OTHER, DeviceUse, Group, Summary
+
+#: What is drawn at most: operations, groups of other kinds, kernels.
+_OPERATIONS, _GROUPS, _KERNELS = 14, 8, 25
+
+_WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host"}
+
+#: What else work is grouped by, below the kernels.
+_OTHERS = ("library", "precision", "layer", "stream", "device", "rank", "source", "run")
+
+
+def charts(summary: Summary) -> list[Markup]:
+    """The parts of the page, those left out of which the trace says nothing."""
+    colours = operation_colours(summary.groups.get("operation", []))
+    parts = [
+        devices(summary.devices),
+        _operations(summary, colours),
+        steps(summary, colours),
+        _kernels(summary),
+        _others(summary),
+        waits(summary.devices),
+    ]
+    return [part for part in parts if part]
+
+
+def key_figures(summary: Summary) -> Markup:
+    """The boxes in the head of the page."""
+    figures = []
+    if summary.span:
+        figures.append(("span", brief(summary.span[1] - summary.span[0]), "first begin to last end"))
+    count = f"{summary.count:,} times" if summary.count is not None else ""
+    figures.append((_WORK.get(summary.work, summary.work), brief(summary.total, summary.unit), count))
+    figures += _of_devices(summary.devices)
+    if summary.steps:
+        totals = step_totals(summary)
+        middle = "" if totals is None else f"{brief(float(np.median(totals)))} of work each"
+        figures.append(("steps", f"{len(summary.steps):,}", middle))
+    if operations := [group for group in summary.groups.get("operation", []) if group.key != OTHER]:
+        part = share(operations[0].total, summary.total)
+        figures.append(("heaviest operation", operations[0].key, f"{part} of the work"))
+    return keys(figures)
+
+
+def _of_devices(uses: Sequence[DeviceUse]) -> list[tuple[str, str, str]]:
+    """Key figures of all devices together."""
+    span, busy = sum(use.span for use in uses), sum(use.busy for use in uses)
+    if not span:
+        return []
+    many = f" on {len(uses)} devices" if len(uses) > 1 else ""
+    figures = [("busy", share(busy, span), f"{brief(span - busy)} idle{many}")]
+    if communication := sum(use.communication for use in uses):
+        exposed = sum(use.exposed_communication for use in uses)
+        told = f"{brief(exposed)} of {brief(communication)}"
+        figures.append(("exposed communication", share(exposed, span), told))
+    known = [(use.occupancy, use.busy) for use in uses if use.occupancy is not None]
+    if weight := sum(time for _, time in known):
+        mean = sum(occupancy * time for occupancy, time in known) / weight
+        figures.append(("achieved occupancy", f"{mean:.1f}%", "mean by time"))
+    return figures
+
+
+def _operations(summary: Summary, colours: dict[str, str]) -> Markup | None:
+    groups = summary.groups.get("operation", [])
+    if not groups:
+        return None
+    hint = "Share of all work, the heaviest first."
+    return section("operations", "By operation", hint, _groups(summary, groups, _OPERATIONS, colours))
+
+
+def _others(summary: Summary) -> Markup | None:
+    """What else the work can be grouped by, two lists beside each other."""
+    known = {by: groups for by in _OTHERS if len(groups := summary.groups.get(by, [])) > 1}
+    if not known:
+        return None
+    blocks = [
+        tag("div", tag("h3", by), _groups(summary, groups, _GROUPS, {group.key: "k1" for group in groups}))
+        for by, groups in known.items()
+    ]
+    return section("groups", "Also by", "", tag("div", blocks, class_="two"))
+
+
+def _groups(summary: Summary, groups: Sequence[Group], top: int, colours: dict[str, str]) -> Markup:
+    """A bar for each of the first groups, one for the rest."""
+    longest = max(group.total for group in groups)
+    rows = []
+    for group in groups[:top]:
+        colour = "other" if group.key == OTHER else colours.get(group.key, "other")
+        drawn = bar(group.total, longest, colour, _told(group, summary))
+        rows.append(row(group.key, drawn, *_value(group.total, summary)))
+    if more := groups[top:]:
+        rest = sum(group.total for group in more)
+        drawn = bar(min(rest, longest), longest, "other", f"{len(more):,} more: {exact(rest, summary.unit)}")
+        rows.append(row(f"{len(more):,} more", drawn, *_value(rest, summary), rest=True))
+    return bars(rows)
+
+
+def _kernels(summary: Summary) -> Markup | None:
+    """The heaviest kernels: time in all and, on one axis, times of single launches."""
+    groups = summary.groups.get("kernel", [])
+    if not groups:
+        return None
+    drawn = groups[:_KERNELS]
+    axis = _axis(drawn) if summary.unit == "ns" else None
+    longest = max(group.total for group in drawn)
+    call = "call" if summary.work == "host" else "launch"
+    rows = []
+    if axis:
+        heads = (tag("span", text, class_=kind) for text, kind in (("", ""), ("time in all", ""), ("", "value")))
+        rows.append(tag("li", *heads, axis.ticks(), class_="head"))
+    for group in drawn:
+        time = bar(group.total, longest, "k1", _told(group, summary))
+        value = tag("span", *_value(group.total, summary), class_="value")
+        rows.append(tag("li", named(group.key, title=group.name), time, value, _strip(group, axis) if axis else None))
+    if more := groups[_KERNELS:]:
+        value = tag("span", *_value(sum(group.total for group in more), summary), class_="value")
+        rows.append(tag("li", named(f"{len(more):,} more"), tag("span"), value, class_="rest"))
+    hint = "Share of all work." if not axis else (
+        f"Share of all work. On the right the time of one {call}: a line at the median, a ring at the 95th percentile."
+    )  # fmt: skip
+    title = "Heaviest calls" if summary.work == "host" else "Heaviest kernels"
+    return section("kernels", title, hint, bars(rows, "kernels" if axis else ""))
+
+
+def _axis(groups: Sequence[Group]) -> LogAxis | None:
+    """The axis of the times of single launches; None where nothing is said of them."""
+    lowest = [group.min for group in groups if group.min is not None]
+    highest = [group.max for group in groups if group.max is not None]
+    return LogAxis(min(lowest), max(highest)) if lowest and highest else None
+
+
+def _strip(group: Group, axis: LogAxis) -> Markup:
+    title = _spread_told(group)
+    if group.durations is not None and group.median is not None and group.p95 is not None:
+        return axis.strip(group.durations, group.median, group.p95, title)
+    middle = group.median if group.median is not None else group.average
+    if group.min is None or group.max is None or middle is None:
+        return tag("span")
+    return axis.range(group.min, middle, group.max, title)
+
+
+def _value(total: float, summary: Summary) -> list[object]:
+    """The figures of a row: the share and the time; the share alone where the source says no times."""
+    part = tag("b", share(total, summary.total))
+    return [part, " ", brief(total)] if summary.unit == "ns" else [part]
+
+
+def _told(group: Group, summary: Summary) -> str:
+    """The group in words, for a tooltip."""
+    lines = [harmless(group.key), f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all"]
+    if group.count is not None:
+        lines.append(f"{group.count:,} times")
+    return "\n".join([*lines, _spread_told(group)]).rstrip()
+
+
+def _spread_told(group: Group) -> str:
+    figures = {
+        "shortest": group.min,
+        "median": group.median,
+        "average": group.average,
+        "95th percentile": group.p95,
+        "longest": group.max,
+    }
+    return ", ".join(f"{name} {duration(value)}" for name, value in figures.items() if value is not None)

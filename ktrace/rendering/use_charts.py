@@ -1,0 +1,144 @@
+"""Charts of what happened in the course of time: the use of devices, step by step, gaps and queues.
+
+cuda:0      ██████▒▒▓▓░░░   compute, communication beside it, exposed communication, copies, idle
+steps       ▅▆▅▅█▅▅         a column for each step, by operation
+gaps        │───○──────     median, 95th percentile, longest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ktrace.rendering.blocks import bars, legend, named, row, section, share
+from ktrace.rendering.charts import LogAxis, Part, columns, stack
+from ktrace.rendering.figures import brief, duration, harmless
+from ktrace.rendering.markup import Markup, tag
+from ktrace.summary.model import OTHER, DeviceUse, Float64, Group, Spread, Summary
+
+#: What is drawn at most: devices, columns of steps.
+_DEVICES, _COLUMNS = 32, 120
+
+#: Operations with a colour of their own; the others share those that are left, by weight.
+_FIXED = {"collective": "communication", "copy": "copies"}
+_COLOURS = ("k1", "k2", "k3", "k4", "k5", "k6")
+
+
+def operation_colours(operations: Sequence[Group]) -> dict[str, str]:
+    """The class of colour of each operation that is drawn in one."""
+    free = iter(_COLOURS)
+    colours = {}
+    for group in operations:
+        if group.key != OTHER and (colour := _FIXED.get(group.key) or next(free, None)):
+            colours[group.key] = colour
+    return colours
+
+
+def device_parts(use: DeviceUse) -> list[Part]:
+    """What a device did, in parts that add up to its span."""
+    overlapped = use.communication - use.exposed_communication
+    return [
+        Part("compute", use.compute - overlapped, "compute"),
+        Part("compute and communication at once", overlapped, "overlapped"),
+        Part("communication alone (exposed)", use.exposed_communication, "communication"),
+        Part("copies alone", use.busy - use.compute - use.exposed_communication, "copies"),
+        Part("idle", use.idle, "idle"),
+    ]
+
+
+def device_row(label: str, use: DeviceUse, longest: int) -> Markup:
+    """The bar of a device, `longest` being the span of the longest bar."""
+    busy = (tag("b", share(use.busy, use.span)), " of ", brief(use.span))
+    return row(label, stack(device_parts(use), longest), *busy)
+
+
+def device_legend(uses: Iterable[DeviceUse]) -> Markup:
+    """The names of the parts that any device has, in their order."""
+    parts = {part.name: part for use in uses for part in device_parts(use) if part.value > 0}
+    return legend((part.name, part.colour) for part in parts.values())
+
+
+def devices(uses: Sequence[DeviceUse]) -> Markup | None:
+    """A bar for each device."""
+    drawn = [use for use in uses if use.span > 0][:_DEVICES]
+    if not drawn:
+        return None
+    longest = max(use.span for use in drawn)
+    rows = [device_row(use.label, use, longest) for use in drawn]
+    if len(uses) > len(drawn):
+        rows.append(tag("li", named(f"{len(uses) - len(drawn):,} more"), class_="rest"))
+    hint = "Busy time from the begin of the first to the end of the last work."
+    return section("devices", "Use of devices", hint, bars(rows), device_legend(drawn))
+
+
+def steps(summary: Summary, colours: dict[str, str]) -> Markup | None:
+    """A column for each step; of many steps one for a few on average."""
+    totals = step_totals(summary)
+    if totals is None or len(totals) < 2:
+        return None
+    operations = {
+        group.key: group.steps
+        for group in summary.groups["operation"]
+        if group.key in colours and group.steps is not None
+    }
+    rest = totals - sum(operations.values(), np.zeros(len(totals)))
+    if rest.max() > 0.5:
+        operations[OTHER] = rest
+    colours = {OTHER: "other", **colours}
+    per = -(-len(totals) // _COLUMNS)
+    stacks, titles = [], []
+    for first in range(0, len(totals), per):
+        part = slice(first, first + per)
+        stacks.append([Part(name, float(of[part].mean()), colours[name]) for name, of in operations.items()])
+        lines = [f"{harmless(one.name)}: {duration(one.value)}" for one in stacks[-1] if one.value > 0]
+        titles.append("\n".join([f"{_named(summary.steps[part])}: {duration(float(totals[part].mean()))}", *lines]))
+    hint = "Device work that was launched in each step, by operation."
+    hint += f" A column is the mean of {per} steps." if per > 1 else ""
+    ends = tag("div", tag("span", summary.steps[0]), tag("span", summary.steps[-1]), class_="ends")
+    used = legend((name, colours[name]) for name in operations)
+    return section("steps", "Step by step", hint, tag("div", columns(stacks, titles), ends, class_="plot"), used)
+
+
+def step_totals(summary: Summary) -> Float64 | None:
+    """All work in each step, ns; None where it isn't known."""
+    known = [group.steps for group in summary.groups.get("operation", []) if group.steps is not None]
+    if not known or not summary.steps:
+        return None
+    total: Float64 = np.sum(known, axis=0)
+    return total
+
+
+def waits(uses: Sequence[DeviceUse]) -> Markup | None:
+    """Gaps between work, and the time from the launch to the begin."""
+    blocks = []
+    for title, of in (("gaps without work", "gaps"), ("from launch to begin", "queueing")):
+        known: list[tuple[str, Spread]] = []
+        for use in uses[:_DEVICES]:
+            spread: Spread | None = getattr(use, of)
+            if spread and spread.count:
+                known.append((use.label, spread))
+        if known:
+            blocks.append(tag("div", tag("h3", title), _spreads(known)))
+    hint = "A line at the median, a ring at the 95th percentile, on to the longest."
+    return section("waits", "Waits", hint, tag("div", blocks, class_="two")) if blocks else None
+
+
+def _spreads(known: Sequence[tuple[str, Spread]]) -> Markup:
+    axis = LogAxis(min(spread.median for _, spread in known), max(spread.max for _, spread in known))
+    rows = []
+    for label, spread in known:
+        title = (
+            f"{spread.count:,} times, {duration(spread.total)} in all: median {duration(spread.median)}, "
+            f"95th percentile {duration(spread.p95)}, longest {duration(spread.max)}"
+        )
+        drawn = axis.spread(spread.median, spread.p95, spread.max, title)
+        rows.append(row(label, drawn, tag("b", brief(spread.total)), f" in {spread.count:,}"))
+    rows.append(tag("li", tag("span"), axis.ticks(), tag("span"), class_="scale"))
+    return bars(rows)
+
+
+def _named(steps: Sequence[str]) -> str:
+    if len(steps) == 1:
+        return harmless(steps[0])
+    return f"{harmless(steps[0])} to {harmless(steps[-1])}, on average"
