@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ktrace.report import Report
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass
@@ -15,7 +20,8 @@ class Conversion:
     `label` is the source label of the rows that are read, `batch_rows` the greatest size of a batch.
     `progress`, if given, is told how many bytes of the input were taken. `jobs` is how many processes may work.
     `columns` are those that will be looked at, None for all; a reader to which it makes a difference may leave out
-    others.
+    others. `ids` are of the rows that will be looked at, sorted, None for all; a reader that finds rows by id may leave
+    out others, uncounted.
     """
 
     report: Report
@@ -25,3 +31,4 @@ class Conversion:
     progress: Callable[[int], None] | None = None
     jobs: int = 1
     columns: frozenset[str] | None = None
+    ids: npt.NDArray[np.int64] | None = None

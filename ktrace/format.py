@@ -94,7 +94,8 @@ class Format:
 
     `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
     `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device work
-    since the format shows it where it overlaps, `folder` that an output may be a folder, `closed` that the room only
+    since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that a reader of some
+    columns or rows takes little of the time that all take, and that a row has its id at every reading, `closed` that the room only
     recognises files that nobody but the vendor can read. `surest` is the best score that the probe gives: one that
     looks for tables of any kind is asked only where no other knows more.
     """
@@ -108,6 +109,7 @@ class Format:
     timeline: bool = False
     overlap: bool = False
     folder: bool = False
+    columnar: bool = False
     closed: bool = False
     surest: Score = Score.MAGIC
 

@@ -48,10 +48,15 @@ class FlatRows:
         self._report = conversion.report
         self._record = record
 
-    def batches(self, rows: pa.RecordBatch, first: int) -> Iterator[Batch]:
-        """The batches of rows, which are counted before they are looked at. `first` is the number of the first one."""
-        self._report.record(rows.num_rows)
+    def batches(self, rows: pa.RecordBatch, first: int, wanted: pa.BooleanArray | None = None) -> Iterator[Batch]:
+        """The batches of rows, which are counted before they are looked at. `first` is the number of the first one.
+
+        With `wanted` the other rows are left out as if they weren't there.
+        """
         numbers = pa.array(np.arange(first, first + rows.num_rows))
+        if wanted is not None:
+            rows, numbers = rows.filter(wanted), numbers.filter(wanted)
+        self._report.record(rows.num_rows)
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
             return
