@@ -106,9 +106,11 @@ class Source:
 
     @cached_property
     def is_folder(self) -> bool:
-        """Whether the input is a folder on this machine."""
+        """Whether the input is a folder: on this machine, or a URL that ends in '/'."""
+        if "://" in self.path:
+            return self.path.endswith("/")
         # pathlib takes "" for the current folder, and raises without permission.
-        return self.path != "-" and "://" not in self.path and os.path.isdir(self.path)  # noqa: PTH112
+        return self.path != "-" and os.path.isdir(self.path)  # noqa: PTH112
 
     @property
     def name(self) -> str:
@@ -151,6 +153,10 @@ class Source:
 
     def _listing(self) -> tuple[str, ...]:
         """The files in the folder and below it, but hidden ones, in the order of their names."""
+        if "://" in self.path:
+            from ktrace.fleet.stores import open_store
+
+            return tuple(sorted(open_store(self.path).files()))
         found: list[str] = []
         for folder, folders, files in os.walk(self.path, onerror=self._refuse_listing):
             folders[:] = sorted(name for name in folders if not name.startswith("."))

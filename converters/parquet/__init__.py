@@ -1,5 +1,7 @@
 """Canonical records in Parquet, written by ktrace itself (model version 1): a folder or one file, in zstd.
 
+Many such files that `ktrace batch` wrote are a dataset (`dataset.py`), read as one trace.
+
     run/                       run.parquet
       events.parquet             record | source | id | ts   | kind   | name | ...
       summaries.parquet          event  | run    | 1  | 1000 | kernel | gemm |

@@ -1,9 +1,12 @@
-"""Recognises canonical Parquet: the format's magic bytes and ktrace's key in the footer, or a folder's names."""
+"""Recognises canonical Parquet: magic bytes and ktrace's key in the footer, the names in a folder or dataset."""
 
 from __future__ import annotations
 
 from ktrace.format import Match, Score
 from ktrace.source import Sample
+
+#: What `ktrace batch` puts into its datasets (ktrace/fleet/manifest.py, which isn't imported for a look at a folder).
+_MARK = "_ktrace/dataset.json"
 
 _FILES = {"events.parquet", "summaries.parquet", "links.parquet", "catalog.parquet"}
 
@@ -25,6 +28,8 @@ def probe(sample: Sample) -> Match | None:
 
 
 def _probe_folder(names: set[str]) -> Match | None:
+    if _MARK in names:
+        return Match(Score.MAGIC, "is a dataset that `ktrace batch` wrote")
     found = sorted(names & _FILES)
     if not found:
         return None

@@ -1,11 +1,14 @@
-"""Reads canonical Parquet, a file or a folder."""
+"""Reads canonical Parquet, a file, a folder, or a dataset of many files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,6 +20,9 @@ from ktrace.source import Source
 
 from .._shared.flat_rows import FlatRows, record_of_columns
 from .._shared.records import BadRecord, Records, check_version
+from .dataset import dataset_of
+
+Int64 = npt.NDArray[np.int64]
 
 #: Columns of text that hardly repeat. All others come as dictionaries.
 _PLAIN = ("args", "facts", "key")
@@ -32,10 +38,15 @@ _NEEDED = {"record", "dur"} | {field.name for record in RECORDS for field in arr
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The batches of the file, or of a folder's files; the catalog first.
+    """The batches of the file, or of the files of a folder or dataset; of each the catalog first.
 
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
+    if dataset := dataset_of(source):
+        for shard in dataset.shards():
+            with dataset.opened(shard) as file:
+                yield from _read_file(file, dataset.shown(shard), conversion)
+        return
     if source.is_folder:
         for path in _files(source):
             yield from _read_file(path, str(path), conversion)
@@ -57,25 +68,55 @@ def _files(source: Source) -> list[Path]:
     )
 
 
-def _read_file(path: Path, shown: str, conversion: Conversion) -> Iterator[Batch]:
+def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion) -> Iterator[Batch]:
     with open_file(path, shown) as file:
         footer = file.metadata.metadata or {}
         names = file.schema_arrow.names
         if version := footer.get(b"ktrace.version"):
             check_version(version.decode(), conversion, shown, "the footer")
-        rows = FlatRows(conversion, record_of(names, footer, shown))
+        record = record_of(names, footer, shown)
+        rows = FlatRows(conversion, record)
         yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
         looked_at = names if conversion.columns is None else [n for n in names if n in _NEEDED | conversion.columns]
-        first = 1
+        ids = conversion.ids if record != "catalog" else None
         try:
-            for columns in ahead(file.iter_batches(conversion.batch_rows, columns=looked_at)):
-                yield from rows.batches(columns, first)
-                first += columns.num_rows
+            for columns, first in ahead(_parts(file, looked_at, conversion.batch_rows, ids)):
+                yield from rows.batches(columns, first, None if ids is None else _named(columns.column("id"), ids))
         except (OSError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
 
 
-def open_file(path: Path, shown: str) -> pq.ParquetFile:
+def _parts(
+    file: pq.ParquetFile, columns: list[str], size: int, ids: Int64 | None
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Some rows at a time with the number of the first, from 1; of `ids` only the row groups that may have some."""
+    first = 1
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        if ids is None or _may_have(group, ids):
+            start = first
+            for rows in file.iter_batches(size, row_groups=[number], columns=columns):
+                yield rows, start
+                start += rows.num_rows
+        first += group.num_rows
+
+
+def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
+    """Whether some of the ids may be in a row group: they are between its least and its greatest one."""
+    columns = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
+    known = columns["id"].statistics if "id" in columns else None
+    if known is None or not known.has_min_max:
+        return True
+    return bool(np.searchsorted(ids, known.min) < np.searchsorted(ids, known.max, "right"))
+
+
+def _named(column: pa.Array, ids: Int64) -> pa.BooleanArray:
+    """Which rows have one of the ids."""
+    given = column.cast(pa.int64()).fill_null(-1).to_numpy()
+    return pa.array(ids[np.minimum(np.searchsorted(ids, given), len(ids) - 1)] == given)
+
+
+def open_file(path: Path | BinaryIO, shown: str) -> pq.ParquetFile:
     """The file, its texts as dictionaries. Raises DamagedInput."""
     try:
         metadata = pq.read_metadata(path)

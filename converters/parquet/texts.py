@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 import pyarrow as pa
@@ -18,27 +19,39 @@ from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
 from .._shared.encode import is_json, one_line
+from .dataset import dataset_of
 from .reader import open_file, record_of
 
 ROWS = 16_384
 
 
 def texts(source: Source) -> Iterator[Part | Fault]:
-    """The version as number 0, then the rows and after them the facts of the footer; a folder's files in turn."""
+    """The version as number 0, then the rows and after them the facts of the footer; the files of a folder in turn."""
     if not source.is_folder:
         with source.local_path() as path:
             yield from _file(path, source.path, 1)
         return
     number = 1
+    for path, shown in _files(source):
+        for item in _file(path, shown, number):
+            number = item.number + len(item.texts) if isinstance(item, Part) and item.number else number
+            yield item
+
+
+def _files(source: Source) -> Iterator[tuple[Path | BinaryIO, str]]:
+    """The files of a folder or of a dataset, each with its path."""
+    if dataset := dataset_of(source):
+        for shard in dataset.shards():
+            with dataset.opened(shard) as file:
+                yield file, dataset.shown(shard)
+        return
     for record in RECORDS:
         path = Path(source.path) / f"{record}.parquet"
         if path.exists():
-            for item in _file(path, str(path), number):
-                number = item.number + len(item.texts) if isinstance(item, Part) and item.number else number
-                yield item
+            yield path, str(path)
 
 
-def _file(path: Path, shown: str, number: int) -> Iterator[Part | Fault]:
+def _file(path: Path | BinaryIO, shown: str, number: int) -> Iterator[Part | Fault]:
     try:
         file = open_file(path, shown)
     except DamagedInput as error:

@@ -123,7 +123,8 @@ class Remote:
         return {name[below:]: info.get("size") or 0 for name, info in found.items() if info["type"] == "file"}
 
     def open(self, name: str) -> BinaryIO:
-        opened: BinaryIO = self._fs.open(f"{self._root}/{name}", "rb")
+        # Without a cache each reading is one request: a column of a Parquet file.
+        opened: BinaryIO = self._fs.open(f"{self._root}/{name}", "rb", cache_type="none")
         return opened
 
     def read(self, names: Iterable[str]) -> list[bytes]:
