@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from ktrace.pipeline import convert
     from ktrace.reading import open_batches
     from ktrace.report import Report
+    from ktrace.summary.compute import summarise
+    from ktrace.summary.model import Summary
     from ktrace.taxonomy import Labels, classify
     from ktrace.trace import Trace, read
     from ktrace.transforms.crop import Crop
@@ -50,6 +52,8 @@ _HOME = {
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
     "read": "ktrace.trace",
+    "summarise": "ktrace.summary.compute",
+    "Summary": "ktrace.summary.model",
     "classify": "ktrace.taxonomy",
     "Labels": "ktrace.taxonomy",
     "Crop": "ktrace.transforms.crop",
@@ -87,6 +91,7 @@ __all__ = [
     "Report",
     "Score",
     "StrictFailure",
+    "Summary",
     "Trace",
     "UnknownFormat",
     "UsageError",
@@ -97,6 +102,7 @@ __all__ = [
     "formats",
     "open_batches",
     "read",
+    "summarise",
 ]
 
 

@@ -18,6 +18,7 @@ from ktrace.report import Report
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ktrace.summary.model import Summary
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
@@ -122,6 +123,19 @@ class Trace:
 
         report = self._counted()
         return Trace(filtered(self.batches(), wanted, report), report)
+
+    def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary:
+        """Where the time went, by kernel, operation and more: `ktrace.summarise` for what is read already.
+
+        `rules` is a file of rules for operations and layers that come before those of ktrace. Raises UsageError for an
+        unknown `by`, InputError for a fault in the rules.
+        """
+        from ktrace.summary.compute import summary_of
+        from ktrace.taxonomy import taxonomy
+        from ktrace.transforms.classify import with_operations
+
+        known, report = taxonomy(rules), self._counted()
+        return summary_of(with_operations(self.batches(), known, report), report, known, by)
 
     def _counted(self) -> Report:
         """A new account, of the rows of this trace."""

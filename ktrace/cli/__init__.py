@@ -20,6 +20,7 @@ from ktrace.errors import KtraceError, UsageError
 #: Command -> what it does, for the list of commands, so that listing them imports none of them.
 COMMANDS = {
     "convert": "Convert logs, tables and traces into a timeline or a table.",
+    "summary": "Say where the time went.",
     "info": "Say what an input is and what is in it.",
     "formats": "List what ktrace reads and writes.",
     "validate": "Check canonical files against the schema.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Callback = Callable[[click.Context, click.Parameter, str | None], tuple[str | int, ...]]
 
 
-def _listed(item: type[str] | type[int]) -> Callback:
+def listed(item: type[str] | type[int]) -> Callback:
     """Takes words or whole numbers with commas between them: `kernel,memcpy`, `0,1`."""
 
     def items(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str | int, ...]:
@@ -44,14 +44,14 @@ _OPTIONS = (
     ),
     click.option("--range", metavar="NAME", help="The ranges (NVTX, annotations) of this name, with that work."),
     click.option(
-        "--kind", "kinds", metavar="KIND,...", callback=_listed(str), help="Only these kinds: kernel, memcpy, op, ..."
+        "--kind", "kinds", metavar="KIND,...", callback=listed(str), help="Only these kinds: kernel, memcpy, op, ..."
     ),
     click.option(
         "--name", "names", metavar="GLOB", multiple=True, help="Only what is called so: '*gemm*'. May repeat."
     ),
-    click.option("--device", "devices", metavar="N,...", callback=_listed(int), help="Only what is on these devices."),
-    click.option("--stream", "streams", metavar="N,...", callback=_listed(int), help="Only what is on these streams."),
-    click.option("--rank", "ranks", metavar="N,...", callback=_listed(int), help="Only the sources of these ranks."),
+    click.option("--device", "devices", metavar="N,...", callback=listed(int), help="Only what is on these devices."),
+    click.option("--stream", "streams", metavar="N,...", callback=listed(int), help="Only what is on these streams."),
+    click.option("--rank", "ranks", metavar="N,...", callback=listed(int), help="Only the sources of these ranks."),
     click.option("--min-dur", metavar="TIME", help="Leave out slices that are shorter: 10us."),
     click.option("--only-gpu", is_flag=True, help="Only device work, and what else is on devices."),
     click.option("--drop-args", is_flag=True, help="Leave out the arguments of the source."),

@@ -24,6 +24,9 @@ Float64 = npt.NDArray[np.float64]
 #: What work can be grouped by.
 BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device", "rank", "step", "source", "run")
 
+#: Kernels of which no rule says the operation, by their whole names: in `groups` only where it is asked for.
+UNCLASSIFIED = "unclassified"
+
 #: The key of work of which the column isn't known.
 OTHER = "other"
 
@@ -72,7 +75,7 @@ class DeviceUse:
     communication (copies) during which there is compute, `exposed` that without: communication = overlapped + exposed.
     `gaps` are the times of no work, `idle` their sum. `queueing` is the time from the return of the call that launched
     work to the begin of the work, 0 where it began before, None where launches aren't known. `occupancy` is the mean of
-    kernels that say theirs, weighed by time, in percent.
+    kernels that say theirs, weighed by time, in percent. `name` is what the source calls the device.
     """
 
     label: str
@@ -89,6 +92,7 @@ class DeviceUse:
     gaps: Spread | None = None
     queueing: Spread | None = None
     occupancy: float | None = None
+    name: str | None = None
 
     @property
     def idle(self) -> int:
@@ -141,11 +145,12 @@ class Summary:
     runs: dict[str, Summary] = field(default_factory=dict)
     report: Report | None = field(default=None, repr=False, compare=False)
 
-    def tables(self, by: Sequence[str] | None = None, top: int | None = None) -> list[Table]:
-        """The summary as tables: an overview, the use of each device, and one for each of `by` (all of `groups`).
+    def tables(self, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False) -> list[Table]:
+        """The summary as tables: an overview, the use of each device and step, and one for each of `by`.
 
-        At most `top` rows of each of the latter; their `more` says how many others there are.
+        `by` is all of `groups` by default. At most `top` rows of steps and groups; `more` of a table says how many
+        others there are. `brief` leaves out columns that are too much for a terminal.
         """
         from ktrace.summary.tables import tables
 
-        return tables(self, by, top)
+        return tables(self, by, top, brief=brief)

@@ -1,0 +1,109 @@
+"""`ktrace summary`: where the time went."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ktrace.cli._account import tell_issues
+from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_input_format
+from ktrace.cli._console import Progress, colour, width
+from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
+
+if TYPE_CHECKING:
+    from ktrace.summary.model import Summary
+
+#: What is shown where nobody asks for anything else.
+_BY = ("operation", "kernel")
+
+#: Rows of a table of text, where --top doesn't say.
+_TOP = 10
+
+_FORMATS = ("text", "csv", "json", "md", "html")
+
+
+@click.command("summary", cls=Grouped)
+@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
+@click.option(
+    "--by",
+    metavar="WHAT,...",
+    callback=listed(str),
+    help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run.",
+)
+@click.option("--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10, in text, by default.")
+@click.option("--unclassified", is_flag=True, help="List the kernels of which no rule says the operation.")
+@click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", help="How to write it.")
+@click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace.")
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@part_options
+def command(
+    inputs: tuple[str, ...],
+    by: tuple[str, ...],
+    top: int | None,
+    unclassified: bool,
+    format_: str,
+    output: str,
+    overwrite: bool,
+    rules: str | None,
+    from_: str | None,
+    jobs: int | None,
+    **part: Any,
+) -> None:
+    """Say where the time went: by kernel, operation, library, layer, stream, device, rank, step.
+
+    What devices did is added up; where IN has tables of statistics instead, these are. Several inputs, such as those of
+    the ranks of a run, are one summary.
+
+    \b
+    ktrace summary run.json                        use of the devices, operations, the heaviest kernels
+    ktrace summary rank*.json.gz --by rank,layer
+    ktrace summary run.sqlite --step 3             of a part of it
+    ktrace summary run.json --format html -o run.html   a page with charts
+    ktrace summary run.json --format csv --by kernel | head
+    """
+    keep_freed_memory()
+    import_pyarrow()
+    from ktrace.summary.compute import summarise
+    from ktrace.summary.model import UNCLASSIFIED
+
+    wanted = (UNCLASSIFIED,) if unclassified else by or _BY
+    with Progress(inputs) as progress:
+        summary = summarise(
+            list(inputs),
+            by=wanted,
+            from_=from_,
+            crop=crop_of(part),
+            filter=filter_of(part),
+            rules=rules,
+            progress=progress.callback,
+            jobs=jobs,
+        )
+    if summary.report:
+        tell_issues(summary.report)
+    _write(summary, wanted, _TOP if top is None and format_ == "text" and not by else top, format_, output, overwrite)
+
+
+def _write(summary: Summary, by: tuple[str, ...], top: int | None, format_: str, output: str, overwrite: bool) -> None:
+    from ktrace.rendering import rendered
+    from ktrace.sink import Sink, writing
+
+    to_stdout = output == "-"
+    text = rendered(
+        summary.tables(by, top, brief=format_ == "text"),
+        format_,
+        title=", ".join(summary.sources[:3]),
+        subject=summary,
+        width=width() if to_stdout else None,
+        colour=to_stdout and colour(),
+    )
+    if to_stdout:
+        click.echo(text, nl=False)
+        return
+    with writing(Sink(output, overwrite=overwrite)) as sink:
+        sink.open().write(text.encode("utf-8", "backslashreplace"))

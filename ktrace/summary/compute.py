@@ -1,0 +1,249 @@
+"""From batches to a summary: what is gathered of them, by what it is grouped, what is to be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.errors import UsageError
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.rows import to_rows
+from ktrace.summary.events import Events, natural
+from ktrace.summary.figures import Durations
+from ktrace.summary.gather import COLUMNS, Gathered
+from ktrace.summary.labels import CLASSIFIED, Key, Labels, Shape
+from ktrace.summary.marked import Marked
+from ktrace.summary.model import BY, OTHER, UNCLASSIFIED, Group, Summary
+from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, statistics
+from ktrace.taxonomy import Taxonomy, taxonomy
+
+if TYPE_CHECKING:
+    from ktrace.reading import Progress
+    from ktrace.transforms.crop import Crop
+    from ktrace.transforms.filter import Filter
+
+Int32 = npt.NDArray[np.int32]
+
+
+def summarise(
+    src: str | Path | Sequence[str | Path],
+    *,
+    by: Sequence[str] | None = None,
+    from_: str | None = None,
+    crop: Crop | None = None,
+    filter: Filter | None = None,
+    rules: str | Path | None = None,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+) -> Summary:
+    """Where the time of one or several inputs went.
+
+    `by` is what work is grouped by (`ktrace.summary.model.BY`), all by default. `rules` is a file of rules for
+    operations and layers that come before those of ktrace; `from_`, `crop`, `filter`, `progress`, `jobs` are those of
+    `ktrace.convert`. The account of the reading is `Summary.report`.
+
+    Raises InputError and its kin, UsageError for an unknown `by`.
+    """
+    from ktrace.reading import read_selected
+
+    paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+    report = Report()
+    batches = read_selected(
+        paths,
+        report,
+        format=from_,
+        progress=progress,
+        jobs=jobs,
+        columns=COLUMNS,
+        classify=True if rules is None else rules,
+        crop=crop,
+        filter=filter,
+    )
+    return summary_of(batches, report, taxonomy(rules), by)
+
+
+def summary_of(batches: Iterable[Batch], report: Report, rules: Taxonomy, by: Sequence[str] | None = None) -> Summary:
+    """The summary of batches that are classified by these rules; `report` is the account of their reading."""
+    from ktrace.paired import paired
+
+    wanted = _wanted(by)
+    gathered = Gathered(rules)
+    for batch in paired(batches, report):
+        gathered.add(batch)
+    return _Summarised(gathered, wanted, report).summary()
+
+
+def _wanted(by: Sequence[str] | None) -> tuple[str, ...]:
+    for name in by or ():
+        if name not in (*BY, UNCLASSIFIED):
+            raise UsageError(f"'{name}' is nothing to group by", expected=", ".join(BY))
+    return BY if by is None else tuple(dict.fromkeys(by))
+
+
+class _Summarised:
+    """The parts of a summary."""
+
+    def __init__(self, gathered: Gathered, by: tuple[str, ...], report: Report) -> None:
+        self._gathered, self._by, self._report = gathered, by, report
+        self._notes: list[str] = []
+        self._events = Events.of_work(gathered)
+        self._statistics = self._add_up()
+        self._work = "events" if len(self._events) else "statistics"
+        if not len(self._events) and not self._statistics:
+            self._take_host()
+        if self._events.unfinished:
+            self._notes.append(f"{self._events.unfinished:,} rows without an end aren't counted.")
+        self._unit = self._one_unit()
+        self._marked = Marked(self._events, gathered)
+        rows = [*self._events.shapes, *(one.row for one in self._statistics)]
+        self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
+
+    def _add_up(self) -> list[Statistic]:
+        """The statistics of device work in the sources that have no events of it."""
+        self._tables: dict[str, list[Shape]] = {}
+        for columns in self._gathered.statistics:
+            for row in to_rows(Batch("summaries", columns)):
+                self._tables.setdefault(row["source"], []).append(row)
+        timed = {shape["source"] for shape in self._events.shapes}
+        found = {source: statistics(rows) for source, rows in self._tables.items()}
+        both = sorted(source for source in timed & found.keys() if found[source].device)
+        if both:
+            self._notes.append(f"Of {', '.join(both)} the events are counted; the statistics there say the same again.")
+        return [one for source, own in found.items() if own.device and source not in timed for one in self._told(own)]
+
+    def _told(self, found: Statistics) -> list[Statistic]:
+        """The statistics, with notes on those that weren't counted."""
+        if found.repeated:
+            self._notes.append(f"{found.repeated:,} rows of tables that say the same again aren't counted.")
+        if found.without:
+            self._notes.append(f"{found.without:,} rows without a time aren't counted.")
+        return found.found
+
+    def _take_host(self) -> None:
+        """Takes what the host did, in place of device work."""
+        self._events = Events.of_host(self._gathered)
+        if not len(self._events):
+            self._statistics = [one for rows in self._tables.values() for one in self._told(statistics(rows))]
+        if len(self._events) or self._statistics:
+            self._work = "host"
+            self._notes.append(
+                "There is no device work: these are calls and operators of the host"
+                + (", each without those inside it." if len(self._events) else ".")
+            )
+
+    def _one_unit(self) -> str:
+        """The unit of all totals: shares are left out where anything has a time."""
+        shares = [one for one in self._statistics if one.is_share]
+        if not shares:
+            return "ns"
+        if len(shares) == len(self._statistics) and not len(self._events):
+            self._notes.append("The source says shares alone, no times.")
+            return "%"
+        self._statistics = [one for one in self._statistics if not one.is_share]
+        self._notes.append(f"{len(shares):,} shares without a time aren't counted.")
+        return "ns"
+
+    def summary(self) -> Summary:
+        """All of it."""
+        events, catalog = self._events, self._gathered.catalog
+        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key]
+        runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
+        if len(runs) > 1:
+            self._notes.append(f"The statistics of {len(runs):,} runs are added up; by run they stand apart.")
+        devices = events.devices(self._labels.device, self._labels.rank) if self._work == "events" else []
+        return Summary(
+            sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys()),
+            self._work,
+            self._total(self._statistics),
+            self._count(self._statistics),
+            self._gathered.span,
+            self._groups(events, self._statistics),
+            devices,
+            self._marked.steps,
+            self._marked.use(),
+            self._notes,
+            self._unit,
+            {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
+            self._report,
+        )
+
+    def _of_run(self, run: str) -> Summary:
+        """The summary of the statistics of one run."""
+        mine = [one for one in self._statistics if one.row.get("run") == run]
+        sources = list(dict.fromkeys(one.row["source"] for one in mine))
+        groups = self._groups(None, mine)
+        return Summary(
+            sources, "statistics", self._total(mine, False), self._count(mine, False), None, groups, unit=self._unit
+        )
+
+    def _total(self, found: list[Statistic], events: bool = True) -> float:
+        timed = int(self._events.dur.sum()) if events else 0
+        return timed + sum(one.total for one in found)
+
+    def _count(self, found: list[Statistic], events: bool = True) -> int | None:
+        counts = [one.row.get("count") for one in found]
+        known = [count for count in counts if count is not None]
+        return None if len(known) < len(counts) else sum(known) + (len(self._events) if events else 0)
+
+    def _groups(self, events: Events | None, found: list[Statistic]) -> dict[str, list[Group]]:
+        """The groups by all that was asked for and that anything is said about."""
+        durations = None
+        if events is not None and len(events):
+            durations = Durations(
+                events.dur, self._marked.step if self._marked.steps else None, len(self._marked.steps)
+            )
+        groups = {}
+        for by in self._by:
+            key = self._labels.key(by)
+            mine = self._by_events(by, durations, key) if durations else []
+            mine = _merged(mine, grouped(found, key))
+            if by == UNCLASSIFIED:
+                groups[by] = [group for group in mine if group.key != CLASSIFIED]
+            elif mine and (by == "kernel" or {group.key for group in mine} != {OTHER}):
+                groups[by] = self._in_order(by, mine)
+        return groups
+
+    def _by_events(self, by: str, durations: Durations, key: Key) -> list[Group]:
+        """The groups of the events."""
+        events, marked = self._events, self._marked
+        if by == "step":
+            return durations.groups(marked.step + 1, [OTHER, *marked.steps])
+        number, keys = events.by_shape(key)
+        of = number[events.shape]
+        if by == "layer" and marked.layers:
+            known = {name: place for place, name in enumerate(keys)}
+            numbers = np.array([known.setdefault(name, len(known)) for name in marked.layers], np.int32)
+            of = np.where((of == known.get(OTHER, -1)) & (marked.layer >= 0), numbers[marked.layer], of)
+            keys = list(known)
+        return durations.groups(of, keys, _names(keys, events.shapes, number) if by == "kernel" else None)
+
+    def _in_order(self, by: str, groups: list[Group]) -> list[Group]:
+        if by == "layer":
+            return sorted(groups, key=lambda group: (group.key == OTHER, natural(group.key)))
+        if by == "step":
+            place = {name: number for number, name in enumerate(self._marked.steps)}
+            return sorted(groups, key=lambda group: place.get(group.key, len(place)))
+        return groups
+
+
+def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | None]:
+    """The whole name behind each key, None where there are several."""
+    names: list[set[str]] = [set() for _ in keys]
+    for shape, place in zip(shapes, number.tolist(), strict=True):
+        names[place].add(shape["name"])
+    return [next(iter(own)) if len(own) == 1 else None for own in names]
+
+
+def _merged(one: list[Group], other: list[Group]) -> list[Group]:
+    """Groups of events and of statistics, those of one key as one, heaviest first."""
+    if not one or not other:
+        return one or other
+    found = {group.key: group for group in one}
+    for group in other:
+        found[group.key] = joined(found[group.key], group) if group.key in found else group
+    return sorted(found.values(), key=lambda group: -group.total)

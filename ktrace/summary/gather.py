@@ -1,0 +1,185 @@
+"""What a summary needs of a trace, gathered from its batches: some numbers for each piece of work.
+
+    work    ts, dur, correlation, occupancy, shape      kernels, copies, ...: 32 bytes each
+    calls   ts, dur, correlation, shape                 what may have launched work
+    marks   ts, dur, shape                              ranges that are called as a step or a layer
+
+A shape is the rest of a row: its track, kind, name and labels. Memory grows with the pieces of work and calls, not with
+the arguments or the other rows of the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.catalog import Catalog
+from ktrace.model import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.ordering.eventstore import LIMIT, values
+from ktrace.summary.shapes import Shapes
+from ktrace.taxonomy import Taxonomy
+from ktrace.transforms.attached import words_in
+from ktrace.transforms.marks import step_of
+
+Bools = npt.NDArray[np.bool_]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+Float32 = npt.NDArray[np.float32]
+
+#: What tells one kind of work from another.
+_SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
+
+#: The duration of a slice without an end.
+UNFINISHED = -1
+
+#: Columns that a summary looks at.
+COLUMNS = frozenset(
+    (
+        *_SHAPE,
+        *("id", "parent", "ts", "dur", "correlation", "occupancy"),
+        *("run", "table", "scope", "metric", "unit", "value", "percent", "count"),
+        *("total", "avg", "median", "min", "max", "p95", "p99"),
+    )
+)
+
+_STATISTICS = (
+    *("source", "id", "parent", "ts", "kind", "name", "short_name", "operation", "library", "precision", "layer"),
+    *("device", "stream", "run", "table", "scope", "metric", "unit", "value", "percent", "count"),
+    *("total", "avg", "median", "min", "max", "p95", "p99"),
+)
+
+
+class Gathering:
+    """Columns of numbers that grow by parts."""
+
+    def __init__(self, **types: str) -> None:
+        self._types = types
+        self._parts: dict[str, list[npt.NDArray[np.generic]]] = {name: [] for name in types}
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def add(self, **columns: npt.ArrayLike) -> None:
+        """Adds rows, a column (or one value) for each name."""
+        length = max(np.size(column) for column in columns.values())
+        for name, kind in self._types.items():
+            self._parts[name].append(np.broadcast_to(np.asarray(columns[name], kind), length))
+        self._rows += length
+
+    def whole(self) -> dict[str, Any]:
+        """The columns. No rows are added after that."""
+        found = {}
+        for name, kind in self._types.items():
+            found[name] = np.concatenate([np.empty(0, kind), *self._parts.pop(name)])
+        return found
+
+
+class Gathered:
+    """What batches say that a summary is made of. `add` all of them first."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        self._taxonomy = taxonomy
+        self._meaning: dict[str, tuple[int | None, str | None]] = {}
+        self.catalog = Catalog()
+        self.shapes = Shapes(_SHAPE)
+        self.threads = Shapes(TRACK_COLUMNS[:4])
+        self.marks_shapes = Shapes((*TRACK_COLUMNS, "name"))
+        self.work = Gathering(ts="i8", dur="i8", correlation="i8", occupancy="f4", shape="i4")
+        self.calls = Gathering(ts="i8", dur="i8", correlation="i8", thread="i4")
+        self.marks = Gathering(ts="i8", dur="i8", shape="i4", thread="i4")
+        self.statistics: list[pa.RecordBatch] = []
+        self.host: list[pa.RecordBatch] = []
+        self.span: tuple[int, int] | None = None
+
+    def add(self, batch: Batch) -> None:
+        """Takes a batch."""
+        if batch.record == "catalog":
+            self.catalog.add(batch)
+        elif batch.record == "events" and len(batch):
+            self._events(batch)
+        elif batch.record == "summaries" and len(batch):
+            self._summaries(batch)
+
+    def meaning(self, name: str) -> tuple[int | None, str | None]:
+        """The step and the layer that the name of a range says."""
+        if name not in self._meaning:
+            self._meaning[name] = step_of(name), self._taxonomy.layer(name)
+        return self._meaning[name]
+
+    def _events(self, batch: Batch) -> None:
+        ts, dur = batch.column("ts").to_numpy(), durations(batch)
+        self._widen(ts, dur)
+        work, host, other = kinds_in(batch, DEVICE_KINDS, HOST_KINDS, ("range", "op"))
+        correlation, known = values(batch.columns, "correlation")
+        self._work(batch, np.flatnonzero(work), ts, dur, np.where(known, correlation, 0))
+        calls = np.flatnonzero(host & known & (correlation != 0))
+        if len(calls):
+            thread = self.threads.number(batch, calls)
+            self.calls.add(ts=ts[calls], dur=dur[calls], correlation=correlation[calls], thread=thread)
+        self._marks(batch, other, ts, dur)
+        if not len(self.work) and host.any():
+            self.host.append(_some(batch, host, (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")))
+
+    def _work(self, batch: Batch, rows: Int64, ts: Int64, dur: Int64, correlation: Int64) -> None:
+        if not len(rows):
+            return
+        self.host.clear()
+        if batch.has("occupancy"):
+            filled = batch.column("occupancy").fill_null(np.nan)
+            occupancy = filled.to_numpy()[rows].astype(np.float32)
+        else:
+            occupancy = np.full(1, np.nan, np.float32)
+        shape = self.shapes.number(batch, rows)
+        self.work.add(ts=ts[rows], dur=dur[rows], correlation=correlation[rows], occupancy=occupancy, shape=shape)
+
+    def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
+        """Takes the ranges of which the name says a step or a layer."""
+        if not mine.any():
+            return
+        names = batch.column("name")
+        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(codes[mine], minlength=len(coded.dictionary)))
+        words = coded.dictionary.take(pa.array(used)).to_pylist()
+        says = np.zeros(len(coded.dictionary), np.bool_)
+        says[used] = [self.meaning(word) != (None, None) for word in words]
+        rows = np.flatnonzero(mine & says[codes])
+        if len(rows):
+            thread, shape = self.threads.number(batch, rows), self.marks_shapes.number(batch, rows)
+            self.marks.add(ts=ts[rows], dur=dur[rows], shape=shape, thread=thread)
+
+    def _widen(self, ts: Int64, dur: Int64) -> None:
+        first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+        self.span = (min(self.span[0], first), max(self.span[1], last)) if self.span else (first, last)
+
+    def _summaries(self, batch: Batch) -> None:
+        mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
+        if mine.any():
+            self.statistics.append(_some(batch, mine, _STATISTICS))
+
+
+def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
+    """For each set of kinds which rows are of one of them."""
+    column = batch.column("kind")
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    words, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
+    return [np.array([word in kinds for word in words], np.bool_)[codes] for kinds in map(tuple, sets)]
+
+
+def durations(batch: Batch) -> Int64:
+    """The durations, UNFINISHED where there is none or one that can't be."""
+    dur, known = values(batch.columns, "dur")
+    possible = known & (dur >= 0) & (dur < LIMIT)
+    return dur if possible.all() else np.where(possible, dur, UNFINISHED)
+
+
+def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
+    """Some columns of the rows that are `mine`."""
+    there = [name for name in names if batch.has(name)]
+    columns = batch.columns.select(there)
+    return columns if mine.all() else columns.filter(pa.array(mine))

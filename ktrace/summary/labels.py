@@ -1,0 +1,79 @@
+"""What groups are called: the keys by which work is grouped.
+
+by kernel      gemm                          its short name
+by device      device 0                      with the source, or the host, where there are several
+by stream      device 0 stream 7             with the device where there are several
+by rank        3                             of the source, as its facts say
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ktrace.catalog import Catalog
+from ktrace.summary.model import OTHER, UNCLASSIFIED
+
+#: A combination of values, or a row of statistics: by column, None or absent where the source doesn't say.
+Shape = dict[str, Any]
+Key = Callable[[Shape], str]
+
+#: The key of all that has an operation or needs none, where kernels without one are asked for.
+CLASSIFIED = ""
+
+
+class Labels:
+    """Keys of the rows of some sources: `several` devices are told apart, by source and host where need be."""
+
+    def __init__(self, catalog: Catalog, devices: set[tuple[Any, ...]]) -> None:
+        """`devices` are (source, host, device) of all work."""
+        self._facts = {entry.key.get("source"): entry.facts for entry in catalog.of("source")}
+        self._by_source = len({source for source, _, _ in devices}) > 1
+        self._by_host = len({(source, host) for source, host, _ in devices}) > len({source for source, _, _ in devices})
+        self._by_device = len(devices) > 1
+
+    def key(self, by: str) -> Key:
+        """What gives a row its key."""
+        own: dict[str, Key] = {
+            "kernel": lambda row: row.get("short_name") or row["name"],
+            "stream": self.stream,
+            "device": lambda row: self.device((row["source"], row.get("host"), row.get("device"))),
+            "rank": lambda row: _text(self.rank(row["source"])),
+            UNCLASSIFIED: _unclassified,
+            "step": lambda row: OTHER,
+            "run": lambda row: row.get("run") or _text(self._facts.get(row["source"], {}).get("run")),
+        }
+        return own.get(by) or (lambda row: row.get(by) or OTHER)
+
+    def rank(self, source: str) -> int | None:
+        """The rank of a source, None where it doesn't say."""
+        rank = self._facts.get(source, {}).get("rank")
+        return rank if isinstance(rank, int) else None
+
+    def device(self, place: tuple[str, str | None, int | None]) -> str:
+        """The name of a device."""
+        source, host, device = place
+        if device is None and not self._by_device:
+            return OTHER
+        words = [source] if self._by_source else []
+        words += [host] if self._by_host and host else []
+        return " ".join([*words, "device" if device is None else f"device {device}"])
+
+    def stream(self, row: Shape) -> str:
+        """The name of a stream: its number, else what else it is called."""
+        stream, track = row.get("stream"), row.get("track")
+        if stream is None and track is None:
+            return OTHER
+        own = str(track) if stream is None else f"stream {stream}"
+        if not self._by_device:
+            return own
+        return f"{self.device((row['source'], row.get('host'), row.get('device')))} {own}"
+
+
+def _unclassified(row: Shape) -> str:
+    known = row["kind"] != "kernel" or row.get("operation") not in (None, OTHER)
+    return CLASSIFIED if known else str(row["name"])
+
+
+def _text(value: Any) -> str:
+    return OTHER if value is None else str(value)

@@ -1,0 +1,154 @@
+"""Groups out of tables of statistics, for sources that have no events of device work.
+
+kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as the source says it
+kernel   gemm    run a   table 1   total 30 ms         left out: a table that says the same again
+metric   occupancy, parent gemm                        left out: no time
+total    TOTAL   run a   table 0   total 42 ms         left out: adds up the others
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ktrace.model import DEVICE_KINDS
+from ktrace.summary.model import Group
+
+Row = dict[str, Any]
+
+#: Titles of tables that divide the kernels of another table anew: by range, by launch, by grid.
+_DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|kernexecsum|kern_gb_sum|kerngbsum|gpu_sum")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """What a source says of a thing: `total` in ns, or in percent where it says shares alone (`is_share`)."""
+
+    row: Row
+    total: float
+    is_share: bool
+
+    def group(self, key: str) -> Group:
+        """The statistic as a group of its own."""
+        row, figure = self.row, self.row.get
+        if self.is_share:
+            return Group(key, self.total, name=row["name"])
+        count = figure("count")
+        average = figure("avg", self.total / count if count else None)
+        figures = {name: figure(name) for name in ("median", "p95", "p99", "min", "max")}
+        return Group(key, self.total, count, average, name=row["name"], **figures)
+
+
+@dataclass
+class Statistics:
+    """The statistics of a source that add up: of a `device`, or of the host. Rows that don't are counted."""
+
+    found: list[Statistic]
+    device: bool
+    repeated: int = 0
+    without: int = 0
+
+
+def statistics(rows: Iterable[Row]) -> Statistics:
+    """What adds up among the rows of one source: device work, where there is none what the host did."""
+    rows = list(rows)
+    device = [row for row in rows if row["kind"] in DEVICE_KINDS]
+    mine = device or rows
+    timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
+    known = {row["id"] for row in timed}
+    timed = [row for row in timed if row.get("parent") not in known]  # the others are in the time of these
+    found = [Statistic(row, total, False) for row in timed if (total := _total(row)) is not None]
+    without = len(timed) - len(found)
+    if not found:
+        return Statistics(list(_shares(mine)), bool(device), without=without)
+    kept = list(_once(found))
+    return Statistics(kept, bool(device), len(found) - len(kept), without)
+
+
+def _total(row: Row) -> float | None:
+    """The time of a row in ns; that of one where it doesn't say how many; None where it says none."""
+    if "total" in row:
+        total = row["total"]
+    elif "avg" in row:
+        total = row["avg"] * row.get("count", 1)
+    else:
+        total = row.get("value")
+    return total if total is not None and math.isfinite(total) and total >= 0 else None
+
+
+def _once(found: list[Statistic]) -> Iterator[Statistic]:
+    """What isn't said again: by a table that divides the work of another anew, or by equal figures under another title.
+
+    A table with a time of its own is of that time, and no repetition of others.
+    """
+    runs: defaultdict[Any, list[Statistic]] = defaultdict(list)
+    for one in found:
+        runs[one.row.get("run")].append(one)
+    for mine in runs.values():
+        seen: dict[tuple[Any, ...], str] = {}
+        for one in _undivided(mine):
+            row = one.row
+            thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
+            if "ts" in row or seen.setdefault(thing, _title(one)) == _title(one):
+                yield one
+
+
+def _undivided(found: list[Statistic]) -> list[Statistic]:
+    """Without what divides the work of other tables anew; of several that do, where there is no other, the first."""
+    whole = [one for one in found if "ts" in one.row or not _DIVIDED.search(_title(one))]
+    kinds = {one.row["kind"] for one in whole}
+    rest = [one for one in found if one.row["kind"] not in kinds]
+    return whole + [one for one in rest if _title(one) == _title(rest[0])]
+
+
+def _title(one: Statistic) -> str:
+    return " › ".join(one.row.get("scope") or ())
+
+
+def _shares(rows: list[Row]) -> Iterator[Statistic]:
+    """The shares of things that have no times: several metrics of a thing say the same one."""
+    most: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        share = row.get("percent")
+        if share is not None and math.isfinite(share):
+            thing = (row.get("run"), row["kind"], row["name"])
+            if thing not in most or share > most[thing]["percent"]:
+                most[thing] = row
+    return (Statistic(row, row["percent"], True) for row in most.values())
+
+
+def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:
+    """Groups of statistics by what `key` says of their rows, heaviest first."""
+    groups: dict[str, Group] = {}
+    for one in found:
+        group = one.group(key(one.row))
+        groups[group.key] = joined(groups[group.key], group) if group.key in groups else group
+    return sorted(groups.values(), key=lambda group: -group.total)
+
+
+def joined(one: Group, other: Group) -> Group:
+    """Two groups as one: what isn't known of a part isn't known of the whole, and a median of medians is nobody's."""
+    total = one.total + other.total
+    count = None if one.count is None or other.count is None else one.count + other.count
+    return replace(
+        one,
+        total=total,
+        count=count,
+        average=total / count if count else None,
+        median=None,
+        p95=None,
+        p99=None,
+        min=_both(min, one.min, other.min),
+        max=_both(max, one.max, other.max),
+        name=one.name if one.name == other.name else None,
+        durations=None,
+        steps=None,
+    )
+
+
+def _both(what: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else what(one, other)

@@ -1,0 +1,117 @@
+"""What devices did with their time: unions of intervals, what overlaps and what doesn't.
+
+stream 7    [ gemm        ]      [ norm ]          compute
+stream 20          [ all_reduce      ]             communication, of which       ██████ is exposed
+busy        ████████████████████████████
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.summary.figures import spread
+from ktrace.summary.model import DeviceUse, Int64
+
+Bools = npt.NDArray[np.bool_]
+
+#: What a piece of work is to the use of a device.
+COMPUTE, COMMUNICATION, COPY = 0, 1, 2
+
+
+class Union(NamedTuple):
+    """Intervals [begin, end) that rise and don't touch."""
+
+    begin: Int64
+    end: Int64
+
+    @property
+    def length(self) -> int:
+        """The time that they take."""
+        return int((self.end - self.begin).sum())
+
+    def gaps(self) -> Int64:
+        """The times between them."""
+        return self.begin[1:] - self.end[:-1]
+
+    def without(self, other: Union) -> int:
+        """The time that these take while the others don't."""
+        return union(np.append(self.begin, other.begin), np.append(self.end, other.end)).length - other.length
+
+
+def union(begin: Int64, end: Int64) -> Union:
+    """The union of some intervals; those that touch become one, those that take no time none."""
+    lasts = end > begin
+    if not lasts.all():
+        begin, end = begin[lasts], end[lasts]
+    if not len(begin):
+        return Union(begin, end)
+    if np.any(begin[1:] < begin[:-1]):
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], end[order]
+    reached = np.maximum.accumulate(end)
+    fresh = np.flatnonzero(begin[1:] > reached[:-1]) + 1
+    return Union(begin[np.append(0, fresh)], reached[np.append(fresh - 1, len(reached) - 1)])
+
+
+class Parts(NamedTuple):
+    """The time of some work, ns, as in `DeviceUse`."""
+
+    busy: Union
+    compute: int
+    communication: int
+    copies: int
+    exposed_communication: int
+    exposed_copies: int
+
+
+def parts(begin: Int64, end: Int64, role: npt.NDArray[np.integer]) -> Parts:
+    """How the time of some work is used; `role` is COMPUTE, COMMUNICATION or COPY of each piece."""
+    compute, communication, copies = (
+        union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
+    )
+    exposed = communication.without(compute), copies.without(compute)
+    return Parts(union(begin, end), compute.length, communication.length, copies.length, *exposed)
+
+
+class Place(NamedTuple):
+    """The device that is used."""
+
+    label: str
+    source: str
+    device: int | None
+    rank: int | None
+    name: str | None
+
+
+def device_use(
+    place: Place,
+    begin: Int64,
+    end: Int64,
+    role: npt.NDArray[np.integer],
+    waits: Int64 | None,
+    occupancy: npt.NDArray[np.floating],
+) -> DeviceUse:
+    """The use of a device by this work.
+
+    `waits` are the times between the return of a call and the begin of the work that it launched, None where launches
+    aren't known; `occupancy` is in percent, NaN where a kernel doesn't say it.
+    """
+    found = parts(begin, end, role)
+    said = ~np.isnan(occupancy) & (end > begin)
+    weights = (end - begin)[said]
+    return DeviceUse(
+        **place._asdict(),
+        span=int(end.max() - begin.min()),
+        busy=found.busy.length,
+        compute=found.compute,
+        communication=found.communication,
+        copies=found.copies,
+        exposed_communication=found.exposed_communication,
+        exposed_copies=found.exposed_copies,
+        gaps=spread(found.busy.gaps()),
+        queueing=None if waits is None else spread(np.maximum(waits, 0)),
+        occupancy=float(np.average(occupancy[said], weights=weights)) if len(weights) else None,
+    )
