@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         UsageError,
         VersionError,
     )
+    from ktrace.fleet.batch import BatchReport, batch
     from ktrace.format import Format, Match, Score
     from ktrace.format import all_formats as formats
     from ktrace.model import Batch
@@ -47,6 +48,8 @@ _HOME = {
     "Match": "ktrace.format",
     "Score": "ktrace.format",
     "Batch": "ktrace.model",
+    "BatchReport": "ktrace.fleet.batch",
+    "batch": "ktrace.fleet.batch",
     "convert": "ktrace.pipeline",
     "open_batches": "ktrace.reading",
     "Report": "ktrace.report",
@@ -78,6 +81,7 @@ _HOME = {
 __all__ = [
     "AmbiguousFormat",
     "Batch",
+    "BatchReport",
     "ClosedFormat",
     "Crop",
     "DamagedInput",
@@ -96,6 +100,7 @@ __all__ = [
     "UnknownFormat",
     "UsageError",
     "VersionError",
+    "batch",
     "classify",
     "convert",
     "detect",
