@@ -32,8 +32,8 @@ def texts(source: Source) -> Iterator[Part | Fault]:
             yield from _file(path, source.path, 1)
         return
     number = 1
-    for path, shown in _files(source):
-        for item in _file(path, shown, number):
+    for file, shown in _files(source):
+        for item in _file(file, shown, number):
             number = item.number + len(item.texts) if isinstance(item, Part) and item.number else number
             yield item
 

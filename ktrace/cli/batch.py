@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     inputs: tuple[str, ...],
     output: str,
     from_: str | None,
@@ -92,7 +93,7 @@ def command(
 
 def _tell(outcome: Outcome, account: BatchReport) -> None:
     """A line for an input that is done, and the reason of one that failed."""
-    number = len(account.done) + len(account.kept) + len(account.failed)
+    number = len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
     if outcome.manifest is None:
         click.echo(f"[{number}/{account.found}] failed: {outcome.reason}", err=True)
         return

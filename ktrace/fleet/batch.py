@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
 from ktrace.fleet.manifest import Manifest, is_dataset, manifests, mark
-from ktrace.fleet.places import place_of
+from ktrace.fleet.places import Place, place_of
 from ktrace.fleet.stores import Store, is_remote, open_store
 from ktrace.fleet.tasks import Options, Outcome, Task
 from ktrace.reading import cores
@@ -35,7 +35,7 @@ class BatchReport:
     """What became of each input.
 
     `done` were converted now, `kept` before and haven't changed since; `failed` maps the path of an input to the
-    reason. `found` is how many inputs the patterns name.
+    reason. `found` is how many inputs the patterns name, `left_out` those of them that are of ranks not asked for.
     """
 
     output: str
@@ -43,6 +43,7 @@ class BatchReport:
     done: list[Manifest] = field(default_factory=list)
     kept: list[Manifest] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def take(self, outcome: Outcome) -> None:
@@ -60,9 +61,10 @@ class BatchReport:
 
     def line(self) -> str:
         """The line that stands at the end of a batch."""
+        left = f", {len(self.left_out):,} of other ranks left out" if self.left_out else ""
         return (
             f"{self.found:,} inputs: {len(self.done):,} done, {len(self.kept):,} already there, "
-            f"{len(self.failed):,} failed; {self.rows:,} rows"
+            f"{len(self.failed):,} failed{left}; {self.rows:,} rows"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,6 +75,7 @@ class BatchReport:
             if told["path"] in self.seconds:
                 told["seconds"] = round(self.seconds[told["path"]], 3)
         inputs += [{"path": path, "state": "failed", "reason": reason} for path, reason in self.failed.items()]
+        inputs += [{"path": path, "state": "left out"} for path in self.left_out]
         return {"output": self.output, "rows": self.rows, "inputs": sorted(inputs, key=lambda told: told["path"])}
 
 
@@ -145,18 +148,33 @@ def _planned(found: Sequence[Found], store: Store, options: Options) -> tuple[li
     named = {shard.name for manifest in known.values() for shard in manifest.shards}
     store.remove(name for name in files if name.endswith(".parquet") and name not in named)
     label = labels(found, {path: manifest.label for path, manifest in known.items()})
-    digest = _digest(options)
     report = BatchReport(store.path, len(found))
     tasks = []
     for one in found:
+        place = place_of(one.inside)
+        wanted = _wanted(options, place)
+        if wanted is None:
+            report.left_out.append(one.path)
+            continue
+        digest = _digest(wanted)
         before = known.get(one.path)
         if before and _is_done(before, one, digest, files):
             report.kept.append(before)
             continue
         old = tuple(shard.name for shard in before.shards) if before else ()
-        place = place_of(one.inside)
-        tasks.append(Task(one.path, one.stamp, label[one.path], place, one.root, store.path, options, digest, old))
+        tasks.append(Task(one.path, one.stamp, label[one.path], place, one.root, store.path, wanted, digest, old))
     return tasks, report
+
+
+def _wanted(options: Options, place: Place) -> Options | None:
+    """The options for an input whose path says that place; None where it says that the input is of another rank."""
+    filter = options.filter
+    if not filter or not filter.ranks or place.rank is None:
+        return options
+    if place.rank not in filter.ranks:
+        return None
+    rest = replace(filter, ranks=())
+    return replace(options, filter=None if rest == type(filter)() else rest)
 
 
 def _prepared(store: Store) -> dict[str, int]:
