@@ -10,6 +10,8 @@ from ktrace.rendering.table import Cell, Column, Table
 
 #: Rows of a table that a page shows at most.
 _ROWS = 1000
+#: Letters at the end of a name that stay where it is too long for its place: they tell layers and tiles apart.
+_END = 10
 
 
 def section(anchor: str, title: str, hint: str, *content: object) -> Markup:
@@ -33,9 +35,15 @@ def row(name: str, chart: Markup, *value: object, rest: bool = False) -> Markup:
 
 
 def named(name: str, *tags: str, title: str | None = None) -> Markup:
-    """A name that may be too long for its place; `title` (else the name) is its tooltip, a click shows it whole."""
+    """A name that may be too long for its place; `title` (else the name) is its tooltip, a click shows it whole.
+
+    Where it is too long its middle is left out.
+    """
     marks = [tag("span", text, class_="tag") for text in tags]
-    return tag("span", name or "(no name)", marks, class_="name", title=harmless(title or name))
+    shown = harmless(name)[:LONGEST] or "(no name)"
+    end = len(shown) - (_END if len(shown) > 2 * _END else 0)
+    parts = (tag("span", shown[:end], class_="begin"), tag("span", shown[end:], class_="end") if shown[end:] else None)
+    return tag("span", parts, marks, class_="name", title=harmless(title or name))
 
 
 def share(value: float, whole: float) -> str:
@@ -57,18 +65,21 @@ def legend(entries: Iterable[tuple[str, str]]) -> Markup:
     return tag("ul", items, class_="legend")
 
 
-def figures_table(table: Table, *, opened: bool) -> Markup:
-    """The table whole, folded behind its title; headings sort it where there is a script."""
+def figures_table(table: Table, *, opened: bool, said: Sequence[str] = ()) -> Markup:
+    """The table whole, folded behind its title; headings sort it where there is a script.
+
+    Notes that the page has `said` already are left out.
+    """
     heads = [tag("th", column.name, class_="figure" if column.unit else None, scope="col") for column in table.columns]
     rows = [
         tag("tr", [_cell(cell, column) for cell, column in zip(cells, table.columns, strict=True)])
         for cells in table.rows[:_ROWS]
     ]
     left_out = table.more + max(len(table.rows) - _ROWS, 0)
-    count = f" {len(rows):,} rows" + (f" of {len(rows) + left_out:,}" if left_out else "")
+    count = f"{len(rows):,} of {len(rows) + left_out:,}" if left_out else f"{len(rows):,}"
     whole = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="figures", data_name=table.name)
-    notes = [tag("p", harmless(note), class_="hint") for note in table.notes]
-    title = tag("summary", table.title or table.name, tag("span", count, class_="count"))
+    notes = [tag("p", harmless(note), class_="hint") for note in table.notes if note not in said]
+    title = tag("summary", table.title or table.name, " ", tag("span", count, class_="count"))
     return tag("details", title, tag("div", whole, class_="wide"), notes, open=True if opened else None)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktrace.rendering.figures import brief, duration, harmless
+from ktrace.rendering.figures import TIMES, duration, harmless
 from ktrace.rendering.markup import Markup, tag
 from ktrace.summary.model import Int64
 
@@ -83,7 +83,7 @@ def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str]) -> Markup:
     for line in lines:
         y = percent(top - line, top)
         drawn.append(tag("line", class_="grid", x1="0", x2="100%", y1=y, y2=y))
-        drawn.append(tag("text", brief(line), class_="tick", x="-8", y=y, dy="4", text_anchor="end"))
+        drawn.append(tag("text", _tick(line), class_="tick", x="-8", y=y, dy="4", text_anchor="end"))
     each = 100 / max(len(stacks), 1)
     for place, (parts, title) in enumerate(zip(stacks, titles, strict=True)):
         rects, below = [], 0.0
@@ -109,19 +109,24 @@ class LogAxis:
         return min(max(place, 0.0), 100.0)
 
     def ticks(self) -> Markup:
-        """The axis itself: each power of ten that it has."""
-        powers = range(math.ceil(self._low), math.floor(self._high) + 1)
+        """The axis itself, with round times."""
         marks = []
-        for power in powers:
-            x = self.at(10.0**power)
-            anchor = "start" if x < 8 else "end" if x > 92 else "middle"
-            label = _power(power)
-            marks.append(tag("text", label, class_="tick", x=f"{x:.3f}%", y="80%", text_anchor=anchor))
+        for time in self._round():
+            x = self.at(time)
+            anchor = "start" if x < 3 else "end" if x > 97 else "middle"
+            marks.append(tag("text", _tick(time), class_="tick", x=f"{x:.3f}%", y="80%", text_anchor=anchor))
         return _svg("axis", marks)
 
+    def _round(self) -> list[float]:
+        """Powers of ten on the axis; where it has few, twice and five times these, too."""
+        powers = range(math.floor(self._low), math.floor(self._high) + 1)
+        factors = (1,) if self._high - self._low > 2 else (1, 2, 5)
+        times = (factor * 10.0**power for power in powers for factor in factors)
+        return [time for time in times if self._low <= math.log10(time) <= self._high]
+
     def _lines(self) -> list[Markup]:
-        places = (self.at(10.0**power) for power in range(math.ceil(self._low), math.floor(self._high) + 1))
-        return [tag("line", class_="grid", x1=f"{x:.3f}%", x2=f"{x:.3f}%", y1="0", y2="100%") for x in places]
+        places = (f"{self.at(time):.3f}%" for time in self._round())
+        return [tag("line", class_="grid", x1=x, x2=x, y1="0", y2="100%") for x in places]
 
     def strip(self, durations: Int64, median: float, p95: float, title: str) -> Markup:
         """How many launches took how long: a mound, a line at the median, a dot at the 95th percentile."""
@@ -164,11 +169,10 @@ def _svg(kind: str, drawn: Sequence[object]) -> Markup:
     return tag("svg", drawn, class_=f"chart {kind}", width="100%", role="presentation")
 
 
-def _power(power: int) -> str:
-    """A power of ten ns on an axis: 100 us."""
-    units = ("ns", "us", "ms", "s")
-    unit = min(max(power, 0) // 3, len(units) - 1)
-    return f"{10 ** (power - 3 * unit):,} {units[unit]}"
+def _tick(ns: float) -> str:
+    """A round time on an axis: 100 us."""
+    factor, unit = next(((factor, unit) for factor, unit in TIMES if ns >= factor), (1, "ns"))
+    return f"{ns / factor:,g} {unit}"
 
 
 def _share(value: float, whole: float) -> str:

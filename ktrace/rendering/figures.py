@@ -18,7 +18,8 @@ from ktrace.rendering.table import Cell, Column
 #: Characters that move a cursor, turn the direction of writing, end lines, or can't be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
-_TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
+#: Factors and units of times, the greatest first.
+TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
@@ -46,7 +47,7 @@ def shown(cell: object, column: Column) -> str:
 
 def duration(ns: float) -> str:
     """A time for people: 1.234 s, 56.789 ms, 12.345 us, 7 ns."""
-    for factor, unit in _TIMES:
+    for factor, unit in TIMES:
         if abs(ns) >= factor:
             return f"{ns / factor:,.3f} {unit}"
     return f"{ns:,.0f} ns"
@@ -56,7 +57,7 @@ def brief(value: float, unit: str = "ns") -> str:
     """A figure beside a chart, three digits of it: 1.23 s, 56.8 ms, 346 us; other units as in tables."""
     if unit != "ns":
         return _WRITTEN[unit](value)
-    for factor, name in _TIMES:
+    for factor, name in TIMES:
         if abs(value) >= factor:
             number = value / factor
             return f"{number:,.{2 if abs(number) < 10 else 1 if abs(number) < 100 else 0}f} {name}"

@@ -51,6 +51,7 @@
       const names = row.textContent.toLowerCase();
       row.hidden = !words.every((word) => names.includes(word));
       found += row.hidden ? 0 : 1;
+      if (words.length && !row.hidden) row.closest("details").open = true;
     }
     said.textContent = words.length ? `${found} of ${rows.length} rows` : "";
   });

@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from ktrace.summary.model import Summary
 
 #: Tables that are open from the start; the others open by a click.
-_OPEN = 2
+_OPEN = ("kernel", "operation")
 
 
 def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None = None) -> str:
     """The page as text; `title` says of what, `subject` is what the charts are made of (None: tables alone)."""
     heading, head, charts = _of(subject)
-    header = tag("header", tag("p", heading, class_="about"), tag("h1", harmless(title or heading)), head)
-    body = tag("body", _patterns(), header, tag("main", charts, _tables(tables)), _footer(subject), _script())
+    notes = list(subject.notes) if subject else []
+    said = [tag("p", harmless(note), class_="note") for note in notes]
+    header = tag("header", tag("p", heading, class_="about"), tag("h1", harmless(title or heading)), head, said)
+    body = tag("body", _patterns(), header, tag("main", charts, _tables(tables, notes)), _footer(), _script())
     return f"<!doctype html>\n{tag('html', _head(title or heading), body, lang='en')}\n"
 
 
@@ -68,13 +70,14 @@ def _head(title: str) -> Markup:
     )
 
 
-def _tables(tables: Sequence[Table]) -> Markup | None:
+def _tables(tables: Sequence[Table], said: Sequence[str]) -> Markup | None:
     if not tables:
         return None
     box = tag("input", id="filter", type="search", placeholder="filter rows by name", aria_label="filter rows by name")
     form = tag("form", box, tag("span", id="found", role="status"), hidden=True)
+    opened = [table.name for table in tables if table.name in _OPEN] or [tables[0].name]
     return section(
-        "tables", "Figures", "", form, [figures_table(table, opened=at < _OPEN) for at, table in enumerate(tables)]
+        "tables", "Figures", "", form, [figures_table(one, opened=one.name in opened, said=said) for one in tables]
     )
 
 
@@ -87,13 +90,10 @@ def _patterns() -> Markup:
     return tag("svg", tag("defs", drawn), width="0", height="0", aria_hidden="true", class_="patterns")
 
 
-def _footer(subject: Summary | Diff | None) -> Markup:
+def _footer() -> Markup:
     from ktrace import __version__
 
-    notes = [tag("p", harmless(note)) for note in (subject.notes if subject else [])]
-    return tag(
-        "footer", notes, tag("p", f"Made by ktrace {__version__}. Times are those of the trace; nothing was fetched.")
-    )
+    return tag("footer", f"Made by ktrace {__version__}.")
 
 
 def _script() -> Markup:

@@ -17,7 +17,7 @@ from ktrace.rendering.blocks import bars, keys, named, row, section, share
 from ktrace.rendering.charts import LogAxis, bar
 from ktrace.rendering.figures import brief, duration, exact, harmless
 from ktrace.rendering.markup import Markup, tag
-from ktrace.rendering.use_charts import devices, operation_colours, step_totals, steps, waits
+from ktrace.rendering.use_charts import devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.summary.model import OTHER, DeviceUse, Group, Summary
 
 #: What is drawn at most: operations, groups of other kinds, kernels.
@@ -26,7 +26,7 @@ _OPERATIONS, _GROUPS, _KERNELS = 14, 8, 25
 _WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host"}
 
 #: What else work is grouped by, below the kernels.
-_OTHERS = ("library", "precision", "layer", "stream", "device", "rank", "source", "run")
+_OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 
 
 def charts(summary: Summary) -> list[Markup]:
@@ -36,6 +36,7 @@ def charts(summary: Summary) -> list[Markup]:
         devices(summary.devices),
         _operations(summary, colours),
         steps(summary, colours),
+        layers(summary),
         _kernels(summary),
         _others(summary),
         waits(summary.devices),
@@ -49,7 +50,8 @@ def key_figures(summary: Summary) -> Markup:
     if summary.span:
         figures.append(("span", brief(summary.span[1] - summary.span[0]), "first begin to last end"))
     count = f"{summary.count:,} times" if summary.count is not None else ""
-    figures.append((_WORK.get(summary.work, summary.work), brief(summary.total, summary.unit), count))
+    if summary.unit == "ns":
+        figures.append((_WORK.get(summary.work, summary.work), brief(summary.total), count))
     figures += _of_devices(summary.devices)
     if summary.steps:
         totals = step_totals(summary)
@@ -138,7 +140,7 @@ def _kernels(summary: Summary) -> Markup | None:
         f"Share of all work. On the right the time of one {call}: a line at the median, a ring at the 95th percentile."
     )  # fmt: skip
     title = "Heaviest calls" if summary.work == "host" else "Heaviest kernels"
-    return section("kernels", title, hint, bars(rows, "kernels" if axis else ""))
+    return section("kernels", title, hint, bars(rows, "kernels" if axis else "names"))
 
 
 def _axis(groups: Sequence[Group]) -> LogAxis | None:

@@ -1,4 +1,4 @@
-"""Charts of what happened in the course of time: the use of devices, step by step, gaps and queues.
+"""Charts of what happened in the course of time: the use of devices, step by step, layer by layer, waits.
 
 cuda:0      ██████▒▒▓▓░░░   compute, communication beside it, exposed communication, copies, idle
 steps       ▅▆▅▅█▅▅         a column for each step, by operation
@@ -86,18 +86,30 @@ def steps(summary: Summary, colours: dict[str, str]) -> Markup | None:
     if rest.max() > 0.5:
         operations[OTHER] = rest
     colours = {OTHER: "other", **colours}
-    per = -(-len(totals) // _COLUMNS)
-    stacks, titles = [], []
-    for first in range(0, len(totals), per):
-        part = slice(first, first + per)
+    stacks, titles, per = [], [], -(-len(totals) // _COLUMNS)
+    for part in _parts(len(totals), per):
         stacks.append([Part(name, float(of[part].mean()), colours[name]) for name, of in operations.items()])
         lines = [f"{harmless(one.name)}: {duration(one.value)}" for one in stacks[-1] if one.value > 0]
         titles.append("\n".join([f"{_named(summary.steps[part])}: {duration(float(totals[part].mean()))}", *lines]))
-    hint = "Device work that was launched in each step, by operation."
-    hint += f" A column is the mean of {per} steps." if per > 1 else ""
-    ends = tag("div", tag("span", summary.steps[0]), tag("span", summary.steps[-1]), class_="ends")
+    hint = f"Device work that was launched in each step, by operation.{_averaged(per, 'steps')}"
     used = legend((name, colours[name]) for name in operations)
-    return section("steps", "Step by step", hint, tag("div", columns(stacks, titles), ends, class_="plot"), used)
+    return section("steps", "Step by step", hint, _plot(stacks, titles, summary.steps), used)
+
+
+def layers(summary: Summary) -> Markup | None:
+    """A column for each layer, in their order; work of no layer is said, not drawn."""
+    groups = [group for group in summary.groups.get("layer", []) if group.key != OTHER]
+    if len(groups) < 2 or summary.unit != "ns":
+        return None
+    names, totals = [group.key for group in groups], np.array([group.total for group in groups])
+    stacks, titles, per = [], [], -(-len(groups) // _COLUMNS)
+    for part in _parts(len(groups), per):
+        mean = float(totals[part].mean())
+        stacks.append([Part(_named(names[part]), mean, "k1")])
+        titles.append(f"{_named(names[part])}: {duration(mean)}, {share(mean, summary.total)} of all")
+    known = share(float(totals.sum()), summary.total)
+    hint = f"All work of each layer; {known} of the work says its layer.{_averaged(per, 'layers')}"
+    return section("layers", "Layer by layer", hint, _plot(stacks, titles, names))
 
 
 def step_totals(summary: Summary) -> Float64 | None:
@@ -138,7 +150,21 @@ def _spreads(known: Sequence[tuple[str, Spread]]) -> Markup:
     return bars(rows)
 
 
-def _named(steps: Sequence[str]) -> str:
-    if len(steps) == 1:
-        return harmless(steps[0])
-    return f"{harmless(steps[0])} to {harmless(steps[-1])}, on average"
+def _plot(stacks: Sequence[Sequence[Part]], titles: Sequence[str], names: Sequence[str]) -> Markup:
+    """Columns over the names of the first and the last."""
+    ends = tag("div", tag("span", harmless(names[0])), tag("span", harmless(names[-1])), class_="ends")
+    return tag("div", columns(stacks, titles), ends, class_="plot")
+
+
+def _parts(count: int, per: int) -> list[slice]:
+    return [slice(first, first + per) for first in range(0, count, per)]
+
+
+def _averaged(per: int, what: str) -> str:
+    return f" A column is the mean of {per} {what}." if per > 1 else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return harmless(names[0])
+    return f"{harmless(names[0])} to {harmless(names[-1])}, on average"
