@@ -80,7 +80,8 @@ def _approximate(of_a: npt.NDArray[np.int64], of_b: npt.NDArray[np.int64]) -> fl
 
 def least_p(n: int, m: int) -> float:
     """The least p that so many samples can give, were all of one side above all of the other."""
-    return 2 / math.comb(n + m, n) if n and m else 1.0
+    n, m = min(n, COUNTED), min(m, COUNTED)
+    return 2 * math.exp(math.lgamma(n + 1) + math.lgamma(m + 1) - math.lgamma(n + m + 1)) if n and m else 1.0
 
 
 def discoveries(ps: Sequence[float]) -> list[float]:

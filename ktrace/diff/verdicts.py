@@ -1,10 +1,9 @@
 """What is said of a change: clear, within noise, not known; and why.
 
-    steps      totals of steps are compared, where both sides have enough of them
-    launches   else single launches, and the totals of the steps that there are must lie apart, too
-    neither    not known: statistics only, or too few samples
-
-Enough is what could show something at all: of 20 rows one must reach a p of 0.05 / 20, which takes six steps a side.
+steps      totals of steps are compared, where a test of them could show anything (four steps a side can)
+launches   single launches, where there are no steps, or too few for a table of so many rows: then the totals of the
+           steps that there are must lie apart, too
+neither    not known: statistics only, or too few samples
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
-from ktrace.diff.noise import LEVEL, discoveries, evidence, least_p
+from ktrace.diff.noise import LEVEL, Float64, discoveries, evidence, least_p
 
 
 def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
@@ -23,13 +22,8 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
 
     `by_step`: totals are those of steps, so that these may be compared.
     """
-    both = sum(change.a is not None and change.b is not None for change in changes)
-    found = [_evidence(change, by_step, LEVEL / max(both, 1)) for change in changes]
-    tested = [place for place, seen in enumerate(found) if seen is not None]
-    qs = discoveries([seen.p for seen in found if seen is not None])
-    for place, q in zip(tested, qs, strict=True):
-        seen = found[place]
-        found[place] = None if seen is None else replace(seen, q=q)
+    nothing: list[Evidence | None] = [None] * len(changes)
+    found = _by_launches(changes, _by_steps(changes) if by_step else nothing, by_step)
     whole = sum(abs(change.delta) for change in changes)
     return [
         _verdict(replace(change, test=seen, share=100 * abs(change.delta) / whole if whole else None), by_step)
@@ -37,16 +31,33 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
     ]
 
 
-def _evidence(change: Change, by_step: bool, needed: float) -> Evidence | None:
-    """What the samples say, None where there are too few for a p as small as `needed`."""
-    a, b = change.a, change.b
-    if a is None or b is None:
-        return None
-    if by_step and a.steps is not None and b.steps is not None and least_p(len(a.steps), len(b.steps)) <= needed:
-        return evidence("steps", np.sort(a.steps), np.sort(b.steps))
-    if a.durations is None or b.durations is None or least_p(len(a.durations), len(b.durations)) > needed:
-        return None
-    return evidence("launches", a.durations, b.durations)
+def _by_steps(changes: Sequence[Change]) -> list[Evidence | None]:
+    """What the totals of the steps say, None where there are too few for a p of `LEVEL`."""
+    found: list[Evidence | None] = []
+    for change in changes:
+        a, b = _steps(change)
+        enough = least_p(len(a), len(b)) <= LEVEL
+        found.append(evidence("steps", np.sort(a), np.sort(b)) if enough else None)
+    qs = discoveries([seen.p if seen else 1.0 for seen in found])
+    return [seen and replace(seen, q=q) for seen, q in zip(found, qs, strict=True)]
+
+
+def _by_launches(changes: Sequence[Change], found: list[Evidence | None], by_step: bool) -> list[Evidence | None]:
+    """The same with what launches say, where steps say nothing, or can't say more: their totals lie apart as it is.
+
+    Rows that aren't tested count as rows of no change, so that the others have no lesser q than they would without.
+    """
+    more, ps = list(found), [1.0] * len(changes)
+    for place, (change, seen) in enumerate(zip(changes, found, strict=True)):
+        apart = _apart(change) or not by_step
+        if seen is not None and (seen.q is None or seen.q <= LEVEL or not apart):
+            continue
+        a, b = (None if group is None else group.durations for group in (change.a, change.b))
+        if a is not None and b is not None and least_p(len(a), len(b)) <= LEVEL:
+            launches = evidence("launches", a, b)
+            more[place], ps[place] = launches, launches.p if apart else 1.0
+    both = zip(more, discoveries(ps), strict=True)
+    return [replace(seen, q=q) if seen and seen.samples == "launches" else seen for seen, q in both]
 
 
 def _verdict(change: Change, by_step: bool) -> Change:
@@ -64,14 +75,14 @@ def _said(change: Change, by_step: bool) -> tuple[str, str]:
     seen = change.test
     if seen is None:
         return UNKNOWN, _lack(change)
+    if seen.samples == "launches" and by_step and not _apart(change):
+        return NOISE, "totals of steps overlap"
     if seen.samples == "launches" and _mostly_count(change):
         return UNKNOWN, "called more or less often, of which launches say nothing"
     if seen.q is None or seen.q > LEVEL:
         return NOISE, f"{seen.samples}, q {_shown(seen.q)}"
     if seen.ratio is not None and (seen.ratio - 1) * change.delta < 0:
         return UNKNOWN, "the median and the total changed in opposite directions"
-    if seen.samples == "launches" and by_step and not _apart(change):
-        return NOISE, "totals of steps overlap"
     return CLEAR, f"{seen.samples}, q {_shown(seen.q)}"
 
 
@@ -90,12 +101,16 @@ def _mostly_count(change: Change) -> bool:
 
 
 def _apart(change: Change) -> bool:
-    """Whether the totals of all steps of one side are above all of the other."""
-    steps_a = None if change.a is None else change.a.steps
-    steps_b = None if change.b is None else change.b.steps
-    if steps_a is None or steps_b is None or not len(steps_a) or not len(steps_b):
-        return True
-    return bool(steps_a.max() < steps_b.min() or steps_b.max() < steps_a.min())
+    """Whether the totals of all steps of one side are above all of the other; also where a side has none."""
+    a, b = _steps(change)
+    return not len(a) or not len(b) or bool(a.max() < b.min() or b.max() < a.min())
+
+
+def _steps(change: Change) -> tuple[Float64, Float64]:
+    """The totals of the steps of both sides; none where a side has none."""
+    if change.a is None or change.b is None or change.a.steps is None or change.b.steps is None:
+        return np.zeros(0), np.zeros(0)
+    return change.a.steps, change.b.steps
 
 
 def _shown(q: float | None) -> str:

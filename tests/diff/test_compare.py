@@ -104,6 +104,18 @@ def test_few_steps_must_lie_apart_beside_what_launches_say() -> None:
     assert (rows(overlap)["x"].verdict, rows(overlap)["x"].why) == (NOISE, "totals of steps overlap")
 
 
+def test_too_few_steps_for_so_many_rows_leave_it_to_launches() -> None:
+    """With five steps a side no single row of twenty can be told by steps: 2 of 252 ways are more than 5 % / 20."""
+    groups = {f"k{number}": noisy(number, 1e4, 100) for number in range(20)}
+    others = {f"k{number}": noisy(100 + number, 1.1e4 if number == 7 else 1e4, 100) for number in range(20)}
+    sides = [side(name, [events(*of, steps=5) for of in mine.items()]) for name, mine in (("a", groups), ("b", others))]
+    first, *rest = compared(*sides).rows["kernel"]
+    assert (first.key, first.verdict) == ("k7", CLEAR)
+    assert first.test is not None
+    assert first.test.samples == "launches"
+    assert {change.test.samples for change in rest if change.test and change.verdict == NOISE} == {"steps"}
+
+
 def test_too_few_samples_and_statistics_are_not_known() -> None:
     few = rows(compared(side("a", [events("x", [1, 2])]), side("b", [events("x", [5, 6])])))["x"]
     assert (few.verdict, few.why) == (UNKNOWN, "too few samples")
@@ -121,7 +133,7 @@ def test_a_median_against_the_total_is_not_called_clear() -> None:
     assert (change.verdict, change.why) == (UNKNOWN, "the median and the total changed in opposite directions")
 
 
-@pytest.mark.parametrize("steps", [0, 8])
+@pytest.mark.parametrize("steps", [0, 2, 5, 8])
 def test_noise_alone_is_seldom_called_clear(steps: int) -> None:
     """Of 60 pairs of the same 20 kernels, with other noise each, at most 5 % have any row called clear by chance."""
     flagged = 0

@@ -1,0 +1,43 @@
+"""How commands write tables of figures: to a file, or to standard output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ktrace.cli._console import colour, width
+
+if TYPE_CHECKING:
+    from ktrace.diff.model import Diff
+    from ktrace.rendering.table import Table
+    from ktrace.summary.model import Summary
+
+#: What `--format` takes.
+FORMATS = ("text", "csv", "json", "md", "html")
+
+
+def format_of(output: str) -> str:
+    """The format that the name of an output says; text where it says none."""
+    suffix = Path(output).suffix.lower().removeprefix(".")
+    return {"htm": "html"}.get(suffix, suffix if suffix in FORMATS else "text")
+
+
+def write_figures(
+    tables: Sequence[Table], form: str, output: str, *, title: str, subject: Summary | Diff, overwrite: bool
+) -> None:
+    """Writes the tables as `form`; `output` is a path, '-' is standard output.
+
+    Raises OutputError where it can't be written, or exists.
+    """
+    from ktrace.rendering import rendered
+    from ktrace.sink import Sink, writing
+
+    if output == "-":
+        click.echo(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()), nl=False)
+        return
+    with writing(Sink(output, overwrite=overwrite)) as sink:
+        text = rendered(tables, form, title=title, subject=subject)
+        sink.open().write(text.encode("utf-8", "backslashreplace"))

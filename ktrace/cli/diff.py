@@ -1,0 +1,128 @@
+"""`ktrace diff`: what changed between two traces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ktrace.cli._account import tell_issues
+from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_input_format
+from ktrace.cli._console import Progress
+from ktrace.cli._figures import FORMATS, format_of, write_figures
+from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
+
+#: Rows of a table that people see, if nothing is said; programs get all.
+_TOP = 20
+
+
+def _percent(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Takes a percentage: `5%`, `5`, `0.5%`."""
+    if value is None:
+        return None
+    try:
+        percent = float(value.strip().removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent < float("inf"):
+        raise click.BadParameter(f"'{value}' is no percentage, such as 5%")
+    return percent
+
+
+def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, str] | None:
+    """Takes the names of two runs with a comma between them."""
+    if value is None:
+        return None
+    names = [name.strip() for name in value.split(",")]
+    if len(names) != 2 or "" in names:
+        raise click.BadParameter(f"'{value}' isn't two runs, such as before,after")
+    return names[0], names[1]
+
+
+@click.command("diff", cls=Grouped)
+@click.argument("a", metavar="A", type=click.Path(allow_dash=True, readable=False))
+@click.argument("b", metavar="[B]", required=False, type=click.Path(allow_dash=True, readable=False))
+@click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
+)
+@click.option(
+    "--by",
+    metavar="WHAT,...",
+    callback=listed(str),
+    help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source.",
+)
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 20 in text and md by default."
+)
+@click.option("--total", is_flag=True, help="Compare the wholes, also where both have steps.")
+@click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs, both of A.")
+@click.option("--fail-over", metavar="P%", callback=_percent, help="Exit with 1 where the whole got slower by more.")
+@click.option("--fail-over-each", metavar="P%", callback=_percent, help="The same for each row of the first table.")
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the inputs are.")
+@click.option("--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@part_options
+def command(
+    a: str,
+    b: str | None,
+    output: str,
+    format_: str | None,
+    by: tuple[str, ...],
+    top: int | None,
+    total: bool,
+    runs: tuple[str, str] | None,
+    fail_over: float | None,
+    fail_over_each: float | None,
+    from_: str | None,
+    rules: str | None,
+    overwrite: bool,
+    jobs: int | None,
+    **part: Any,
+) -> None:
+    """What changed from A to B: kernels, operations, layers, devices; what of it is more than noise.
+
+    A and B are of any formats, files or folders of ranks. Without B, the two runs that A says are compared.
+
+    \b
+    ktrace diff monday.json.gz tuesday.json.gz            the greatest changes first
+    ktrace diff a.sqlite b.sqlite --by layer,stream       by layer and by stream
+    ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 1 where it got slower
+    ktrace diff a.json b.json -o diff.html                a page with charts
+    """
+    keep_freed_memory()
+    import_pyarrow()
+    from ktrace.diff.gate import regressions
+    from ktrace.diff.sides import compare
+
+    form = format_ or format_of(output)
+    inputs = [a] if b is None else [a, b]
+    with Progress(inputs) as progress:
+        diff = compare(
+            a,
+            b,
+            by=by or None,
+            total=total,
+            runs=runs,
+            from_=from_,
+            rules=rules,
+            crop=crop_of(part),
+            filter=filter_of(part),
+            progress=progress.callback,
+            jobs=jobs,
+        )
+    for side in (diff.a, diff.b):
+        if side.report is not None:
+            tell_issues(side.report)
+    slower = regressions(diff, fail_over, fail_over_each) if fail_over is not None or fail_over_each is not None else []
+    people = form in ("text", "md")
+    tables = diff.tables(_TOP if top is None and people else top, full=not people)
+    title = f"{diff.name_a} > {diff.name_b}"
+    write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite)
+    for sentence in slower:
+        click.echo(f"slower: {sentence}", err=True)
+    if slower:
+        raise click.exceptions.Exit(1)
