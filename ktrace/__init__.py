@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ktrace.detection import detect
+    from ktrace.diff.model import Change, Diff
+    from ktrace.diff.sides import compare
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -43,6 +45,9 @@ __version__ = "0.1.0"
 
 _HOME = {
     "detect": "ktrace.detection",
+    "compare": "ktrace.diff.sides",
+    "Change": "ktrace.diff.model",
+    "Diff": "ktrace.diff.model",
     "formats": "ktrace.format:all_formats",
     "Format": "ktrace.format",
     "Match": "ktrace.format",
@@ -82,9 +87,11 @@ __all__ = [
     "AmbiguousFormat",
     "Batch",
     "BatchReport",
+    "Change",
     "ClosedFormat",
     "Crop",
     "DamagedInput",
+    "Diff",
     "Filter",
     "Format",
     "InputError",
@@ -102,6 +109,7 @@ __all__ = [
     "VersionError",
     "batch",
     "classify",
+    "compare",
     "convert",
     "detect",
     "formats",

@@ -18,6 +18,7 @@ from ktrace.report import Report
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ktrace.diff.model import Diff
     from ktrace.summary.model import Summary
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
@@ -136,6 +137,14 @@ class Trace:
 
         known, report = taxonomy(rules), self._counted()
         return summary_of(with_operations(self.batches(), known, report), report, known, by)
+
+    def diff(
+        self, other: Trace | Summary | str | Path, by: Sequence[str] | None = None, *, total: bool = False
+    ) -> Diff:
+        """What changed from this trace to the other: `ktrace.compare`, which says what the arguments mean."""
+        from ktrace.diff.sides import compare
+
+        return compare(self, other, by=by, total=total)
 
     def _counted(self) -> Report:
         """A new account, of the rows of this trace."""

@@ -21,6 +21,7 @@ from ktrace.errors import KtraceError, UsageError
 COMMANDS = {
     "convert": "Convert logs, tables and traces into a timeline or a table.",
     "summary": "Say where the time went.",
+    "diff": "Say what changed between two traces, and what of it is more than noise.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
     "info": "Say what an input is and what is in it.",
     "formats": "List what ktrace reads and writes.",
