@@ -20,6 +20,7 @@ from ktrace.errors import KtraceError, UsageError
 #: Command -> what it does, for the list of commands, so that listing them imports none of them.
 COMMANDS = {
     "convert": "Convert logs, tables and traces into a timeline or a table.",
+    "view": "Open traces in the Perfetto UI.",
     "summary": "Say where the time went.",
     "diff": "Say what changed between two traces, and what of it is more than noise.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
@@ -54,7 +55,9 @@ class Commands(click.Group):
 def cli(debug: bool) -> None:
     """Any kernel log in, one canonical model, any viewer or table out.
 
-    ktrace convert run.log -o run.perfetto    then open it in ui.perfetto.dev
+    \b
+    ktrace view run.log                       in the browser
+    ktrace convert run.log -o run.perfetto    a file for ui.perfetto.dev
     """
 
 
