@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from ktrace.diff.compare import compared
 from ktrace.diff.model import Diff
 from ktrace.errors import InputError, UsageError
-from ktrace.summary.compute import summarise, summary_of
+from ktrace.summary.compute import summarise
 from ktrace.summary.model import Summary
-from ktrace.taxonomy import taxonomy
 from ktrace.trace import Trace
-from ktrace.transforms.classify import with_operations
 
 if TYPE_CHECKING:
     from ktrace.reading import Progress
@@ -62,7 +60,7 @@ def compare(
         if isinstance(side, Summary):
             return side
         if isinstance(side, Trace):
-            return _of_trace(side, groups, rules)
+            return side.summary(groups, rules=rules)
         return summarise(
             str(side), by=groups, from_=from_, crop=crop, filter=filter, rules=rules, progress=progress, jobs=jobs
         )
@@ -72,11 +70,6 @@ def compare(
     if runs is not None:
         raise UsageError("runs are those of one input", remedy="name one input, or leave the runs out")
     return compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
-
-
-def _of_trace(trace: Trace, by: Sequence[str], rules: str | Path | None) -> Summary:
-    known = taxonomy(rules)
-    return summary_of(with_operations(trace.batches(), known), trace.report, known, by)
 
 
 def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str, str] | None) -> Diff:
