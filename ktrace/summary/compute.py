@@ -71,25 +71,22 @@ def summary_of(batches: Iterable[Batch], report: Report, rules: Taxonomy, by: Se
     """The summary of batches that are classified by these rules; `report` is the account of their reading."""
     from ktrace.paired import paired
 
-    wanted = _wanted(by)
-    gathered = Gathered(rules)
-    for batch in paired(batches, report):
-        gathered.add(batch)
-    return _Summarised(gathered, wanted, report).summary()
-
-
-def _wanted(by: Sequence[str] | None) -> tuple[str, ...]:
     for name in by or ():
         if name not in (*BY, UNCLASSIFIED):
             raise UsageError(f"'{name}' is nothing to group by", expected=", ".join(BY))
-    return BY if by is None else tuple(dict.fromkeys(by))
+    gathered = Gathered(rules)
+    for batch in paired(batches, report):
+        gathered.add(batch)
+    return _Summarised(gathered, by, report).summary()
 
 
 class _Summarised:
     """The parts of a summary."""
 
-    def __init__(self, gathered: Gathered, by: tuple[str, ...], report: Report) -> None:
-        self._gathered, self._by, self._report = gathered, by, report
+    def __init__(self, gathered: Gathered, asked: Sequence[str] | None, report: Report) -> None:
+        self._gathered, self._report = gathered, report
+        self._asked = asked or ()
+        self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes: list[str] = []
         self._events = Events.of_work(gathered)
         self._statistics = self._add_up()
@@ -97,7 +94,7 @@ class _Summarised:
         if not len(self._events) and not self._statistics:
             self._take_host()
         if self._events.unfinished:
-            self._notes.append(f"{self._events.unfinished:,} rows without an end aren't counted.")
+            self._leave_out(self._events.unfinished, "without an end")
         self._unit = self._one_unit()
         self._marked = Marked(self._events, gathered)
         rows = [*self._events.shapes, *(one.row for one in self._statistics)]
@@ -118,11 +115,13 @@ class _Summarised:
 
     def _told(self, found: Statistics) -> list[Statistic]:
         """The statistics, with notes on those that weren't counted."""
-        if found.repeated:
-            self._notes.append(f"{found.repeated:,} rows of tables that say the same again aren't counted.")
-        if found.without:
-            self._notes.append(f"{found.without:,} rows without a time aren't counted.")
+        self._leave_out(found.repeated, "of tables that say the same again")
+        self._leave_out(found.without, "without a time")
         return found.found
+
+    def _leave_out(self, rows: int, which: str) -> None:
+        if rows:
+            self._notes.append(f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}.")
 
     def _take_host(self) -> None:
         """Takes what the host did, in place of device work."""
@@ -131,10 +130,10 @@ class _Summarised:
             self._statistics = [one for rows in self._tables.values() for one in self._told(statistics(rows))]
         if len(self._events) or self._statistics:
             self._work = "host"
-            self._notes.append(
-                "There is no device work: these are calls and operators of the host"
-                + (", each without those inside it." if len(self._events) else ".")
-            )
+            own = ", each without those inside it" if len(self._events) else ""
+            self._notes.append(f"There is no device work: these are calls, operators or ranges of the host{own}.")
+        else:
+            self._notes.append("There is nothing whose time could be added up: no device work, no calls of the host.")
 
     def _one_unit(self) -> str:
         """The unit of all totals: shares are left out where anything has a time."""
@@ -145,7 +144,7 @@ class _Summarised:
             self._notes.append("The source says shares alone, no times.")
             return "%"
         self._statistics = [one for one in self._statistics if not one.is_share]
-        self._notes.append(f"{len(shares):,} shares without a time aren't counted.")
+        self._leave_out(len(shares), "that say a share, but no time")
         return "ns"
 
     def summary(self) -> Summary:
@@ -155,6 +154,9 @@ class _Summarised:
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
             self._notes.append(f"The statistics of {len(runs):,} runs are added up; by run they stand apart.")
+        groups = self._groups(events, self._statistics)
+        if missing := [by for by in self._asked if by not in groups]:
+            self._notes.append(f"Not said in it: {', '.join(missing)}.")
         devices = events.devices(self._labels.device, self._labels.rank) if self._work == "events" else []
         return Summary(
             sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys()),
@@ -162,11 +164,11 @@ class _Summarised:
             self._total(self._statistics),
             self._count(self._statistics),
             self._gathered.span,
-            self._groups(events, self._statistics),
+            groups,
             devices,
             self._marked.steps,
-            self._marked.use(),
-            self._notes,
+            self._marked.use() if self._work == "events" else [],
+            list(dict.fromkeys(self._notes)),
             self._unit,
             {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
             self._report,

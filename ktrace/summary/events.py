@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from ktrace.model import TRACK_COLUMNS, Batch
+from ktrace.model import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.summary.figures import by_group
-from ktrace.summary.gather import Gathered, Gathering, durations
-from ktrace.summary.launched import Correlated, innermost, launches
+from ktrace.summary.gather import Gathered, Gathering, durations, kinds_in
+from ktrace.summary.launched import Correlated, innermost, launches, linked
 from ktrace.summary.model import DeviceUse, Int64
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
@@ -38,7 +39,14 @@ class Events:
         self.dur: Int64 = work["dur"]
         self.shape: Int32 = work["shape"]
         self.shapes = shapes.all()
-        self._work, self._gathered = work, gathered
+        self._work, self._gathered, self._done = work, gathered, done
+
+    @cached_property
+    def _unjoined(self) -> tuple[Int64, Int64]:
+        """The places of work without a correlation, and their ids."""
+        rows = self._gathered.unjoined.whole()
+        mine = self._done[rows["place"]]
+        return (np.cumsum(self._done) - 1)[rows["place"][mine]], rows["id"][mine]
 
     @classmethod
     def of_work(cls, gathered: Gathered) -> Events:
@@ -47,11 +55,15 @@ class Events:
 
     @classmethod
     def of_host(cls, gathered: Gathered) -> Events:
-        """Calls and operators, each with the time that it didn't spend in others of its thread."""
+        """Calls and operators, else ranges, each with the time that it didn't spend in others of its thread."""
+        of_kind = [kinds_in(Batch("events", rows), HOST_KINDS)[0] for rows in gathered.host]
+        kept = of_kind if any(mine.any() for mine in of_kind) else [~mine for mine in of_kind]
         shapes, threads = Shapes(gathered.shapes.names), Shapes(TRACK_COLUMNS)
         columns = Gathering(ts="i8", dur="i8", correlation="i8", occupancy="f4", shape="i4", thread="i4")
-        for rows in gathered.host:
-            batch = Batch("events", rows)
+        for rows, mine in zip(gathered.host, kept, strict=True):
+            batch = Batch("events", rows.filter(pa.array(mine)))
+            if not len(batch):
+                continue
             every = np.arange(len(batch))
             columns.add(
                 ts=batch.column("ts").to_numpy(),
@@ -98,21 +110,21 @@ class Events:
     @cached_property
     def call(self) -> Int64:
         """The place of the call that launched each piece of work, -1 where it isn't known."""
-        threads = self._gathered.threads.all()
-        processes: dict[Any, int] = {}
-        machines: dict[Any, int] = {}
-
-        def numbered(places: list[Shape]) -> tuple[Int32, Int32]:
-            of = [-1 if one["pid"] is None else processes.setdefault(_process(one), len(processes)) for one in places]
-            on = [machines.setdefault((one["source"], one["host"]), len(machines)) for one in places]
-            return np.array(of, np.int32), np.array(on, np.int32)
-
-        process, machine = numbered(self.shapes)
+        threads, thread, calls = self._gathered.threads.all(), self.calls["thread"], self.calls
+        numbers: dict[Any, int] = {}
+        process, machine = _places(self.shapes, numbers)
+        of, on = _places(threads, numbers)
         work = Correlated(self._work["correlation"], process[self.shape], machine[self.shape])
-        calls, thread = self.calls, self.calls["thread"]
-        of, on = numbered(threads)
         known = Correlated(calls["correlation"], of[thread], on[thread])
-        return launches(work, known, calls["ts"], calls["ts"] + np.maximum(calls["dur"], 0))
+        found = launches(work, known, calls["ts"], calls["ts"] + np.maximum(calls["dur"], 0))
+        if self._gathered.links:
+            sources: dict[str, int] = {}
+            mine = np.array([sources.setdefault(shape["source"], len(sources)) for shape in self.shapes], np.int32)
+            theirs = np.array([sources.setdefault(one["source"], len(sources)) for one in threads], np.int32)
+            place, id_ = self._unjoined
+            ends = mine[self.shape[place]], id_
+            found[place] = linked(self._gathered.links, sources, ends, (theirs[thread], calls["id"]))
+        return found
 
     @cached_property
     def waits(self) -> Int64:
@@ -150,8 +162,14 @@ def _role(shape: Shape) -> int:
     return COPY if shape["kind"] == "memcpy" else COMPUTE
 
 
-def _process(place: Shape) -> tuple[Any, ...]:
-    return place["source"], place["host"], place["pid"]
+def _places(shapes: list[Shape], numbers: dict[Any, int]) -> tuple[Int32, Int32]:
+    """The numbers of the process (-1: not known) and of the machine of each shape."""
+    machine = [numbers.setdefault((one["source"], one["host"]), len(numbers)) for one in shapes]
+    process = [
+        -1 if one["pid"] is None else numbers.setdefault((one["source"], one["host"], one["pid"]), len(numbers))
+        for one in shapes
+    ]
+    return np.array(process, np.int32), np.array(machine, np.int32)
 
 
 def natural(text: str) -> list[tuple[int, int | str]]:

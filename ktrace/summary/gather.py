@@ -1,8 +1,9 @@
 """What a summary needs of a trace, gathered from its batches: some numbers for each piece of work.
 
     work    ts, dur, correlation, occupancy, shape      kernels, copies, ...: 32 bytes each
-    calls   ts, dur, correlation, shape                 what may have launched work
-    marks   ts, dur, shape                              ranges that are called as a step or a layer
+    calls   ts, dur, correlation, id, thread            what may have launched work: 36 bytes each
+    marks   ts, dur, shape, thread                      ranges that are called as a step or a layer
+    links   source, key, role, event                    arrows from calls to work
 
 A shape is the rest of a row: its track, kind, name and labels. Memory grows with the pieces of work and calls, not with
 the arguments or the other rows of the trace.
@@ -22,7 +23,7 @@ from ktrace.model import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import LIMIT, values
 from ktrace.summary.shapes import Shapes
 from ktrace.taxonomy import Taxonomy
-from ktrace.transforms.attached import words_in
+from ktrace.transforms.attached import truth, words_in
 from ktrace.transforms.marks import step_of
 
 Bools = npt.NDArray[np.bool_]
@@ -32,6 +33,9 @@ Float32 = npt.NDArray[np.float32]
 
 #: What tells one kind of work from another.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
+
+#: What is added up where there is no device work: calls and operators, else ranges.
+_HOST = (*HOST_KINDS, "range")
 
 #: The duration of a slice without an end.
 UNFINISHED = -1
@@ -43,6 +47,7 @@ COLUMNS = frozenset(
         *("id", "parent", "ts", "dur", "correlation", "occupancy"),
         *("run", "table", "scope", "metric", "unit", "value", "percent", "count"),
         *("total", "avg", "median", "min", "max", "p95", "p99"),
+        *("link", "key", "role", "event"),
     )
 )
 
@@ -90,9 +95,11 @@ class Gathered:
         self.threads = Shapes(TRACK_COLUMNS[:4])
         self.marks_shapes = Shapes((*TRACK_COLUMNS, "name"))
         self.work = Gathering(ts="i8", dur="i8", correlation="i8", occupancy="f4", shape="i4")
-        self.calls = Gathering(ts="i8", dur="i8", correlation="i8", thread="i4")
+        self.unjoined = Gathering(place="i8", id="i8")
+        self.calls = Gathering(ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
         self.marks = Gathering(ts="i8", dur="i8", shape="i4", thread="i4")
         self.statistics: list[pa.RecordBatch] = []
+        self.links: list[pa.RecordBatch] = []
         self.host: list[pa.RecordBatch] = []
         self.span: tuple[int, int] | None = None
 
@@ -103,7 +110,13 @@ class Gathered:
         elif batch.record == "events" and len(batch):
             self._events(batch)
         elif batch.record == "summaries" and len(batch):
-            self._summaries(batch)
+            mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
+            if mine.any():
+                self.statistics.append(_some(batch, mine, _STATISTICS))
+        elif batch.record == "links" and len(batch):
+            mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
+            if mine.any():
+                self.links.append(_some(batch, mine, ("source", "key", "role", "event")))
 
     def meaning(self, name: str) -> tuple[int | None, str | None]:
         """The step and the layer that the name of a range says."""
@@ -114,16 +127,16 @@ class Gathered:
     def _events(self, batch: Batch) -> None:
         ts, dur = batch.column("ts").to_numpy(), durations(batch)
         self._widen(ts, dur)
-        work, host, other = kinds_in(batch, DEVICE_KINDS, HOST_KINDS, ("range", "op"))
-        correlation, known = values(batch.columns, "correlation")
-        self._work(batch, np.flatnonzero(work), ts, dur, np.where(known, correlation, 0))
-        calls = np.flatnonzero(host & known & (correlation != 0))
+        work, api, host, other, slices = kinds_in(batch, DEVICE_KINDS, ("api",), HOST_KINDS, ("range", "op"), _HOST)
+        correlation, _ = values(batch.columns, "correlation")
+        self._work(batch, np.flatnonzero(work), ts, dur, correlation)
+        calls = np.flatnonzero(api | (host & (correlation != 0)))
         if len(calls):
-            thread = self.threads.number(batch, calls)
-            self.calls.add(ts=ts[calls], dur=dur[calls], correlation=correlation[calls], thread=thread)
+            id_, thread = batch.column("id").to_numpy()[calls], self.threads.number(batch, calls)
+            self.calls.add(ts=ts[calls], dur=dur[calls], correlation=correlation[calls], id=id_, thread=thread)
         self._marks(batch, other, ts, dur)
-        if not len(self.work) and host.any():
-            self.host.append(_some(batch, host, (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")))
+        if not len(self.work) and slices.any():
+            self.host.append(_some(batch, slices, (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")))
 
     def _work(self, batch: Batch, rows: Int64, ts: Int64, dur: Int64, correlation: Int64) -> None:
         if not len(rows):
@@ -135,6 +148,9 @@ class Gathered:
         else:
             occupancy = np.full(1, np.nan, np.float32)
         shape = self.shapes.number(batch, rows)
+        unjoined = np.flatnonzero(correlation[rows] == 0)
+        if len(unjoined):
+            self.unjoined.add(place=len(self.work) + unjoined, id=batch.column("id").to_numpy()[rows[unjoined]])
         self.work.add(ts=ts[rows], dur=dur[rows], correlation=correlation[rows], occupancy=occupancy, shape=shape)
 
     def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
@@ -156,11 +172,6 @@ class Gathered:
     def _widen(self, ts: Int64, dur: Int64) -> None:
         first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
         self.span = (min(self.span[0], first), max(self.span[1], last)) if self.span else (first, last)
-
-    def _summaries(self, batch: Batch) -> None:
-        mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
-        if mine.any():
-            self.statistics.append(_some(batch, mine, _STATISTICS))
 
 
 def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:

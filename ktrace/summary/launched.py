@@ -12,12 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from ktrace.ordering.matching import find
 from ktrace.ordering.nesting import around, around_crossing
 from ktrace.summary.figures import by_group
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
+
+_LINKS = pa.schema([("source", pa.string()), ("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
 
 #: The greatest key that fits.
 _GREATEST = 1 << 62
@@ -74,6 +79,29 @@ def _looked_up(wanted: Int64, keys: Int64, places: Int64) -> Int64:
     at = np.searchsorted(keys, wanted)
     at[at == len(keys)] = 0
     return np.where(keys[at] == wanted, places[at], -1)
+
+
+def linked(
+    links: list[pa.RecordBatch],
+    sources: dict[str, int],
+    work: tuple[Int32, Int64],
+    calls: tuple[Int32, Int64],
+) -> Int64:
+    """The place of the call from which an arrow leads to each piece of work, -1 where there is none.
+
+    `links` have source, key, role and event; `work` and `calls` are the numbers of their sources and their ids.
+    """
+    rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
+    words, codes = np.unique(rows["source"].to_numpy(), return_inverse=True)
+    source = np.array([sources.setdefault(word, len(sources)) for word in words], np.int32)[codes]
+    key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
+    event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
+    begun = find((source[~out], key[~out]), (source[out], key[out]))
+    known = begun >= 0
+    call = np.full(len(begun), -1, np.int64)
+    call[known] = find((source[out][begun[known]], event[out][begun[known]]), calls)
+    end = find(work, (source[~out], event[~out]))
+    return np.where(end >= 0, call[end], -1) if len(call) else end
 
 
 def around_times(track: Int32, begin: Int64, end: Int64, at_track: Int32, at: Int64) -> Int64:

@@ -93,7 +93,8 @@ def _once(found: list[Statistic]) -> Iterator[Statistic]:
         for one in _undivided(mine):
             row = one.row
             thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
-            if "ts" in row or seen.setdefault(thing, _title(one)) == _title(one):
+            alone = "ts" in row or row.get("count") is None
+            if alone or seen.setdefault(thing, _title(one)) == _title(one):
                 yield one
 
 
