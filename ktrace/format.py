@@ -94,9 +94,9 @@ class Format:
 
     `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
     `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device work
-    since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that a reader of some
-    columns or rows takes little of the time that all take, and that a row has its id at every reading, `closed` that the room only
-    recognises files that nobody but the vendor can read. `surest` is the best score that the probe gives: one that
+    since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that some columns
+    or some rows are read in little of the time that all take, and that no slice comes in halves, `closed` that the room
+    only recognises files that nobody but the vendor can read. `surest` is the best score that the probe gives: one that
     looks for tables of any kind is asked only where no other knows more.
     """
 

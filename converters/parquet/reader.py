@@ -16,6 +16,7 @@ from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.model import RECORDS, Batch, arrow_schema, union_schema
+from ktrace.ordering.matching import among
 from ktrace.source import Source
 
 from .._shared.flat_rows import FlatRows, record_of_columns
@@ -113,7 +114,7 @@ def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
 def _named(column: pa.Array, ids: Int64) -> pa.BooleanArray:
     """Which rows have one of the ids."""
     given = column.cast(pa.int64()).fill_null(-1).to_numpy()
-    return pa.array(ids[np.minimum(np.searchsorted(ids, given), len(ids) - 1)] == given)
+    return pa.array(among(given, ids))
 
 
 def open_file(path: Path | BinaryIO, shown: str) -> pq.ParquetFile:

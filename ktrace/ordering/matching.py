@@ -31,3 +31,9 @@ def find(wanted: Columns, known: Columns) -> Int64:
     found = np.empty(len(order), np.int64)
     found[order] = np.where(first < count, first, -1)
     return found[count:]
+
+
+def among(values: Int64, known: Int64) -> Bools:
+    """Which values are among known ones, which rise and are some."""
+    found: Bools = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
+    return found
