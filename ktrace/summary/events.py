@@ -112,8 +112,9 @@ class Events:
         """The place of the call that launched each piece of work, -1 where it isn't known."""
         threads, thread, calls = self._gathered.threads.all(), self.calls["thread"], self.calls
         numbers: dict[Any, int] = {}
-        process, machine = _places(self.shapes, numbers)
         of, on = _places(threads, numbers)
+        process, machine = _places(self.shapes, numbers)
+        process = np.where(process < 0, _only(of, on, machine), process)
         work = Correlated(self._work["correlation"], process[self.shape], machine[self.shape])
         known = Correlated(calls["correlation"], of[thread], on[thread])
         found = launches(work, known, calls["ts"], calls["ts"] + np.maximum(calls["dur"], 0))
@@ -140,12 +141,12 @@ class Events:
     def devices(self, label: Callable[[tuple[Any, ...]], str], rank: Callable[[str], int | None]) -> list[DeviceUse]:
         """The use of each device, in the order of their names."""
         which, found = self.places
-        rows_of = by_group(which, len(found))
+        rows_of = by_group(which, len(found)) if len(found) > 1 else lambda number: slice(None)
         end = self.ts + self.dur
         uses = []
         for number, (source, host, device) in enumerate(found):
             rows = rows_of(number)
-            if not len(rows):
+            if not len(end[rows]):
                 continue
             waits = self.waits[rows]
             entry = self._gathered.catalog.get("device", source=source, host=host, device=device)
@@ -160,6 +161,15 @@ def _role(shape: Shape) -> int:
     if shape["operation"] == "collective" or shape["comm"] is not None:
         return COMMUNICATION
     return COPY if shape["kind"] == "memcpy" else COMPUTE
+
+
+def _only(process: Int32, machine: Int32, wanted: Int32) -> Int32:
+    """The process of each wanted machine where it has just one among these, else -1."""
+    of: dict[int, set[int]] = {}
+    for on, number in zip(machine.tolist(), process.tolist(), strict=True):
+        of.setdefault(on, set()).add(number)
+    found = [next(iter(of[on])) if len(of.get(on, ())) == 1 else -1 for on in wanted.tolist()]
+    return np.array(found, np.int32)
 
 
 def _places(shapes: list[Shape], numbers: dict[Any, int]) -> tuple[Int32, Int32]:

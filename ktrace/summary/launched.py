@@ -24,6 +24,9 @@ Int64 = npt.NDArray[np.int64]
 
 _LINKS = pa.schema([("source", pa.string()), ("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
 
+#: Pieces of work of which the calls are looked up at once.
+_BLOCK = 1 << 18
+
 #: The greatest key that fits.
 _GREATEST = 1 << 62
 
@@ -43,33 +46,52 @@ def launches(work: Correlated, calls: Correlated, ts: Int64, end: Int64) -> Int6
     where one process alone has a call with it. Of several calls the outermost counts, under which the others stand.
     """
     found = np.full(len(work.correlation), -1, np.int64)
-    if not len(ts) or not len(found):
+    mine = np.flatnonzero(calls.correlation)
+    if not len(found) or not len(mine):
         return found
-    groups = 1 + int(max(calls.process.max(), calls.machine.max()))
-    ids, wanted = _numbers(calls.correlation, work.correlation, groups)
-    key = ids * groups + calls.process
-    order = np.arange(len(key))
+    number = _Numbers(calls.correlation[mine], 1 + int(max(calls.process.max(), calls.machine.max())))
+    key = number.of(calls.correlation[mine], calls.process[mine])
     if np.any(key[1:] <= key[:-1]):
-        order = np.lexsort((-end, ts, key))
+        order = np.lexsort((-end[mine], ts[mine], key))
         order = order[np.concatenate([[True], key[order[1:]] != key[order[:-1]]])]
-    known = work.process >= 0
-    found[known] = _looked_up((wanted * groups + work.process)[known], key[order], order)
-    if not known.all():
-        machine = ids[order] * groups + calls.machine[order]
-        keys, place, often = np.unique(machine, return_index=True, return_counts=True)
-        alone = often == 1
-        found[~known] = _looked_up((wanted * groups + work.machine)[~known], keys[alone], order[place[alone]])
-    found[(work.correlation == 0) | (wanted < 0)] = -1
+        key, mine = key[order], mine[order]
+    lost = np.any(work.process < 0)
+    if lost:
+        machine = number.of(calls.correlation[mine], calls.machine[mine])
+        machine, first, often = np.unique(machine, return_index=True, return_counts=True)
+        machine, alone = machine[often == 1], mine[first[often == 1]]
+    for start in range(0, len(found), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        correlation, process = work.correlation[block], work.process[block]
+        place = _looked_up(number.of(correlation, process), key, mine)
+        if lost:
+            on_machine = _looked_up(number.of(correlation, work.machine[block]), machine, alone)
+            place = np.where(process < 0, on_machine, place)
+        found[block] = np.where(correlation == 0, -1, place)
     return found
 
 
-def _numbers(calls: Int64, work: Int64, groups: int) -> tuple[Int64, Int64]:
-    """Correlations as numbers from 0, so small that one of so many groups goes with them; -1 of work without call."""
-    low, high = int(calls.min()), int(calls.max())
-    if (high - low + 1) * groups < _GREATEST:
-        return calls - low, np.where((work >= low) & (work <= high), work, low - 1) - low
-    _, numbers = np.unique(np.concatenate([calls, work]), return_inverse=True)
-    return numbers[: len(calls)], numbers[len(calls) :]
+class _Numbers:
+    """Numbers for pairs of a correlation and one of so many groups, such as its process; -1 where no call has it."""
+
+    def __init__(self, correlation: Int64, groups: int) -> None:
+        self._groups, self._low, self._high = groups, int(correlation.min()), int(correlation.max())
+        self._known = np.unique(correlation) if (self._high - self._low + 1) * groups >= _GREATEST else None
+
+    def of(self, correlation: Int64, group: Int32) -> Int64:
+        """The numbers, which rise with the correlation."""
+        if self._known is None:
+            inside = (correlation >= self._low) & (correlation <= self._high)
+            found = np.where(inside, correlation, self._low)
+            found -= self._low
+        else:
+            found = np.searchsorted(self._known, correlation)
+            found[found == len(self._known)] = 0
+            inside = self._known[found] == correlation
+        found *= self._groups
+        found += group
+        found[~inside] = -1
+        return found
 
 
 def _looked_up(wanted: Int64, keys: Int64, places: Int64) -> Int64:
