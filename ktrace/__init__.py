@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport, batch
     from ktrace.format import Format, Match, Score
     from ktrace.format import all_formats as formats
+    from ktrace.merging import merge
     from ktrace.model import Batch
     from ktrace.pipeline import convert
     from ktrace.reading import open_batches
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from ktrace.summary.model import Summary
     from ktrace.taxonomy import Labels, classify
     from ktrace.trace import Trace, read
+    from ktrace.transforms.align import Align
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
@@ -56,6 +58,8 @@ _HOME = {
     "BatchReport": "ktrace.fleet.batch",
     "batch": "ktrace.fleet.batch",
     "convert": "ktrace.pipeline",
+    "merge": "ktrace.merging",
+    "Align": "ktrace.transforms.align",
     "open_batches": "ktrace.reading",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
@@ -84,6 +88,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Align",
     "AmbiguousFormat",
     "Batch",
     "BatchReport",
@@ -113,6 +118,7 @@ __all__ = [
     "convert",
     "detect",
     "formats",
+    "merge",
     "open_batches",
     "read",
     "summarise",

@@ -1,6 +1,6 @@
 """From inputs to batches: what is read, and the steps that options ask for.
 
-paths ──► inputs ──► readers ──► metrics ──► classify ──► crop ──► filter ──► batches
+paths ──► inputs ──► readers ──► align ──► metrics ──► classify ──► crop ──► filter ──► batches
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from ktrace.paired import paired
 from ktrace.report import Report
 from ktrace.rows import to_batch
 from ktrace.source import Source, printable
+from ktrace.transforms.relabel import Labels
 
 if TYPE_CHECKING:
+    from ktrace.transforms.align import Align
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
@@ -38,30 +40,39 @@ def read_batches(
     progress: Progress | None = None,
     jobs: int = 1,
     columns: frozenset[str] | None = None,
+    labelled: Labels | None = None,
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
     A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `columns` are those
-    that will be looked at, all by default; a reader may leave out others.
+    that will be looked at, all by default; a reader may leave out others. No two inputs have rows of one source label;
+    `labelled` is told of which input each is.
 
     Raises InputError and its kin at the first batch of an input that can't be read.
     """
     found = expanded(paths, report, format)
-    for one, label in zip(found, labels(found), strict=True):
+    taken = Labels() if labelled is None else labelled
+    for one, wanted in zip(found, labels(found), strict=True):
+        label = taken.free(wanted)
         report.path = one.path
         conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs, columns=columns)
         source, fmt = open_input(one, label, conversion)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
-        if not fmt.writes:  # A canonical input brings its own facts.
-            yield to_batch("catalog", [_source_fact(source, fmt)])
-        try:
-            for batch in fmt.read(source, conversion):
-                report.rows[batch.record] += len(batch)
-                yield batch
-        except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
-            why = f"can't be read: {error.strerror or error}"
-            raise InputError(why, path=one.path, remedy="check the disk, and the space in TMPDIR") from error
+        yield from taken.apart(_batches(source, fmt, conversion), one.path, report)
     report.path = None
+
+
+def _batches(source: Source, fmt: Format, conversion: Conversion) -> Iterator[Batch]:
+    """The batches of one input, counted."""
+    if not fmt.writes:  # A canonical input brings its own facts.
+        yield to_batch("catalog", [_source_fact(source, fmt)])
+    try:
+        for batch in fmt.read(source, conversion):
+            conversion.report.rows[batch.record] += len(batch)
+            yield batch
+    except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
+        why = f"can't be read: {error.strerror or error}"
+        raise InputError(why, path=source.path, remedy="check the disk, and the space in TMPDIR") from error
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
@@ -77,6 +88,7 @@ def read_selected(
     progress: Progress | None = None,
     jobs: int | None = None,
     columns: frozenset[str] | None = None,
+    align: Align | None = None,
     metrics: str | None = None,
     launch_skip: int | None = None,
     classify: bool | str | Path = False,
@@ -88,9 +100,16 @@ def read_selected(
     `columns` as in `read_batches`; what the steps need beside them is read, too. Begins and ends are paired where
     there is a crop or filter. Raises InputError and its kin.
     """
+    labelled = Labels()
+    if align is not None and columns is not None:
+        columns |= {"comm", "comm_seq", "bytes", "dur", "kind", "name", "ts"}
     batches: Iterator[Batch] = read_batches(
-        paths, report, format=format, progress=progress, jobs=jobs or cores(), columns=columns
+        paths, report, format=format, progress=progress, jobs=jobs or cores(), columns=columns, labelled=labelled
     )
+    if align is not None:
+        from ktrace.transforms.align import aligned
+
+        batches = aligned(batches, align, report, labelled.inputs)
     if metrics is not None:
         batches = _joined(batches, metrics, report, launch_skip)
     if classify:

@@ -56,6 +56,11 @@ KINDS: dict[str, Kind] = {
     "no-whole": Kind(
         Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."
     ),
+    "begin-guessed": Kind(
+        Severity.NOTE,
+        "Nothing relates the clock of a source to that of the first one: it begins when that does, which is a guess.",
+    ),
+    "relabelled": Kind(Severity.NOTE, "Two inputs bring the same source label; the later one got another."),
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),
     "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),
@@ -97,7 +102,7 @@ KINDS: dict[str, Kind] = {
 }
 
 #: The stages between a reader and a writer, in the order in which rows pass them.
-CHAIN = ("metrics", "classify", "pair", "crop", "filter", "layout", "order", "--table")
+CHAIN = ("align", "metrics", "classify", "pair", "crop", "filter", "layout", "order", "--table")
 
 #: How many places of one kind are kept as examples.
 EXAMPLES = 20
@@ -138,6 +143,7 @@ class Report:
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.inputs: list[dict[str, str]] = []
+        self.alignment: list[dict[str, Any]] = []  # of each source that was aligned: the rule, by how much, how well
         self.output: str | None = None
         self.path: str | None = None
         self.reader = Ledger("reader")
@@ -266,6 +272,7 @@ class Report:
                 }
                 for ledger in (self.reader, *self._stages)
             ],
+            **({"alignment": self.alignment} if self.alignment else {}),
             "issues": [
                 {
                     "kind": issue.kind,

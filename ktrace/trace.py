@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ktrace.diff.model import Diff
+    from ktrace.transforms.align import Align
     from ktrace.summary.model import Summary
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
@@ -124,6 +125,26 @@ class Trace:
 
         report = self._counted()
         return Trace(filtered(self.batches(), wanted, report), report)
+
+    def merge(
+        self, *others: Trace, align: str | Align = "auto", offsets: Mapping[str, int | str] | None = None
+    ) -> Trace:
+        """This trace and others in one, all times in the clock of this one's first source; `report.alignment` says how.
+
+        `align` is a rule ("auto", "unix", "collective", "marker NAME", "none"), `offsets` are ns, or text such as
+        "+1.5ms", by source label. Equal labels are told apart ("rank0#2"). Raises InputError and UsageError as
+        `ktrace.merge` does.
+        """
+        from ktrace.transforms.align import Align, aligned
+        from ktrace.transforms.relabel import Labels
+
+        wanted = align if isinstance(align, Align) else Align.of(align, offsets)
+        report, labels = Report(), Labels()
+        for trace in (self, *others):
+            report.rows.update(trace._counted().rows)
+        parts = ((trace, f"trace {number}") for number, trace in enumerate((self, *others), 1))
+        batches = (batch for trace, name in parts for batch in labels.apart(trace.batches(), name, report))
+        return Trace(aligned(batches, wanted, report, labels.inputs), report)
 
     def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary:
         """Where the time went, by kernel, operation and more: `ktrace.summarise` for what is read already.

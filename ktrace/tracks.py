@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -46,11 +47,12 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-    """Name and place of a process or track."""
+    """Name and place of a process or track. `labels` are rank and host of a process, where there are several."""
 
     name: str
     order: int | None = None
     description: str | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -77,8 +79,8 @@ class Node:
 def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
     """The processes with their tracks nested below them, in the order in which a timeline draws them.
 
-    That is the catalog's `order` where it has one, then the order of first appearance, that of their numbers for
-    devices and streams:
+    That is by host and rank where there are several, a host by its lowest rank; then the catalog's `order` where it has
+    one, then the order of first appearance, that of their numbers for devices and streams:
 
         python3
           thread 4242
@@ -102,7 +104,61 @@ def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
     for node in (*processes.values(), *nodes.values()):
         node.children = _numbered(sorted(node.children, key=_place))
     _leave_out_contexts(nodes.values())
-    return _told_apart(sorted(processes.values(), key=_place))
+    ranked = _by_rank(list(processes.values()), catalog)
+    return _told_apart(ranked)
+
+
+def host_of(process: Process, catalog: Catalog) -> str | None:
+    """The name of the host of a process: its own column's, else that of its source where this names one."""
+    if process.host is not None:
+        entry = catalog.get("host", source=process.source, host=process.host)
+        return (entry.name if entry else None) or process.host
+    names = {entry.name for entry in catalog.of("host") if entry.key.get("source") == process.source and entry.name}
+    return names.pop() if len(names) == 1 else None
+
+
+def rank_of(process: Process, catalog: Catalog) -> int | None:
+    """The rank of a process in its distributed job: its own, else that of its source."""
+    for entry in (
+        catalog.get("process", source=process.source, host=process.host, pid=process.pid),
+        catalog.get("source", source=process.source),
+    ):
+        rank = entry.facts.get("rank") if entry else None
+        if type(rank) is int:
+            return rank
+    return None
+
+
+def _by_rank(processes: list[Node], catalog: Catalog) -> list[Node]:
+    """The processes sorted; where there are several hosts or ranks, each has these as labels and behind its name."""
+    keys = [node.key for node in processes if isinstance(node.key, Process)]
+    hosts = [host_of(key, catalog) for key in keys]
+    ranks = [rank_of(key, catalog) for key in keys]
+    lowest: dict[str | None, int] = {}
+    for host, rank in zip(hosts, ranks, strict=True):
+        lowest[host] = min(lowest.get(host, _NO_RANK), _NO_RANK if rank is None else rank)
+    several_hosts, several_ranks = (len({*found} - {None}) > 1 for found in (hosts, ranks))
+    places = []
+    for node, host, rank in zip(processes, hosts, ranks, strict=True):
+        words = [f"rank {rank}"] if several_ranks and rank is not None else []
+        words += [f"on {host}"] if several_hosts and host is not None else []
+        if words:
+            labels = tuple(word.removeprefix("on ") for word in words)
+            node.shown = replace(node.shown, name=f"{node.shown.name} ({', '.join(words)})", labels=labels)
+        by_host = (lowest[host], host is None, _natural(host or "")) if several_hosts else ()
+        by_rank = (_NO_RANK if rank is None else rank,) if several_ranks else ()
+        places.append((by_host, by_rank, _place(node)))
+    order = sorted(range(len(processes)), key=places.__getitem__)
+    return [processes[number] for number in order]
+
+
+#: Stands behind all ranks.
+_NO_RANK = 1 << 62
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """Sort key by which node2 stands before node10."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", text)]
 
 
 def _place(node: Node) -> tuple[bool, int, bool]:

@@ -95,7 +95,9 @@ def test_the_core_imports_only_the_core() -> None:
 def test_only_the_pipeline_knows_readers_and_writers() -> None:
     above = {
         "ktrace",
+        "ktrace.archive",
         "ktrace.fleet.tasks",
+        "ktrace.merging",
         "ktrace.pipeline",
         "ktrace.info",
         "ktrace.trace",

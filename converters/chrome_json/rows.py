@@ -92,6 +92,8 @@ class Rows:
             self._named.add(id(process))
             self._meta(field, "process_name", name=process.shown.name)
             self._meta(field, "process_sort_index", sort_index=self._order[id(process)])
+            if process.shown.labels:
+                self._meta(field, "process_labels", labels=", ".join(process.shown.labels))
         return field
 
     def series(self, number: int) -> str | None:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from ktrace.catalog import Catalog
-from ktrace.tracks import Node, Process, Track, arrange, give_ids, with_track
+from ktrace.tracks import Node, Process, Shown, Track, arrange, give_ids, with_track
 
 from . import field_names as f
 from .wire import bytes_field, int_field, text_field
@@ -43,9 +43,12 @@ _UNITS = {
 class Descriptors:
     """Gives tracks their uuids. The packets of new ones gather in `fresh`, parents first."""
 
-    def __init__(self, tracks: Sequence[Track], catalog: Catalog, note: str) -> None:
-        """`note` is the description of a process that has none of its own, and the last line of one that has."""
-        self.fresh: list[bytes] = [_root()]
+    def __init__(self, tracks: Sequence[Track], catalog: Catalog, note: str, machine_of: Sequence[int] = ()) -> None:
+        """`note` is the description of a process that has none of its own, and the last line of one that has.
+
+        `machine_of` has the machine of each track; process ids are unique on a machine.
+        """
+        self.fresh: list[bytes] = []
         self._uuids = count(1)
         self._note = note
         self._parents: dict[int, Node] = {}  # id of a node -> its parent
@@ -56,7 +59,7 @@ class Descriptors:
         self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
         self._counter_groups: dict[int, int] = {}
         self._processes = arrange(tracks, catalog)
-        self._pids = _pids(self._processes)
+        self._pids = _pids(self._processes, machine_of)
         self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
         for process in self._processes:
             self._tids |= _tids(process, self._pids[id(process)])
@@ -68,6 +71,21 @@ class Descriptors:
                 self._parents.update((id(child), node) for child in node.children)
         for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
             self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
+        self._queues = self._queue_names()
+
+    def _queue_names(self) -> dict[int, str]:
+        """Index of a track -> what it is called as a hardware queue, with its process where another has the same."""
+        names = {number: self._below_process(node) for number, node in self._nodes.items()}
+        often = Counter(names.values())
+        return {
+            number: f"{_apart(self._process_of(self._nodes[number]))} {name}" if often[name] > 1 else name
+            for number, name in names.items()
+        }
+
+    def _process_of(self, node: Node) -> Node:
+        while node.kind != "process":
+            node = self._parents[id(node)]
+        return node
 
     def track(self, number: int, lane: int) -> int:
         """The uuid of a lane of the track with that index in the timeline."""
@@ -80,15 +98,16 @@ class Descriptors:
 
     def process(self, number: int) -> tuple[int, str]:
         """Process id and name of the process that the track with that index stands under."""
-        node = self._nodes[number]
-        while node.kind != "process":
-            node = self._parents[id(node)]
+        node = self._process_of(self._nodes[number])
         self._node(node)
         return self._pids[id(node)], node.shown.name
 
     def queue(self, number: int) -> str:
         """What a hardware queue is called: older viewers show only that. Of a device it has the number."""
-        node, names = self._nodes[number], []
+        return self._queues[number]
+
+    def _below_process(self, node: Node) -> str:
+        names: list[str] = []
         while node.kind != "process":
             names.append(
                 f"GPU {node.key.device}" if isinstance(node.key, Track) and node.kind == "device" else node.shown.name
@@ -145,7 +164,7 @@ class Descriptors:
         description = node.shown.description
         if node.kind == "process":
             pid = self._pids[id(node)]
-            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node.shown.name, rank)))
+            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node.shown, rank)))
             description = "\n".join(line for line in (description, self._note) if line)
         elif parent is not None:
             fields.append(int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent))
@@ -212,9 +231,22 @@ class Descriptors:
         self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
 
 
-def _pids(processes: Sequence[Node]) -> dict[int, int]:
-    wanted = [node.key.pid if isinstance(node.key, Process) else None for node in processes]
-    return {id(node): pid for node, pid in zip(processes, give_ids(wanted, HIGHEST_PID), strict=True)}
+def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int]:
+    """The process ids, each the source's own where it is legal and free on its machine."""
+    machines: dict[int, list[Node]] = {}
+    for node in processes:
+        number = next((at.number for at in node.walk() if at.number is not None), None)
+        machines.setdefault(machine_of[number] if machine_of and number is not None else 0, []).append(node)
+    pids: dict[int, int] = {}
+    for nodes in machines.values():
+        wanted = [node.key.pid if isinstance(node.key, Process) else None for node in nodes]
+        pids |= {id(node): pid for node, pid in zip(nodes, give_ids(wanted, HIGHEST_PID), strict=True)}
+    return pids
+
+
+def _apart(process: Node) -> str:
+    """What tells the GPUs of a process from those of others: its rank, or host, else its name."""
+    return process.shown.labels[0] if process.shown.labels else process.shown.name
 
 
 def _tids(process: Node, pid: int) -> dict[int, int]:
@@ -236,7 +268,8 @@ def _tids(process: Node, pid: int) -> dict[int, int]:
     return tids
 
 
-def _root() -> bytes:
+def root() -> bytes:
+    """The field of a packet that says that processes and threads come in our order."""
     fields = (
         int_field(f.TRACK_DESCRIPTOR["uuid"], 0),
         int_field(f.TRACK_DESCRIPTOR["process_ordering"], f.PROCESS_ORDERING["PROCESS_ORDERING_EXPLICIT"]),
@@ -245,11 +278,12 @@ def _root() -> bytes:
     return bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields))
 
 
-def _process(pid: int, name: str, rank: int) -> bytes:
+def _process(pid: int, shown: Shown, rank: int) -> bytes:
     return (
         int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], name)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.name)
         + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
+        + b"".join(text_field(f.PROCESS_DESCRIPTOR["process_labels"], label) for label in shown.labels)
     )
 
 

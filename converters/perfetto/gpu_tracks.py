@@ -7,15 +7,14 @@ GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several tha
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
 
 from ktrace.catalog import Catalog, Entry
-from ktrace.tracks import Track
+from ktrace.tracks import Process, Track, host_of, rank_of
 
 from . import field_names as f
 from .wire import bytes_field, int_field, text_field
@@ -41,6 +40,8 @@ class Gpu:
     name: str | None
     ordinal: int | None
     facts: dict[str, Any] = field(default_factory=dict)
+    processes: dict[Process, None] = field(default_factory=dict)
+    label: str = ""
 
     @property
     def api(self) -> str:
@@ -86,33 +87,50 @@ class Queue:
         )
 
 
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers that are unique in the trace, of whatever machine."""
+
+    contexts: Iterator[int] = field(default_factory=lambda: count(1))
+    specifications: Iterator[int] = field(default_factory=lambda: count(1))
+
+
 class Gpus:
     """The devices of all tracks, and the queues of those that are asked for. New ones gather in `fresh`."""
 
-    def __init__(self, tracks: Sequence[Track], catalog: Catalog) -> None:
+    def __init__(
+        self,
+        tracks: Sequence[Track],
+        catalog: Catalog,
+        mine: Sequence[bool] | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        """`mine` says which tracks are of this machine, by default all. `numbers` are common to all machines."""
         self.fresh: list[bytes] = []
         self.queues: dict[int, Queue] = {}
         self._tracks = tracks
         self._contexts: dict[tuple[int, int, int | None], int] = {}
-        self._specifications = count(1)
+        self._numbers = numbers or Numbers()
         self._entries: list[bytes] = []
         self._of: dict[int, Gpu] = {}
         known: dict[tuple[Any, ...], Gpu] = {}
         for number, track in enumerate(tracks):
-            if not track.is_on_device:
+            if not track.is_on_device or (mine is not None and not mine[number]):
                 continue
             entry = _device(track, catalog)
             facts = entry.facts if entry else {}
             uuid = facts.get("uuid")
-            key = ("uuid", track.host, str(uuid)) if uuid else (track.source, track.host, track.device)
+            host = host_of(track.process, catalog)
+            key = ("uuid", host, str(uuid)) if uuid else (track.source, track.host, track.device)
             if key not in known:
                 known[key] = Gpu(len(known), entry.name if entry else None, track.device, facts)
+            known[key].processes[track.process] = None
             self._of[number] = known[key]
-        self._gpus = list(known.values())
+        self.gpus = list(known.values())
 
     def next_specification(self) -> int:
         """A number for a queue or a stage."""
-        return next(self._specifications)
+        return next(self._numbers.specifications)
 
     def entries(self) -> bytes:
         """All contexts and queues so far, for a sequence that starts anew."""
@@ -123,7 +141,7 @@ class Gpus:
         track, gpu = self._tracks[number], self._of[number]
         context = self._contexts.get((pid, gpu.number, track.context))
         if context is None:
-            context = self._contexts[pid, gpu.number, track.context] = len(self._contexts) + 1
+            context = self._contexts[pid, gpu.number, track.context] = next(self._numbers.contexts)
             body = (
                 int_field(f.INTERNED_GRAPHICS_CONTEXT["iid"], context)
                 + int_field(f.INTERNED_GRAPHICS_CONTEXT["pid"], pid)
@@ -139,23 +157,49 @@ class Gpus:
         self.fresh.append(entry)
         self._entries.append(entry)
 
+    def numbers(self) -> Iterator[int]:
+        """The indexes of the tracks on these devices."""
+        return iter(self._of)
+
     def api(self, number: int) -> int:
         """The number of the API of a track's device."""
         return _APIS.get(self._of[number].api, f.API["UNDEFINED"])
 
     def info(self) -> bytes:
         """The packet's field that names the GPUs; empty where there are none."""
-        names = [gpu.name or "GPU" for gpu in self._gpus]
-        labels = [
-            f"{name} #{gpu.number if gpu.ordinal is None else gpu.ordinal}"
-            for name, gpu in zip(names, self._gpus, strict=True)
-        ]
-        if max(Counter(labels).values(), default=0) > 1:
-            labels = [f"{name} #{gpu.number}" for name, gpu in zip(names, self._gpus, strict=True)]
-        gpus = b"".join(
-            bytes_field(f.GPU_INFO["gpus"], _gpu(label, gpu)) for label, gpu in zip(labels, self._gpus, strict=True)
-        )
+        gpus = b"".join(bytes_field(f.GPU_INFO["gpus"], _gpu(gpu)) for gpu in self.gpus)
         return bytes_field(f.TRACE_PACKET["gpu_info"], gpus) if gpus else b""
+
+
+def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
+    """Gives each GPU of the trace a label of its own: its name and number, and where these aren't enough its rank, else
+    its host, else its source.
+
+    "NVIDIA H100 #0 (rank 3)", "NVIDIA H100 #0 (on node1)"
+    """
+    plain = [f"{gpu.name or 'GPU'} #{gpu.number if gpu.ordinal is None else gpu.ordinal}" for gpu in gpus]
+    for words in ([""] * len(gpus), *(_apart(gpus, way, catalog) for way in ("rank", "on", ""))):
+        labels = [f"{name} ({word})" if word else name for name, word in zip(plain, words, strict=True)]
+        if len({*labels}) == len(labels):
+            break
+    else:
+        labels = [f"{gpu.name or 'GPU'} #{number}" for number, gpu in enumerate(gpus)]
+    for gpu, label in zip(gpus, labels, strict=True):
+        gpu.label = label
+
+
+def _apart(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
+    """The ranks, hosts or sources of each GPU, in words."""
+    found = []
+    for gpu in gpus:
+        if way == "rank":
+            ranks = sorted({rank for process in gpu.processes if (rank := rank_of(process, catalog)) is not None})
+            found.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "")
+        else:
+            names = [host_of(process, catalog) if way else process.source for process in gpu.processes]
+            said = ", ".join(dict.fromkeys(name for name in names if name))
+            found.append(f"{way} {said}".strip() if said else "")
+    return found
 
 
 def specification(iid: int, name: str, description: str, category: int) -> bytes:
@@ -180,9 +224,9 @@ def _device(track: Track, catalog: Catalog) -> Entry | None:
     return None
 
 
-def _gpu(label: str, gpu: Gpu) -> bytes:
+def _gpu(gpu: Gpu) -> bytes:
     fields = {
-        f.GPU["name"]: label,
+        f.GPU["name"]: gpu.label,
         f.GPU["vendor"]: gpu.facts.get("vendor"),
         f.GPU["model"]: gpu.name,
         f.GPU["architecture"]: gpu.arch,

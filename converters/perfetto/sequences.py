@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as Several
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,6 @@ from . import field_names as f
 from .encode import Columns, Int64, Words
 from .wire import bytes_field, bytes_tag, int_field, int_tag
 
-#: Numbers of the sequences. 0 is not allowed.
-HOST, GPU = 1, 2
-
 #: The clock of the host's sequence: its timestamps are differences. Clocks from 64 on are a sequence's own.
 _INCREMENTAL = 64
 
@@ -21,35 +19,54 @@ _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
 
 
+class Sequence(NamedTuple):
+    """A sequence of packets: its number, which isn't 0, and the machine that it is of, 0 where there is only one."""
+
+    number: int
+    machine: int = 0
+
+    @property
+    def fields(self) -> bytes:
+        """What each of its packets says of it."""
+        return int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], self.number) + of_machine(self.machine)
+
+    def later(self) -> bytes:
+        """The fields of any of its packets but the first."""
+        return self.fields + int_field(
+            f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
+        )
+
+    def first(self, clocks: list[bytes], begin: int, entries: bytes) -> bytes:
+        """The packet that starts it anew, with entries of InternedData.
+
+        With `clocks` (of the time `begin`) it has a clock snapshot, and the timestamps are differences from there on.
+        """
+        cleared = f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"]
+        fields = [self.fields, int_field(f.TRACE_PACKET["sequence_flags"], cleared)]
+        if clocks:
+            own = clock(_INCREMENTAL, begin, incremental=True)
+            fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join([*clocks, own])))
+            defaults = int_field(f.TRACE_PACKET_DEFAULTS["timestamp_clock_id"], _INCREMENTAL)
+            fields.append(bytes_field(f.TRACE_PACKET["trace_packet_defaults"], defaults))
+        if entries:
+            fields.append(bytes_field(f.TRACE_PACKET["interned_data"], entries))
+        return packet(b"".join(fields))
+
+
+def host_and_gpu(machine: int) -> tuple[Sequence, Sequence]:
+    """The two sequences of a machine."""
+    first = 2 * max(machine - 1, 0) + 1
+    return Sequence(first, machine), Sequence(first + 1, machine)
+
+
+def of_machine(machine: int) -> bytes:
+    """The field of a packet that says of which machine it is; empty for 0."""
+    return int_field(f.TRACE_PACKET["machine_id"], machine) if machine else b""
+
+
 def packet(fields: bytes) -> bytes:
     """A packet."""
     return bytes_field(f.TRACE["packet"], fields)
-
-
-def later(sequence: int) -> bytes:
-    """The fields of any packet of a sequence but the first."""
-    return int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], sequence) + int_field(
-        f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
-    )
-
-
-def first_packet(sequence: int, clocks: list[bytes], begin: int, entries: bytes) -> bytes:
-    """The packet that starts a sequence anew, with entries of InternedData.
-
-    With `clocks` (of the time `begin`) it has a clock snapshot, and the timestamps are differences from there on.
-    """
-    fields = [
-        int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], sequence),
-        int_field(f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"]),
-    ]
-    if clocks:
-        own = clock(_INCREMENTAL, begin, incremental=True)
-        fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join([*clocks, own])))
-        defaults = int_field(f.TRACE_PACKET_DEFAULTS["timestamp_clock_id"], _INCREMENTAL)
-        fields.append(bytes_field(f.TRACE_PACKET["trace_packet_defaults"], defaults))
-    if entries:
-        fields.append(bytes_field(f.TRACE_PACKET["interned_data"], entries))
-    return packet(b"".join(fields))
 
 
 def clock(number: int, ns: int, *, incremental: bool = False) -> bytes:
@@ -63,11 +80,11 @@ def clock(number: int, ns: int, *, incremental: bool = False) -> bytes:
 class Packets:
     """Makes packets of one field on one sequence."""
 
-    def __init__(self, sequence: int, tag: bytes) -> None:
+    def __init__(self, sequence: Sequence, tag: bytes) -> None:
         self._tag = tag
-        self._later = later(sequence)
+        self._later = sequence.later()
 
-    def of(self, positions: Sequence[Int64], messages: Sequence[Columns], ts: Int64) -> memoryview:
+    def of(self, positions: Several[Int64], messages: Several[Columns], ts: Int64) -> memoryview:
         """The bytes of packets in order. `positions` says for each group of messages which those are, `ts` has the
         timestamps by position.
         """

@@ -20,6 +20,7 @@ from ktrace.errors import KtraceError, UsageError
 #: Command -> what it does, for the list of commands, so that listing them imports none of them.
 COMMANDS = {
     "convert": "Convert logs, tables and traces into a timeline or a table.",
+    "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "view": "Open traces in the Perfetto UI.",
     "summary": "Say where the time went.",
     "diff": "Say what changed between two traces, and what of it is more than noise.",

@@ -42,6 +42,10 @@ class Gathered:
         rows = np.arange(columns.num_rows)
         return cls([columns], np.zeros_like(rows), rows, words)
 
+    def some(self, index: Int64) -> Gathered:
+        """Some of the rows, to be joined where they are asked for as these are."""
+        return Gathered(self._parts, self._part[index], self._row[index], self._words)
+
     def __len__(self) -> int:
         return len(self._row)
 

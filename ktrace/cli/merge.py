@@ -1,0 +1,168 @@
+"""`ktrace merge`: the ranks of a run, or several tools' views of it, in one timeline."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ktrace.cli._account import tell_issues
+from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_input_format, complete_output_format
+from ktrace.cli._console import Progress
+from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
+from ktrace.errors import UsageError
+from ktrace.times import time_text
+
+if TYPE_CHECKING:
+    from ktrace.report import Report
+
+
+class Merging(Grouped):
+    """The command, which takes `--align marker NAME` as two words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        joined: list[str] = []
+        rest = iter(args)
+        for word in rest:
+            two = joined[-1:] == ["--align"] and word == "marker"
+            joined.append(f"marker:{next(rest, '')}" if two else word)
+        return super().parse_args(ctx, joined)
+
+
+@click.command("merge", cls=Merging)
+@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
+@click.option("-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output.")
+@click.option(
+    "--align",
+    metavar="RULE",
+    default="auto",
+    help="How clocks are brought together: auto, unix, collective, marker NAME, none.",
+)
+@click.option(
+    "--offset", "offsets", metavar="FILE=TIME", multiple=True, help="Add to the times of an input: +1.5ms. May repeat."
+)
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the inputs are.")
+@click.option(
+    "--to", metavar="FORMAT", shell_complete=complete_output_format, help="What to write, whatever OUT is called."
+)
+@click.option(
+    "--classify",
+    metavar="[RULES]",
+    is_flag=False,
+    flag_value="",
+    help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
+)
+@click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
+@click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the merge.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@part_options
+def command(
+    inputs: tuple[str, ...],
+    output: str,
+    align: str,
+    offsets: tuple[str, ...],
+    from_: str | None,
+    to: str | None,
+    classify: str | None,
+    strict: bool,
+    report: str | None,
+    overwrite: bool,
+    jobs: int | None,
+    **part: Any,
+) -> None:
+    """Merge inputs of any formats into one timeline, all times in the clock of the first.
+
+    Files, patterns and folders; PyTorch with nsys, a browser's log with a Metal trace. A part is taken after the
+    clocks were brought together.
+
+    \b
+    ktrace merge rank*.json.gz -o run.perfetto            by unix time, where the clocks say it
+    ktrace merge rank*.json.gz -o run.perfetto --align collective    by what ranks wait for together
+    ktrace merge a.json b.sqlite -o run.perfetto --align marker 'train step 3'
+    ktrace merge a.json b.json -o run.perfetto --offset b.json=+1.5ms
+    ktrace merge rank*.json.gz -o run.tar                 a .perfetto a rank, merged by the viewer (v58)
+    ktrace merge rank*.json.gz -o step3.perfetto --step 3
+    """
+    keep_freed_memory()
+    import_pyarrow()
+    from ktrace.merging import merge
+    from ktrace.sink import Sink, writing
+
+    if report and (report == "-" or os.path.realpath(report) in map(os.path.realpath, (output, *inputs))):
+        raise UsageError("--report needs a file of its own", expected="not '-', an input or the output")
+    report_sink = writing(Sink(report, overwrite=True)) if report else nullcontext()
+    with report_sink as account_file, Progress(inputs) as progress:
+        account = merge(
+            list(inputs),
+            output,
+            align=align,
+            offsets=_offsets(offsets),
+            from_=from_,
+            to=to,
+            strict=strict,
+            overwrite=overwrite,
+            progress=progress.callback,
+            jobs=jobs,
+            classify=classify or classify is not None,
+            filter=filter_of(part),
+            crop=crop_of(part),
+        )
+        if account_file:
+            text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            account_file.open().write(text.encode("utf-8", "backslashreplace"))
+    tell_issues(account)
+    _tell_alignment(account)
+    click.echo(f"{output}: {account.line()}", err=True)
+
+
+def _offsets(given: tuple[str, ...]) -> dict[str, int | str]:
+    """FILE=TIME as a mapping; a name may have a '=' in it. Raises UsageError."""
+    found: dict[str, int | str] = {}
+    for text in given:
+        name, is_there, time = text.rpartition("=")
+        if not is_there or not name:
+            raise UsageError(f"'{text}' is no offset", expected="FILE=TIME, such as rank1.json.gz=+1.5ms")
+        if name in found:
+            raise UsageError(f"'{name}' has two offsets", remedy="add them up")
+        found[name] = time
+    return found
+
+
+#: Rule of a source -> how its line says it.
+_RULES = {
+    "reference": "its clock is that of the output",
+    "unix": "by unix time",
+    "begin": "begins with the first source: nothing relates their clocks",
+    "same clock": "has the same kind of clock, its times stay",
+    "as it is": "has no times to align",
+    "none": "its times stay",
+    "marker": "by the marker",
+}
+
+
+def _tell_alignment(account: Report) -> None:
+    """A line for each source: by how much its times moved, by which rule, how well."""
+    for said in account.alignment:
+        words = [_RULES.get(said["rule"], said["rule"])]
+        if "matched" in said:
+            words[0] = f"by {said['matched']:,} collectives" + (f" with {said['through']}" if "through" in said else "")
+            median, p95 = (time_text(said[f"residual_{name}_ns"]) for name in ("median", "p95"))
+            words.append(f"residual {median} median, {p95} p95")
+        if "drift_ppm" in said:
+            words.append(f"drift {said['drift_ppm']:+.3f} ppm")
+        if said.get("outliers"):
+            words.append(f"{said['outliers']:,} outliers")
+        if "extra_ns" in said:
+            words.append(f"and {_signed(said['extra_ns'])} as asked")
+        moved = f"{_signed(said['offset_ns'])}, " if said["offset_ns"] else ""
+        click.echo(f"{said['source']}: {moved}{', '.join(words)}", err=True)
+
+
+def _signed(ns: int) -> str:
+    return ("+" if ns > 0 else "") + time_text(ns)

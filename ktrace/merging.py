@@ -1,0 +1,83 @@
+"""Many inputs into one timeline: `ktrace.merge`.
+
+rank0.json.gz ─┐
+rank1.json.gz ─┼─► align ─► crop, filter ─► run.perfetto, run.trace.json, run.parquet, ...
+run.sqlite    ─┘                            run.tar: a .perfetto for each source, which the viewer merges
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ktrace.conversion import Conversion
+from ktrace.errors import KtraceError, UsageError
+from ktrace.pipeline import open_sink, output_format, write_batches
+from ktrace.reading import Progress, read_selected
+from ktrace.report import Report
+from ktrace.sink import writing
+from ktrace.transforms.align import Align
+
+if TYPE_CHECKING:
+    from ktrace.transforms.crop import Crop
+    from ktrace.transforms.filter import Filter
+
+
+def merge(
+    paths: str | Path | Sequence[str | Path],
+    dst: str | Path,
+    *,
+    align: str | Align = "auto",
+    offsets: Mapping[str, int | str] | None = None,
+    from_: str | None = None,
+    to: str | None = None,
+    strict: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+    classify: bool | str | Path = False,
+    filter: Filter | None = None,
+    crop: Crop | None = None,
+) -> Report:
+    """Merges inputs of any formats into one output, all times in the clock of the first, and returns the account of it.
+
+    `paths` are files, patterns and folders; `dst` names the output, of any format that ktrace writes, or an archive
+    `*.tar` of a Perfetto trace for each source, which viewers from v58 on merge. `align` is a rule ("auto", "unix",
+    "collective", "marker NAME", "none"), see `Align`; `offsets` are ns, or text such as "+1.5ms", by path, file name or
+    label, that come on top of it. A part (`filter`, `crop`) is taken after the alignment. Other arguments are those of
+    `convert`. What was done with each source stands in `Report.alignment`.
+
+    Raises InputError where a source can't be aligned as wanted, else what `convert` raises; then there is no output.
+    """
+    wanted = align if isinstance(align, Align) else Align.of(align, offsets)
+    if isinstance(align, Align) and offsets:
+        wanted = Align(align.rule, align.marker, {**align.offsets, **offsets})
+    inputs = [str(paths)] if isinstance(paths, (str, Path)) else [str(path) for path in paths]
+    if not inputs:
+        raise UsageError("there is nothing to merge", expected="files, patterns or folders")
+    report = Report(strict=strict)
+    report.output = str(dst)
+    archive = str(dst).endswith(".tar") and to is None
+    fmt = output_format("members.perfetto" if archive else str(dst), to)
+    with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
+        batches = read_selected(
+            inputs,
+            report,
+            format=from_,
+            progress=progress,
+            jobs=jobs,
+            align=wanted,
+            classify=classify,
+            crop=crop,
+            filter=filter,
+        )
+        if archive:
+            from ktrace.archive import write_archive
+
+            write_archive(batches, fmt, sink, report)
+        else:
+            write_batches(batches, fmt, sink, Conversion(report))
+        if not report.balanced():
+            raise KtraceError("the account of this merge doesn't add up", remedy="please report this as a bug")
+    return report

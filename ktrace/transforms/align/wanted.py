@@ -1,0 +1,56 @@
+"""What is asked of the alignment: a rule, and offsets of files that come on top."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ktrace.errors import UsageError
+from ktrace.times import parse_time
+
+#: The rules, and how each is written.
+RULES = ("auto", "unix", "collective", "marker", "none")
+
+
+@dataclass(frozen=True)
+class Align:
+    """How the times of sources come into the clock of the first one, whose own times stay.
+
+    rule     auto        by unix time where the clocks say it; a source that doesn't say it and has another kind of
+                         clock begins when the first one does, which is a guess and reported as one
+             unix        by unix time; an error where a source doesn't say it
+             collective  by the ends of the collectives that ranks take part in together: offset and drift
+             marker      by the first event that is called `marker` (a name or a pattern) in each source
+             none        times stay as the sources have them
+    marker   the name for the rule marker
+    offsets  path, file name or label of an input -> ns, or text such as "+1.5ms", that is added to its times
+
+    Raises UsageError for another rule, for a marker without the rule or the other way round, and for an offset that is
+    no time.
+    """
+
+    rule: str = "auto"
+    marker: str | None = None
+    offsets: Mapping[str, int | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.rule not in RULES:
+            raise UsageError(f"there is no alignment '{self.rule}'", expected=", ".join(RULES))
+        if (self.rule == "marker") != bool(self.marker):
+            raise UsageError("a marker is for the alignment 'marker', and needed there", expected="marker NAME")
+        found = {name: _ns(time) for name, time in self.offsets.items()}
+        object.__setattr__(self, "offsets", found)
+
+    @classmethod
+    def of(cls, text: str, offsets: Mapping[str, int | str] | None = None) -> Align:
+        """The alignment of a text: "auto", "unix", "collective", "none", "marker NAME" or "marker:NAME"."""
+        rule, _, name = text.partition(":") if text.startswith("marker:") else text.partition(" ")
+        return cls(rule, name.strip() or None, offsets or {})
+
+
+def _ns(time: int | str) -> int:
+    if isinstance(time, str):
+        return parse_time(time)
+    if type(time) is not int:
+        raise UsageError(f"'{time}' is no offset", expected="whole ns, or text such as '+1.5ms'")
+    return time

@@ -1,0 +1,61 @@
+"""Source labels of several inputs kept apart: canonical inputs bring their own, which may be the same twice.
+
+    a.parquet   rows of "rank0"        stay
+    b.parquet   rows of "rank0"   ──►  "rank0#2", in events, summaries, links and the catalog alike
+
+Everything is keyed by source (ids, links, correlation), so that equal numbers of two inputs never meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.jsontext import decoded
+from ktrace.model import Batch
+from ktrace.report import Report
+
+
+class Labels:
+    """The labels that rows have so far, and of which input each is."""
+
+    def __init__(self) -> None:
+        self.inputs: dict[str, str] = {}
+
+    def free(self, label: str) -> str:
+        """The label, with '#2' and so on behind it where another input's rows have it."""
+        unique, number = label, 1
+        while unique in self.inputs:
+            number += 1
+            unique = f"{label}#{number}"
+        return unique
+
+    def apart(self, batches: Iterable[Batch], path: str, report: Report) -> Iterator[Batch]:
+        """The batches of one input, its labels new where an earlier input has them, which is noted.
+
+        `inputs` has the path of each label as soon as its first row has passed.
+        """
+        mine: dict[str, str] = {}
+        for batch in batches:
+            for label in decoded(batch.column("source").unique()).to_pylist():
+                if label not in mine:
+                    mine[label] = self.free(label)
+                    self.inputs[mine[label]] = path
+                    if mine[label] != label:
+                        report.issue("relabelled", path, f"{label} is now {mine[label]}", 0)
+            yield relabelled(batch, mine)
+
+
+def relabelled(batch: Batch, labels: dict[str, str]) -> Batch:
+    """The batch with other source labels; as it is where they are the same."""
+    if all(old == new for old, new in labels.items()):
+        return batch
+    codes = batch.column("source")
+    if not pa.types.is_dictionary(codes.type):
+        codes = codes.dictionary_encode()
+    words = [labels.get(word, word) for word in codes.dictionary.to_pylist()]
+    column = pc.cast(pa.DictionaryArray.from_arrays(codes.indices, pa.array(words, pa.string())), codes.type)
+    place = batch.columns.schema.get_field_index("source")
+    return Batch(batch.record, batch.columns.set_column(place, "source", column))
