@@ -1,0 +1,229 @@
+"""`ktrace.batch` on this machine: what is written, what is kept, what fails, what others read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow.dataset as ds
+import pytest
+from conftest import SAMPLES
+from fleet_traces import figures, nanoseconds, shards, write_trace
+
+import ktrace
+from ktrace.validate import validate
+
+UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two runs of two ranks; the second says host and rank itself, in files of one name."""
+    write_trace(tmp_path / "runs/a b/rank0.json", kernels=10)
+    write_trace(tmp_path / "runs/a b/rank1.json", kernels=20)
+    write_trace(tmp_path / "runs/c/n1/trace.json", 0, kernels=30, host="node1")
+    write_trace(tmp_path / "runs/c/n2/trace.json", 1, kernels=40, host="node2")
+    return tmp_path / "runs"
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ktrace", "batch", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_files_become_shards_by_run_host_and_rank(runs: Path, tmp_path: Path) -> None:
+    report = ktrace.batch(f"{runs}/**/*.json", tmp_path / "out", jobs=2)
+    assert (len(report.done), len(report.kept), report.failed, report.rows) == (4, 0, {}, 100)
+    assert [name.rpartition("/")[0] for name in shards(tmp_path / "out")] == [
+        f"run_name=a%20b/host_name={UNKNOWN}/rank=0",
+        f"run_name=a%20b/host_name={UNKNOWN}/rank=1",
+        "run_name=c%2Fn1/host_name=node1/rank=0",
+        "run_name=c%2Fn2/host_name=node2/rank=1",
+    ]
+    said = {manifest.label: manifest.said for manifest in report.done}
+    assert said["rank0"] == {"run": "path", "host": "", "rank": "path"}
+    assert said["c/n1/trace"] == {"run": "path", "host": "catalog", "rank": "catalog"}
+    assert not (tmp_path / "out/_ktrace/tmp").exists()
+
+
+def test_duckdb_pyarrow_and_polars_read_the_same(runs: Path, tmp_path: Path) -> None:
+    ktrace.batch(f"{runs}/**/*.json", tmp_path / "out", jobs=1)
+    expected = [
+        ("a b", None, 0, 10, nanoseconds(10)),
+        ("a b", None, 1, 20, nanoseconds(20)),
+        ("c/n1", "node1", 0, 30, nanoseconds(30)),
+        ("c/n2", "node2", 1, 40, nanoseconds(40)),
+    ]
+    assert figures(tmp_path / "out") == expected
+    table = ds.dataset(tmp_path / "out", format="parquet", partitioning="hive").to_table(
+        columns=["run_name", "host_name", "rank", "kind", "dur", "run", "host"]
+    )
+    assert table.column("run").null_count == len(table)  # the model's own columns, which the folders don't hide
+    frame = table.to_pandas().astype({"host_name": object})
+    frame = frame[frame.kind == "kernel"]
+    found = frame.groupby(["run_name", "host_name", "rank"], dropna=False, observed=True).dur.agg(["size", "sum"])
+    assert [tuple(row) for row in found.to_numpy().tolist()] == [row[3:] for row in expected]
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    scanned = pl.scan_parquet(f"{tmp_path}/out/**/*.parquet", hive_partitioning=True).filter(pl.col("kind") == "kernel")
+    by = ["run_name", "host_name", "rank"]
+    grouped = scanned.group_by(by).agg(pl.len().cast(pl.Int64), pl.col("dur").sum().alias("ns")).sort(by)
+    assert sorted(grouped.collect().rows(), key=str) == sorted(expected, key=str)
+
+
+def test_a_dataset_is_one_trace_equal_to_its_files(tmp_path: Path) -> None:
+    inputs = sorted((SAMPLES / "kineto").glob("*.json"))
+    assert len(inputs) > 5
+    ktrace.batch(str(SAMPLES / "kineto/*.json"), tmp_path / "out", jobs=1)
+    direct, again = ktrace.read(inputs), ktrace.read(tmp_path / "out")
+    for record in ("events", "summaries", "links"):
+        one, other = (getattr(trace, record) for trace in (direct, again))
+        by = ["source", "id"]
+        one, other = (frame.sort_values(by).reset_index(drop=True) for frame in (one, other))
+        assert one.equals(other), record
+    assert direct.device_time() == again.device_time() > 0
+    assert not validate(tmp_path / "out").faults
+    assert validate(tmp_path / "out").checked > len(direct.events)
+
+
+def test_commands_take_a_dataset_as_a_trace(runs: Path, tmp_path: Path) -> None:
+    ktrace.batch(f"{runs}/**/*.json", tmp_path / "run.parquet", jobs=1)
+    ktrace.convert(f"{tmp_path}/run.parquet", tmp_path / "one.parquet")
+    query = "select count(*), sum(dur)::bigint, count(distinct source) from '{}' where kind = 'kernel'"
+    expected = (100, sum(map(nanoseconds, (10, 20, 30, 40))), 4)
+    assert duckdb.sql(query.format(tmp_path / "one.parquet")).fetchall() == [expected]
+    [found] = ktrace.detect(tmp_path / "run.parquet")[:1]
+    assert (found.format, found.score) == ("parquet", ktrace.Score.MAGIC)
+
+
+def test_what_is_done_is_kept_and_what_changed_is_done_again(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ktrace.batch(f"{runs}/**/*.json", out, jobs=1)
+    before = {name: (out / name).stat().st_mtime_ns for name in shards(out)}
+    assert len(ktrace.batch(f"{runs}/**/*.json", out, jobs=1).kept) == 4
+    write_trace(runs / "c/n1/trace.json", 5, kernels=31, host="node1")
+    write_trace(runs / "d/rank9.json", kernels=1)
+    report = ktrace.batch(f"{runs}/**/*.json", out, jobs=1)
+    assert [manifest.label for manifest in report.done] == ["c/n1/trace", "rank9"]
+    assert len(report.kept) == 3
+    after = {name: (out / name).stat().st_mtime_ns for name in shards(out)}
+    assert {name for name in before if before[name] == after.get(name)} == {
+        name for name in before if not name.startswith("run_name=c%2Fn1/")
+    }
+    assert ("c/n1", "node1", 5, 31, nanoseconds(31)) in figures(out)
+    assert len(after) == 5
+    report = ktrace.batch(f"{runs}/**/*.json", out, jobs=1, filter=ktrace.Filter(names=["gemm"]))
+    assert len(report.done) == 5, "other options, other shards"
+    assert sum(row[3] for row in figures(out)) == sum(-(-kernels // 3) for kernels in (10, 20, 31, 40, 1))
+
+
+def test_what_is_not_finished_is_not_read_and_is_made_anew(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    [manifest, *_] = ktrace.batch(f"{runs}/**/*.json", out, jobs=1).done
+    (out / manifest.name).unlink()
+    stray = out / "run_name=x/host_name=y/rank=1/stray.parquet"
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes((out / manifest.shards[0].name).read_bytes())
+    assert len(ktrace.read(out).events) == 100 - manifest.rows
+    report = ktrace.batch(f"{runs}/**/*.json", out, jobs=1)
+    assert [one.path for one in report.done] == [manifest.path]
+    assert not stray.exists()
+    (out / manifest.shards[0].name).write_bytes(b"PAR1")
+    with pytest.raises(ktrace.DamagedInput, match=r"has a shard of 4 bytes") as error:
+        ktrace.read(out)
+    assert error.value.where == manifest.shards[0].name
+    assert len(ktrace.batch(f"{runs}/**/*.json", out, jobs=1).done) == 1
+    assert len(ktrace.read(out).events) == 100
+
+
+def test_a_broken_file_does_not_stop_the_others(runs: Path, tmp_path: Path) -> None:
+    (runs / "a b/rank2.json").write_text("garbage")
+    done = run(f"{runs}/**/*.json", "-o", tmp_path / "out", "--report", tmp_path / "r.json", "--jobs", 2)
+    assert done.returncode == 1
+    assert "rank2.json: no format knows this input" in done.stderr
+    assert done.stderr.splitlines()[-1] == f"{tmp_path}/out: 5 inputs: 4 done, 0 already there, 1 failed; 100 rows"
+    told = json.loads((tmp_path / "r.json").read_text())
+    assert [one["state"] for one in told["inputs"]] == ["done", "done", "failed", "done", "done"]
+    assert [row[3] for row in figures(tmp_path / "out")] == [10, 20, 30, 40]
+    write_trace(runs / "a b/rank2.json", kernels=5)
+    done = run(f"{runs}/**/*.json", "-o", tmp_path / "out")
+    assert done.returncode == 0
+    assert "5 inputs: 1 done, 4 already there, 0 failed; 105 rows" in done.stderr
+
+
+def test_strict_fails_what_had_to_be_repaired(tmp_path: Path) -> None:
+    write_trace(tmp_path / "rank0.json")
+    cut = write_trace(tmp_path / "rank1.json")
+    cut.write_bytes(cut.read_bytes()[:-200])
+    report = ktrace.batch(f"{tmp_path}/rank*.json", tmp_path / "out", jobs=1, strict=True)
+    assert list(report.failed) == [str(cut)]
+    report = ktrace.batch(f"{tmp_path}/rank*.json", tmp_path / "out", jobs=1)
+    assert [manifest.issues for manifest in report.done] == [{}, {"cut": 1}]
+
+
+def test_equal_stems_have_different_labels_also_in_a_later_batch(tmp_path: Path) -> None:
+    for folder in "ab":
+        write_trace(tmp_path / folder / "rank0.json", kernels=3)
+    out = tmp_path / "out"
+    ktrace.batch(tmp_path / "a/rank0.json", out, jobs=1)
+    ktrace.batch(f"{tmp_path}/*/rank0.json", out, jobs=1)
+    write_trace(tmp_path / "c/rank0.json", kernels=3)
+    ktrace.batch(tmp_path / "c/rank0.json", out, jobs=1)
+    assert figures(out, "run_name, source") == [
+        ("a", "rank0", 3, nanoseconds(3)),
+        ("b", "b/rank0", 3, nanoseconds(3)),
+        ("c", "rank0#2", 3, nanoseconds(3)),
+    ]
+
+
+def test_sources_of_a_canonical_input_stand_below_its_label_and_go_to_their_ranks(tmp_path: Path) -> None:
+    ranks = [write_trace(tmp_path / f"in/rank{rank}.json", rank, kernels=rank + 1, host="n") for rank in (0, 1)]
+    (tmp_path / "both").mkdir()
+    ktrace.convert(ranks, tmp_path / "both/all.jsonl")
+    report = ktrace.batch(f"{tmp_path}/both/*.jsonl", tmp_path / "out", jobs=1)
+    assert figures(tmp_path / "out", "host_name, rank, source") == [
+        ("n", 0, "all/rank0", 1, nanoseconds(1)),
+        ("n", 1, "all/rank1", 2, nanoseconds(2)),
+    ]
+    assert len(report.done[0].shards) == 2
+    names = ktrace.read(tmp_path / "out").catalog.query("entity == 'source'").name
+    assert sorted(names) == ["all/rank0", "all/rank1"]
+
+
+def test_a_part_of_each_input_and_classes_of_kernels(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run(f"{runs}/**/*.json", "-o", out, "--name", "gemm", "--rank", 0, "--jobs", 1, "--classify")
+    assert (done.returncode, done.stderr.splitlines()[-1].partition(": ")[2]) == (
+        1,
+        "4 inputs: 2 done, 0 already there, 1 failed, 1 of other ranks left out; 14 rows",
+    )
+    assert "there is no rank 0" in done.stderr  # n2 says that it is rank 1, its path doesn't
+    assert figures(out, "rank, name, operation") == [(0, "gemm", "gemm", 14, sum_of_every_third(10, 30))]
+
+
+def sum_of_every_third(*kernels: int) -> int:
+    return sum((number + 1) * 1000 + 1 for count in kernels for number in range(0, count, 3))
+
+
+def test_a_rank_that_only_the_path_says_is_a_fact_and_can_be_asked_for(runs: Path, tmp_path: Path) -> None:
+    ktrace.batch(f"{runs}/**/*.json", tmp_path / "out", jobs=1)
+    ktrace.convert(tmp_path / "out", tmp_path / "r1.parquet", filter=ktrace.Filter(ranks=[1]))
+    query = f"select source, count(*) from '{tmp_path}/r1.parquet' where kind = 'kernel' group by 1 order by 1"
+    assert duckdb.sql(query).fetchall() == [("c/n2/trace", 40), ("rank1", 20)]
+
+
+def test_wrong_uses_say_so(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(ktrace.InputError, match="nothing fits this pattern"):
+        ktrace.batch(f"{runs}/*.nothing", tmp_path / "out")
+    with pytest.raises(ktrace.OutputError, match="folder with other files"):
+        ktrace.batch(f"{runs}/**/*.json", runs)
+    with pytest.raises(ktrace.OutputError, match="is a file"):
+        ktrace.batch(f"{runs}/**/*.json", runs / "a b/rank0.json")
+    with pytest.raises(ktrace.UsageError, match="Dask"):
+        ktrace.batch(f"{runs}/**/*.json", tmp_path / "out", jobs=2, dask="tcp://127.0.0.1:1")
+    assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")
+    assert run(f"{runs}/*.nothing", "-o", tmp_path / "out").returncode == 1
+    assert run("x").returncode == 2

@@ -1,0 +1,64 @@
+"""A batch on a real Dask cluster of two worker processes, of which one is killed while it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_traces import figures, nanoseconds, write_trace
+
+import ktrace
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+
+FILES, KERNELS = 8, 20_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Any:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        yield cluster
+
+
+def test_a_killed_worker_costs_no_file(cluster: Any, tmp_path: Path) -> None:
+    for rank in range(FILES):
+        write_trace(tmp_path / f"in/rank{rank}.json", rank, kernels=KERNELS)
+    with distributed.Client(cluster) as client:
+        workers = client.run(os.getpid)
+    assert len(set(workers.values())) == 2
+    victim, others = list(workers.values())[0], []
+
+    def kill_one(outcome: Any, report: ktrace.BatchReport) -> None:
+        others.append(outcome.path)
+        if len(others) == 1:
+            os.kill(victim, signal.SIGKILL)
+
+    report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address, progress=kill_one)
+    assert (len(report.done), report.failed) == (FILES, {})
+    assert figures(tmp_path / "out", "rank") == [(rank, KERNELS, nanoseconds(KERNELS)) for rank in range(FILES)]
+    assert not (tmp_path / "out/_ktrace/tmp").exists()
+    with distributed.Client(cluster) as client:
+        assert victim not in client.run(os.getpid).values()
+    assert len(ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address).kept) == FILES
+
+
+def test_a_broken_file_is_listed(cluster: Any, tmp_path: Path) -> None:
+    write_trace(tmp_path / "in/rank0.json", kernels=3)
+    (tmp_path / "in/rank1.json").write_text("garbage")
+    report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
+    assert [manifest.rows for manifest in report.done] == [3]
+    assert ["no format knows this input" in reason for reason in report.failed.values()] == [True]
+
+
+def test_no_scheduler_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_trace(tmp_path / "rank0.json")
+    with (
+        distributed.dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(ktrace.UsageError, match="no Dask scheduler at tcp://127.0.0.1:1"),
+    ):
+        ktrace.batch(f"{tmp_path}/*.json", tmp_path / "out", dask="tcp://127.0.0.1:1")

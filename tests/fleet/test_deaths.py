@@ -1,0 +1,105 @@
+"""Processes that die and batches that are interrupted: what is there is whole, and the next batch does the rest."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_traces import convert_or_die, figures, nanoseconds, shards, write_trace
+
+import ktrace
+from ktrace.fleet import executor
+
+FILES, KERNELS = 6, 20_000
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> str:
+    """Files that take some time, and the pattern that names them."""
+    for rank in range(FILES):
+        write_trace(tmp_path / f"in/rank{rank}.json", rank, kernels=KERNELS)
+    return f"{tmp_path}/in/*.json"
+
+
+def whole(out: Path) -> bool:
+    """Whether each rank is there, once, with all its kernels."""
+    return figures(out, "rank") == [(rank, KERNELS, nanoseconds(KERNELS)) for rank in range(FILES)]
+
+
+def test_a_process_that_is_killed_costs_no_file(ranks: str, tmp_path: Path) -> None:
+    killed = []
+
+    def kill_one(*_: Any) -> None:
+        if not killed:
+            killed.append(multiprocessing.active_children()[0])
+            killed[0].kill()
+
+    report = ktrace.batch(ranks, tmp_path / "out", jobs=2, progress=kill_one)
+    assert killed
+    assert (len(report.done), report.failed) == (FILES, {})
+    assert whole(tmp_path / "out")
+    assert not multiprocessing.active_children()
+
+
+def test_a_file_that_kills_is_listed_and_those_beside_it_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("rank0", "rank1", "poison2", "rank3"):
+        write_trace(tmp_path / f"in/{name}.json")
+    monkeypatch.setattr(executor, "convert_one", convert_or_die)
+    report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", jobs=2)
+    assert [manifest.label for manifest in sorted(report.done, key=lambda done: done.path)] == [
+        "rank0",
+        "rank1",
+        "rank3",
+    ]
+    [(path, reason)] = report.failed.items()
+    assert path.endswith("poison2.json")
+    assert "died twice" in reason
+    assert not (tmp_path / "out/_ktrace/tmp").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_batch_leaves_whole_shards_and_is_resumed(
+    ranks: str, tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "ktrace", "batch", ranks, "-o", str(out), "--jobs", "2"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert child.stderr is not None
+    first = child.stderr.readline()
+    assert first.startswith("[1/6] "), first
+    os.kill(child.pid, number)
+    _, rest = child.communicate(timeout=30)  # until no process of it is left
+    assert child.returncode == (1 if number == signal.SIGINT else -signal.SIGKILL)
+    if number == signal.SIGINT:
+        assert "the same command goes on" in rest
+        assert "Traceback" not in rest
+    _wait_for_the_end_of(child.pid)
+    before = {name: (out / name).stat().st_mtime_ns for name in shards(out)}
+    assert 0 < len(before) < FILES
+    for name in before:
+        assert len(ktrace.read(out / name).events) == KERNELS
+    report = ktrace.batch(ranks, out, jobs=2)
+    assert 0 < len(report.kept) == FILES - len(report.done)
+    kept = {shard.name for manifest in report.kept for shard in manifest.shards}
+    assert {name for name in kept if before.get(name) == (out / name).stat().st_mtime_ns} == kept
+    assert whole(out)
+
+
+def _wait_for_the_end_of(session: int) -> None:
+    """Waits until no process of that session is left."""
+    for _ in range(100):
+        try:
+            os.killpg(session, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    raise AssertionError("a process outlived the batch")

@@ -1,0 +1,96 @@
+"""A batch from an object store into an object store: moto's S3 server on loopback."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleet_traces import nanoseconds, write_trace
+
+import ktrace
+
+s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
+server = pytest.importorskip("moto.server", reason="moto's server (moto[s3], flask, flask-cors) is not installed")
+
+OUT = "s3://traces/run.parquet/"
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    host, port = running.get_host_and_port()
+    yield f"http://{host}:{port}"
+    running.stop()
+
+
+@pytest.fixture
+def store(address: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A new bucket, to which environment variables lead this process and those that it starts."""
+    settings = {"AWS_ENDPOINT_URL": address, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    for name, value in {**settings, "AWS_DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    store = s3fs.S3FileSystem()
+    if store.exists("traces"):
+        store.rm("traces", recursive=True)
+    store.mkdir("traces")
+    for rank in range(3):
+        store.put_file(
+            str(write_trace(tmp_path / f"rank{rank}.json", rank, kernels=10 + rank)), f"traces/in/a b/rank{rank}.json"
+        )
+    return store
+
+
+def test_a_bucket_becomes_a_dataset_in_a_bucket(store: Any, tmp_path: Path) -> None:
+    report = ktrace.batch("s3://traces/in/*/rank*.json", OUT, jobs=2)
+    assert (len(report.done), report.failed, report.rows) == (3, {}, 33)
+    assert {manifest.path for manifest in report.done} == {f"s3://traces/in/a b/rank{rank}.json" for rank in range(3)}
+    names = store.find("traces/run.parquet")
+    assert sorted(name.split("/")[2:5] for name in names if name.endswith(".parquet")) == [
+        ["run_name=a%20b", "host_name=__HIVE_DEFAULT_PARTITION__", f"rank={rank}"] for rank in range(3)
+    ]
+    trace = ktrace.read(OUT)
+    kernels = trace.events.query("kind == 'kernel'")
+    assert kernels.groupby("source").dur.sum().to_dict() == {f"rank{rank}": nanoseconds(10 + rank) for rank in range(3)}
+    ktrace.convert(OUT, tmp_path / "run.perfetto")
+    assert len(ktrace.read(tmp_path / "run.perfetto").events) == len(trace.events)
+
+    before = {name: store.info(name)["LastModified"] for name in names}
+    store.put_file(str(write_trace(tmp_path / "rank1.json", 7, kernels=5)), "traces/in/a b/rank1.json")
+    store.put_file(str(write_trace(tmp_path / "rank9.json", 9, kernels=1)), "traces/in/a b/rank9.json")
+    report = ktrace.batch("s3://traces/in/*/rank*.json", OUT, jobs=1)
+    assert sorted(manifest.label for manifest in report.done) == ["rank1", "rank9"]
+    assert len(report.kept) == 2
+    store.invalidate_cache()
+    after = store.find("traces/run.parquet")
+    assert not [name for name in after if "rank=1/" in name]
+    assert [name for name in after if "rank=7/" in name]
+    assert {
+        store.info(name)["LastModified"] == before[name] for name in after if "rank0" in name or "rank2" in name
+    } == {True}
+    assert len(ktrace.read(OUT).events) == 10 + 5 + 12 + 1
+
+
+def test_databases_and_broken_files_in_a_bucket(store: Any, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "none.sqlite") as database:
+        database.execute("create table t (a)")
+    store.put_file(str(tmp_path / "none.sqlite"), "traces/in/none.sqlite")
+    ktrace.batch("s3://traces/in/a b/*.json", tmp_path / "local", jobs=1)
+    report = ktrace.batch(["s3://traces/in/none.sqlite", "s3://traces/in/a b/rank0.json"], tmp_path / "local", jobs=1)
+    assert (len(report.kept), len(report.failed)) == (1, 1)
+    assert "an SQLite database with the table" in report.failed["s3://traces/in/none.sqlite"]
+
+
+def test_what_is_not_there_is_an_error(store: Any, tmp_path: Path) -> None:
+    for wrong in ("s3://traces/nothing/*.json", "s3://traces/nothing.json", "s3://no-such-bucket/*.json"):
+        with pytest.raises(ktrace.InputError) as error:
+            ktrace.batch(wrong, tmp_path / "out")
+        assert error.value.path == wrong
+    with pytest.raises(ktrace.InputError):
+        ktrace.read("s3://traces/in/")
+    with pytest.raises(ktrace.OutputError, match="folder with other files"):
+        ktrace.batch("s3://traces/in/*/rank*.json", "s3://traces/in/")
