@@ -24,8 +24,9 @@ _BOLD, _DIM, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"
 def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool = False) -> str:
     """The tables one below the other, an empty line between them.
 
-    `width` is that of the terminal: names are shortened to it, else (piped) to 100 letters. `colour` makes headings
-    bold and, of changes, what takes longer red and what takes less green.
+    `width` is that of the terminal: names are shortened to it, and columns that have no room stand below the others.
+    Piped, names have at most 100 letters. `colour` makes headings bold and, of changes, what takes longer red and what
+    takes less green.
     """
     return "\n".join(_table(table, width, colour) for table in tables)
 
@@ -33,42 +34,58 @@ def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool =
 def _table(table: Table, width: int | None, colour: bool) -> str:
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     heads = [column.name for column in table.columns]
-    widths = _fitted(table, [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)], width)
+    natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
+    widths = _fitted(table.columns, natural, width)
     lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
-    lines.append(_styled(_line(heads, widths, table, [""] * len(heads)), _DIM, colour))
-    for row, cells in zip(table.rows, rows, strict=True):
-        styles = [_sign(cell, column) if colour else "" for cell, column in zip(row, table.columns, strict=True)]
-        lines.append(_line(cells, widths, table, styles))
+    for places in _blocks(widths, width):
+        lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))
+        for row, cells in zip(table.rows, rows, strict=True):
+            styles = [_sign(cell, column) if colour else "" for cell, column in zip(row, table.columns, strict=True)]
+            lines.append(_line(cells, styles, table.columns, widths, places))
     if table.more:
         lines.append(_styled(f"... and {table.more:,} more", _DIM, colour))
     lines += map(harmless, table.notes)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], table: Table, styles: Sequence[str]) -> str:
-    """A row of cells: text on the left of its column, figures on the right."""
+def _line(
+    cells: Sequence[str], styles: Sequence[str], columns: Sequence[Column], widths: Sequence[int], places: Iterable[int]
+) -> str:
+    """The cells of a row that stand in those places: text on the left of its column, figures on the right."""
     parts = []
-    for cell, width, column, style in zip(cells, widths, table.columns, styles, strict=True):
-        text = _cut(cell, width)
-        space = " " * (width - _cells(text))
-        written = _styled(text, style, bool(style))
-        parts.append(space + written if column.unit else written + space)
+    for place in places:
+        text = _cut(cells[place], widths[place])
+        space = " " * (widths[place] - _cells(text))
+        written = _styled(text, styles[place], bool(styles[place]))
+        parts.append(space + written if columns[place].unit else written + space)
     return _GAP.join(parts).rstrip()
 
 
-def _fitted(table: Table, widths: list[int], width: int | None) -> list[int]:
-    """The widths with the widest columns of text made narrower until the row fits, where it can."""
-    texts = [place for place, column in enumerate(table.columns) if not column.unit]
+def _fitted(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
+    """The widths of the columns: those of text are made narrower until a row fits, where it can."""
+    texts = [place for place, column in enumerate(columns) if not column.unit]
     if width is None:
-        return [min(wide, _WIDE) if place in texts else wide for place, wide in enumerate(widths)]
-    over = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-    while over > 0 and texts:
-        widest = max(texts, key=lambda place: widths[place])
-        if widths[widest] <= _NARROW:
-            break
-        widths[widest] -= 1
-        over -= 1
-    return widths
+        return [min(wide, _WIDE) if place in texts else wide for place, wide in enumerate(natural)]
+    widths = list(natural)
+    while _length(widths) > width and any(widths[place] > _NARROW for place in texts):
+        widths[max(texts, key=lambda place: widths[place])] -= 1
+    if _length(widths) <= width:
+        return widths
+    return [min(wide, max(width // 3, _NARROW)) if place in texts else wide for place, wide in enumerate(natural)]
+
+
+def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+    """The places of the columns that stand beside each other. The first column is that of each block."""
+    blocks = [[0]] if widths else []
+    for place in range(1, len(widths)):
+        if width is not None and len(blocks[-1]) > 1 and _length([widths[at] for at in [*blocks[-1], place]]) > width:
+            blocks.append([0])
+        blocks[-1].append(place)
+    return blocks
+
+
+def _length(widths: Sequence[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
 def _cells(text: str) -> int:

@@ -187,3 +187,14 @@ def test_names_are_shortened_to_the_terminal(width: int) -> None:
     assert max(map(cell_len, lines)) == width
     ends = {cell_len(line) for line in lines[2:]}
     assert ends == {width}, "figures stand below one another"
+
+
+def test_columns_without_room_stand_below_the_others() -> None:
+    columns = (Column("device"), *(Column(f"figure {number}", "ns") for number in range(9)))
+    wide = Table("use", "use", columns, [(f"device {at}", *range(at, 9000 + at, 1000)) for at in range(2)])
+    assert len(as_text([wide]).splitlines()) == 4
+    lines = as_text([wide], width=50).splitlines()
+    assert max(map(len, lines)) <= 50
+    assert [line.split("  ")[0] for line in lines] == ["use", *["device", "device 0", "device 1"] * 3]
+    headings = [word for line in lines if line.startswith("device  ") for word in line.split("  ") if "figure" in word]
+    assert [heading.strip() for heading in headings] == [f"figure {number}" for number in range(9)]
