@@ -16,7 +16,7 @@ from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
 if TYPE_CHECKING:
     from ktrace.summary.model import Summary
 
-#: What is shown where nobody asks for anything else.
+#: What is shown where nobody asks for anything else; a page shows all.
 _BY = ("operation", "kernel")
 
 #: Rows of a table of text, where --top doesn't say.
@@ -70,9 +70,9 @@ def command(
     keep_freed_memory()
     import_pyarrow()
     from ktrace.summary.compute import summarise
-    from ktrace.summary.model import UNCLASSIFIED
+    from ktrace.summary.model import BY, UNCLASSIFIED
 
-    wanted = (UNCLASSIFIED,) if unclassified else by or _BY
+    wanted = (UNCLASSIFIED,) if unclassified else by or (BY if format_ == "html" else _BY)
     with Progress(inputs) as progress:
         summary = summarise(
             list(inputs),
