@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktrace.conversion import Conversion
-from ktrace.errors import InputError
+from ktrace.detection import by_name, choose
+from ktrace.errors import InputError, KtraceError
 from ktrace.format import Format
 from ktrace.inputs import expanded, labels, open_input
 from ktrace.jsontext import dump_json
-from ktrace.model import Batch
+from ktrace.model import TRACK_COLUMNS, Batch
 from ktrace.paired import paired
 from ktrace.report import Report
 from ktrace.rows import to_batch
@@ -24,11 +25,22 @@ from ktrace.source import Source, printable
 from ktrace.transforms.relabel import Labels
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from ktrace.transforms.align import Align
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
+    Int64 = npt.NDArray[np.int64]
+
 Progress = Callable[[int], None]
+
+#: Columns by which crop, filter and classify decide, beside those that are never null.
+_DECIDING = frozenset(
+    {*TRACK_COLUMNS, "parent", "dur", "correlation", "event", "bind", "scope"}
+    | {"short_name", "operation", "library", "precision", "layer"}
+)
 
 
 def read_batches(
@@ -40,13 +52,14 @@ def read_batches(
     progress: Progress | None = None,
     jobs: int = 1,
     columns: frozenset[str] | None = None,
+    ids: Int64 | None = None,
     labelled: Labels | None = None,
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
     A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `columns` are those
-    that will be looked at, all by default; a reader may leave out others. No two inputs have rows of one source label;
-    `labelled` is told of which input each is.
+    that will be looked at, `ids` those of the rows, all by default; a reader may leave out others. No two inputs
+    have rows of one source label; `labelled` is told of which input each is.
 
     Raises InputError and its kin at the first batch of an input that can't be read.
     """
@@ -55,7 +68,7 @@ def read_batches(
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
-        conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs, columns=columns)
+        conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs, columns=columns, ids=ids)
         source, fmt = open_input(one, label, conversion)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
         yield from taken.apart(_batches(source, fmt, conversion), one.path, report)
@@ -103,6 +116,13 @@ def read_selected(
     labelled = Labels()
     if align is not None and columns is not None:
         columns |= {"comm", "comm_seq", "bytes", "dur", "kind", "name", "ts"}
+    if columns is not None and (crop is not None or filter is not None or classify):
+        columns |= _DECIDING
+    if metrics is not None:
+        columns = None
+    if crop is not None and align is None and metrics is None and (known := _columnar(paths, format)):
+        cropped = _cropped_twice(paths, report, known, progress, columns, classify, crop)
+        return cropped if filter is None else _part(cropped, None, filter, report)
     batches: Iterator[Batch] = read_batches(
         paths, report, format=format, progress=progress, jobs=jobs or cores(), columns=columns, labelled=labelled
     )
@@ -112,11 +132,7 @@ def read_selected(
         batches = aligned(batches, align, report, labelled.inputs)
     if metrics is not None:
         batches = _joined(batches, metrics, report, launch_skip)
-    if classify:
-        from ktrace.taxonomy import taxonomy
-        from ktrace.transforms.classify import with_operations
-
-        batches = with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)
+    batches = _classified(batches, classify, report)
     if crop is not None or filter is not None:
         batches = _part(batches, crop, filter, report)
     return batches
@@ -138,6 +154,51 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
     report.merge(account)
     report.inputs += account.inputs
     return with_metrics(batches, measured, report, skip)
+
+
+def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: Report) -> Iterator[Batch]:
+    """The batches with what the names of device work say, where that is wanted."""
+    if not classify:
+        return batches
+    from ktrace.taxonomy import taxonomy
+    from ktrace.transforms.classify import with_operations
+
+    return with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)
+
+
+def _columnar(paths: Sequence[str], format: str | None) -> str | None:
+    """The format of a single input whose columns can be read apart, and again; None of others."""
+    source = Source(paths[0])
+    if len(paths) > 1 or not (source.is_folder or Path(paths[0]).is_file()):
+        return None
+    try:
+        known = by_name(format) if format else choose(source)
+    except KtraceError:  # told when it is read
+        return None
+    return known.name if known.columnar else None
+
+
+def _cropped_twice(
+    paths: Sequence[str],
+    report: Report,
+    format: str,
+    progress: Progress | None,
+    columns: frozenset[str] | None,
+    classify: bool | str | Path,
+    crop: Crop,
+) -> Iterator[Batch]:
+    """The rows of a part, by a first reading of what decides and a second one of these rows."""
+    from ktrace.transforms.fetch import cropped_twice
+
+    def deciding(needed: frozenset[str]) -> Iterator[Batch]:
+        found = read_batches(paths, report, format=format, progress=progress, columns=needed)
+        return _classified(found, classify, report)
+
+    def whole(ids: Int64, account: Report) -> Iterator[Batch]:
+        found = read_batches(paths, account, format=format, columns=columns, ids=ids)
+        return _classified(found, classify, account)
+
+    return cropped_twice(deciding, whole, crop, report)
 
 
 def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:

@@ -1,0 +1,154 @@
+"""A crop that reads Parquet twice gives what one reading gives: the same rows from JSON Lines are the measure."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from canonical_rows import Row, event, link
+
+import ktrace
+from ktrace.converters.parquet import reader
+from ktrace.errors import InputError
+from ktrace.transforms.crop import Crop
+from ktrace.transforms.filter import Filter
+
+#: Rows of a row group: there are many, most of which a part has nothing in.
+GROUP = 40
+
+
+def trace(chance: random.Random, steps: int = 12) -> list[Row]:
+    """Steps of two sources: calls, the kernels that they launch later, figures, links of all forms, statistics."""
+    rows: list[Row] = []
+    for source in ("rank0", "rank1"):
+        number = 0
+
+        def put(made: Row, source: str = source) -> int:
+            nonlocal number
+            number += chance.randint(1, 3)
+            rows.append(made | {"source": source, "id": number})
+            return number
+
+        host, gpu = {"pid": 7, "tid": 8}, {"pid": None, "device": 0, "stream": 7}
+        for step in range(steps):
+            start = 10_000 + step * 1000 + chance.randint(0, 50)
+            put(event(0, "range", f"ProfilerStep#{step}", start, 900, **host))
+            put(event(0, "range", f"ProfilerStep#{step}", start + 500, 900, **gpu))
+            for _ in range(chance.randint(2, 8)):
+                at, same = start + chance.randint(0, 880), chance.randint(1, 60)
+                call = put(event(0, "api", "launch", at, chance.randint(1, 40), **host, correlation=same))
+                kernel = event(0, "kernel", chance.choice("abc"), at + chance.randint(10, 1500), 30, **gpu)
+                work = put(kernel | {"correlation": same})
+                if chance.random() < 0.5:
+                    figure = event(0, "counter", "dram", kernel["ts"] + chance.randint(-900, 900), value=1.0)
+                    put(figure | {"parent": chance.choice([work, call, 10**6])})
+                if chance.random() < 0.5:
+                    put(link(0, "k", "out", event=call, link=chance.choice(["launch", "flow"])))
+                    put(link(0, "k", "in", event=work))
+                if chance.random() < 0.5:
+                    put(link(0, "p", "in", ts=at + chance.randint(-9, 99), bind=chance.choice([None, "next"]), **host))
+            if chance.random() < 0.5:
+                put(event(0, "counter", "clock", start, chance.choice([None, 400]), value=2.0))
+                put(event(0, "op", "open", start, **host))
+            head = {"record": "summary", "kind": "kernel", "name": "all", "metric": "duration", "total": 9.0}
+            if chance.random() < 0.5:
+                parent = put(head | {"ts": start} if chance.random() < 0.5 else head)
+                put(head | {"metric": "dram", "kind": "metric", "parent": parent})
+        rows.append({"record": "catalog", "source": source, "id": number + 1, "entity": "source", "facts": {"rank": 1}})
+    return rows
+
+
+def files(tmp_path: Path, rows: list[Row]) -> tuple[Path, Path]:
+    """The same rows as JSON Lines and as Parquet of many row groups."""
+    lines, table = tmp_path / "t.jsonl", tmp_path / "t.parquet"
+    lines.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in [{"ktrace": "1.0"}, *rows]))
+    ktrace.convert(lines, table, overwrite=True)
+    whole = pq.read_table(table)
+    metadata = pq.read_schema(table).metadata
+    pq.write_table(whole.replace_schema_metadata(metadata), table, row_group_size=GROUP)
+    return lines, table
+
+
+def written(path: Path, tmp_path: Path, **options: Any) -> tuple[set[str], dict[str, Any]] | str:
+    """The rows of a part, in any order, and its account; the error where there is none."""
+    out = tmp_path / "out.jsonl"
+    try:
+        report = ktrace.convert(path, out, overwrite=True, **options)
+    except InputError as error:
+        return str(error).replace(str(path), "")
+    assert report.balanced()
+    account = report.to_dict()
+    account["chain"][0]["removed"].pop("structure", None)
+    for told in (account, account["chain"][0]):
+        for key in ("inputs", "read", "in"):
+            told.pop(key, None)
+    for issue in account["issues"]:
+        issue["places"].sort(key=str)
+    return set(out.read_text().splitlines()), account
+
+
+def part(chance: random.Random) -> dict[str, Any]:
+    """Any part, with a filter behind it now and then."""
+    begin = chance.randint(-500, 12_000)
+    time = chance.choice([f"{max(begin, 0)}ns..{begin + chance.randint(1, 3000)}ns", f"..{begin}ns", f"{begin}ns.."])
+    ways: list[dict[str, Any]] = [
+        {"time": time.replace("-", "")},
+        {"step": chance.choice([3, "2..4", 99])},
+        {"range": chance.choice(["ProfilerStep#5", "*#1*", "none"])},
+        {"around": chance.choice(["a", "launch", "none"]), "margin": chance.randint(0, 300)},
+        {"step": chance.randint(0, 11), "time": time.replace("-", "")},
+    ]
+    options: dict[str, Any] = {"crop": Crop(**chance.choice(ways))}
+    if chance.random() < 0.3:
+        options["filter"] = chance.choice([Filter(kinds=["kernel"]), Filter(only_gpu=True), Filter(ranks=[1])])
+    if chance.random() < 0.2:
+        options["classify"] = True
+    return options
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_part_of_parquet_is_that_of_the_same_rows_as_lines(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    lines, table = files(tmp_path, trace(chance))
+    found = 0
+    for _ in range(25):
+        options = part(chance)
+        expected = written(lines, tmp_path, **options)
+        assert written(table, tmp_path, **options) == expected, options
+        found += not isinstance(expected, str)
+    assert found > 10
+
+
+def test_row_groups_without_a_row_of_the_part_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, table = files(tmp_path, [event(number, "op", "x", 1000 + number, 1) for number in range(1000)])
+    asked: list[bool] = []
+    may_have = reader._may_have
+
+    def noted(group: Any, ids: Any) -> bool:
+        asked.append(may_have(group, ids))
+        return asked[-1]
+
+    monkeypatch.setattr(reader, "_may_have", noted)
+    ktrace.convert(table, tmp_path / "out.parquet", crop=Crop("470ns..500ns"))
+    assert len(asked) == pq.read_metadata(table).num_row_groups == 25
+    assert [number for number, may in enumerate(asked) if may] == [11, 12]
+
+
+def test_a_row_that_is_bad_in_another_column_is_told_where_it_would_stay(tmp_path: Path) -> None:
+    rows = [event(number, "op", "x", 1000 + number, 1, args={"a": 1}) for number in range(100)]
+    _, table = files(tmp_path, rows)
+    bad = pq.read_table(table)
+    texts = bad["args"].to_pylist()
+    texts[50] = texts[90] = "{"
+    place = bad.schema.get_field_index("args")
+    pq.write_table(bad.set_column(place, "args", [texts]), table, row_group_size=GROUP)
+    report = ktrace.convert(table, tmp_path / "out.jsonl", crop=Crop("45ns..55ns"))
+    assert report.balanced()
+    assert report.issues["bad-record"].rows == 1
+    assert [where for where, _ in report.issues["bad-record"].places] == ["row 51"]
+    kept = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()[1:]]
+    assert kept == [45, 46, 47, 48, 49, 51, 52, 53, 54]
