@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -224,6 +223,6 @@ def test_wrong_uses_say_so(runs: Path, tmp_path: Path) -> None:
         ktrace.batch(f"{runs}/**/*.json", runs / "a b/rank0.json")
     with pytest.raises(ktrace.UsageError, match="Dask"):
         ktrace.batch(f"{runs}/**/*.json", tmp_path / "out", jobs=2, dask="tcp://127.0.0.1:1")
-    assert not (tmp_path / "out").exists() or not os.listdir(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     assert run(f"{runs}/*.nothing", "-o", tmp_path / "out").returncode == 1
     assert run("x").returncode == 2

@@ -31,7 +31,7 @@ def test_a_killed_worker_costs_no_file(cluster: Any, tmp_path: Path) -> None:
     with distributed.Client(cluster) as client:
         workers = client.run(os.getpid)
     assert len(set(workers.values())) == 2
-    victim, others = list(workers.values())[0], []
+    victim, others = next(iter(workers.values())), []
 
     def kill_one(outcome: Any, report: ktrace.BatchReport) -> None:
         others.append(outcome.path)
@@ -59,6 +59,6 @@ def test_no_scheduler_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pyte
     write_trace(tmp_path / "rank0.json")
     with (
         distributed.dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
-        pytest.raises(ktrace.UsageError, match="no Dask scheduler at tcp://127.0.0.1:1"),
+        pytest.raises(ktrace.UsageError, match="no Dask scheduler at tcp"),
     ):
         ktrace.batch(f"{tmp_path}/*.json", tmp_path / "out", dask="tcp://127.0.0.1:1")
