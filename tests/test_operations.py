@@ -193,6 +193,8 @@ KNOWN: dict[str, tuple[str | None, str | None, str | None]] = {
     "NT_matmul7_kernel_2": ("gemm", "TVM", None),
     "fused_dequantize3_NT_matmul12_kernel": ("gemm", "TVM", None),
     "tir_kv_cache_transpose_append_kernel": ("kv-cache", "TVM", None),
+    "batch_prefill_paged_kv_kernel": ("attention", None, None),
+    "prefix_fill_paged_kv": ("kv-cache", None, None),
     "gemma3_rmsnorm": ("norm", None, None),
     "void GemmaFusedAddRMSNormKernel<8u, __half>(P)": ("norm", None, "fp16"),
     "selective_scan_fwd_kernel": ("ssm", None, None),
