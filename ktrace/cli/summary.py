@@ -70,9 +70,9 @@ def command(
     keep_freed_memory()
     import_pyarrow()
     from ktrace.summary.compute import summarise
-    from ktrace.summary.model import BY, UNCLASSIFIED
+    from ktrace.summary.model import UNCLASSIFIED
 
-    wanted = (UNCLASSIFIED,) if unclassified else by or (BY if format_ == "html" else _BY)
+    wanted = (UNCLASSIFIED,) if unclassified else by or (None if format_ == "html" else _BY)
     with Progress(inputs) as progress:
         summary = summarise(
             list(inputs),
@@ -89,7 +89,9 @@ def command(
     _write(summary, wanted, _TOP if top is None and format_ == "text" and not by else top, format_, output, overwrite)
 
 
-def _write(summary: Summary, by: tuple[str, ...], top: int | None, format_: str, output: str, overwrite: bool) -> None:
+def _write(
+    summary: Summary, by: tuple[str, ...] | None, top: int | None, format_: str, output: str, overwrite: bool
+) -> None:
     from ktrace.rendering import rendered
     from ktrace.sink import Sink, writing
 

@@ -74,9 +74,9 @@ def diverging(change: float, longest: float, colour: str, title: str) -> Markup:
     return _svg("diverging", [rect, axis])
 
 
-def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str]) -> Markup:
-    """A column for each stack, in their order, below lines of round times."""
-    highest = max((sum(part.value for part in parts) for parts in stacks), default=0.0)
+def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str], marks: Sequence[float] = ()) -> Markup:
+    """A column for each stack, in their order, on lines of round times; a line across each at its mark, where given."""
+    highest = max([*(sum(part.value for part in parts) for parts in stacks), *marks], default=0.0)
     lines = _round_steps(highest)
     top = max(highest, lines[-1]) * 1.04 or 1.0
     drawn = []
@@ -89,10 +89,13 @@ def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str]) -> Markup:
         rects, below = [], 0.0
         for part in parts:
             below += part.value
-            box = {"x": f"{place * each + each * 0.08:.3f}%", "width": f"{each * 0.84:.3f}%"}
+            box = {"x": f"{(place + 0.08) * each:.3f}%", "width": f"{0.84 * each:.3f}%"}
             box |= {"y": percent(top - below, top), "height": percent(part.value, top)}
             rects.append(tag("rect", class_=part.colour, **box))
         drawn.append(tag("g", tag("title", title), rects, class_="column"))
+    for place, mark in enumerate(marks):
+        ends = {"x1": f"{(place + 0.04) * each:.3f}%", "x2": f"{(place + 0.96) * each:.3f}%"}
+        drawn.append(tag("line", class_="mark", y1=percent(top - mark, top), y2=percent(top - mark, top), **ends))
     return _svg("columns", drawn)
 
 
@@ -180,10 +183,10 @@ def _share(value: float, whole: float) -> str:
 
 
 def _round_steps(highest: float) -> list[float]:
-    """Two to five round figures from above 0 to `highest` or a little over."""
+    """Two to four round figures from above 0 to `highest` or a little over."""
     if highest <= 0:
         return [1.0]
-    rough = highest / 3
+    rough = highest / 4
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
     return [step * count for count in range(1, math.floor(highest / step) + 1)] or [step]

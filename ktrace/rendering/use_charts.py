@@ -25,6 +25,10 @@ _FIXED = {"collective": "communication", "copy": "copies"}
 _COLOURS = ("k1", "k2", "k3", "k4", "k5", "k6")
 
 
+#: What the line across a step is.
+_WALL = "time of the step on the host"
+
+
 def operation_colours(operations: Sequence[Group]) -> dict[str, str]:
     """The class of colour of each operation that is drawn in one."""
     free = iter(_COLOURS)
@@ -86,14 +90,20 @@ def steps(summary: Summary, colours: dict[str, str]) -> Markup | None:
     if rest.max() > 0.5:
         operations[OTHER] = rest
     colours = {OTHER: "other", **colours}
-    stacks, titles, per = [], [], -(-len(totals) // _COLUMNS)
+    walls = np.array([use.wall for use in summary.step_use])
+    stacks, titles, marks, per = [], [], [], -(-len(totals) // _COLUMNS)
     for part in _parts(len(totals), per):
         stacks.append([Part(name, float(of[part].mean()), colours[name]) for name, of in operations.items()])
-        lines = [f"{harmless(one.name)}: {duration(one.value)}" for one in stacks[-1] if one.value > 0]
-        titles.append("\n".join([f"{_named(summary.steps[part])}: {duration(float(totals[part].mean()))}", *lines]))
+        lines = [f"{_named(summary.steps[part])}: {duration(float(totals[part].mean()))} of work"]
+        if len(walls):
+            marks.append(float(walls[part].mean()))
+            lines.append(f"{_WALL}: {duration(marks[-1])}")
+        lines += [f"{harmless(one.name)}: {duration(one.value)}" for one in stacks[-1] if one.value > 0]
+        titles.append("\n".join(lines))
     hint = f"Device work that was launched in each step, by operation.{_averaged(per, 'steps')}"
-    used = legend((name, colours[name]) for name in operations)
-    return section("steps", "Step by step", hint, _plot(stacks, titles, summary.steps), used)
+    used = [(name, colours[name]) for name in operations]
+    drawn = _plot(columns(stacks, titles, marks), summary.steps)
+    return section("steps", "Step by step", hint, drawn, legend([*used, (_WALL, "mark")] if marks else used))
 
 
 def layers(summary: Summary) -> Markup | None:
@@ -109,7 +119,7 @@ def layers(summary: Summary) -> Markup | None:
         titles.append(f"{_named(names[part])}: {duration(mean)}, {share(mean, summary.total)} of all")
     known = share(float(totals.sum()), summary.total)
     hint = f"All work of each layer; {known} of the work says its layer.{_averaged(per, 'layers')}"
-    return section("layers", "Layer by layer", hint, _plot(stacks, titles, names))
+    return section("layers", "Layer by layer", hint, _plot(columns(stacks, titles), names))
 
 
 def step_totals(summary: Summary) -> Float64 | None:
@@ -150,10 +160,10 @@ def _spreads(known: Sequence[tuple[str, Spread]]) -> Markup:
     return bars(rows)
 
 
-def _plot(stacks: Sequence[Sequence[Part]], titles: Sequence[str], names: Sequence[str]) -> Markup:
+def _plot(drawn: Markup, names: Sequence[str]) -> Markup:
     """Columns over the names of the first and the last."""
     ends = tag("div", tag("span", harmless(names[0])), tag("span", harmless(names[-1])), class_="ends")
-    return tag("div", columns(stacks, titles), ends, class_="plot")
+    return tag("div", drawn, ends, class_="plot")
 
 
 def _parts(count: int, per: int) -> list[slice]:

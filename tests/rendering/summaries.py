@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.rendering import Column, Table
-from ktrace.summary.model import DeviceUse, Group, Spread, Summary
+from ktrace.summary.model import DeviceUse, Group, Spread, StepUse, Summary
 
 #: Operation, kernel, launches a step, typical ns.
 WORK = (
@@ -62,10 +62,11 @@ def training(steps: int = 8) -> Summary:
     total = sum(one.total for one in groups["operation"])
     groups["library"] = [Group("cuBLAS", total * 0.6, 900), Group("ATen", total * 0.4, 2_000)]
     groups["layer"] = [Group(f"L{layer}", total / 40 * (1 + layer / 16), 100) for layer in range(16)]
+    names = [f"ProfilerStep#{step}" for step in range(steps)]
+    uses = [StepUse(name, 1, 120_000_000 + 45_000_000 * (name == names[0]), *[0] * 6) for name in names]
     return Summary(
         ["rank0.json", "rank1.json"], "events", total, sum(one.count or 0 for one in groups["operation"]),
-        (0, 1_000_000_000), groups, DEVICES, [f"ProfilerStep#{step}" for step in range(steps)],
-        notes=["Three kernels began before the capture."],
+        (0, 1_000_000_000), groups, DEVICES, names, uses, notes=["Three kernels began before the capture."],
     )  # fmt: skip
 
 

@@ -136,6 +136,10 @@ def test_columns_are_as_high_as_the_work_of_a_step(opened: Opened) -> None:
     heights = np.array([box["height"] for box in opened.boxes("#steps .column")])
     assert heights / heights[0] == pytest.approx(totals / totals[0], abs=0.01)
     assert opened.page.locator("#steps .column title").first.text_content().startswith("ProfilerStep#0: ")
+    marks = opened.boxes("#steps line.mark")
+    tops = np.array([box["y"] for box in opened.boxes("#steps .column")])
+    walls = np.array([use.wall for use in training().step_use])
+    assert (tops - [box["y"] for box in marks]) / heights == pytest.approx(walls / totals - 1, abs=0.02)
     layers = [group.total for group in training().groups["layer"]]
     heights = np.array([box["height"] for box in opened.boxes("#layers .column")])
     assert heights / heights[0] == pytest.approx(np.array(layers) / layers[0], abs=0.01)
