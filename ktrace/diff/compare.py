@@ -7,12 +7,13 @@ b  5 steps  softmax 6.9 ms   ──matched──► judged ──► of which 0 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ktrace.diff.matching import Match, matched
-from ktrace.diff.model import Change, DeviceChange, Diff
+from ktrace.diff.model import UNKNOWN, Change, DeviceChange, Diff
 from ktrace.diff.verdicts import judged
 from ktrace.errors import UsageError
 from ktrace.summary.model import BY, OTHER, DeviceUse, Group, StepUse, Summary
@@ -54,7 +55,7 @@ def compared(
         a,
         b,
         "step" if sides.by_step else "whole",
-        judged([sides.whole()], by_step=sides.by_step)[0],
+        sides.whole(),
         rows,
         devices=_devices(a.devices, b.devices),
         unit=sides.unit,
@@ -80,8 +81,12 @@ class _Sides:
         return [self._change(match, by_step=self.by_step and by != "step") for match in found]
 
     def whole(self) -> Change:
-        """The change of all work."""
-        return self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
+        """The change of all work; of its noise only steps say something, since launches are of different things."""
+        change = self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
+        (change,) = judged([change], by_step=self.by_step)
+        if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
+            return change
+        return replace(change, why="too few steps")
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
         """In what the totals are compared, where that isn't plain."""

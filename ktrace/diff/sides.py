@@ -29,6 +29,9 @@ Side = str | Path | Trace | Summary
 #: By what work is grouped where nothing is said, and what a comparison needs in any case.
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
 
+#: A summary's note on groups that it has none of, which nobody asked for here.
+_MISSING = "Not said in it: "
+
 
 def compare(
     a: Side,
@@ -69,7 +72,9 @@ def compare(
         return _of_runs(summary(a), _called(a), by, runs)
     if runs is not None:
         raise UsageError("runs are those of one input", remedy="name one input, or leave the runs out")
-    return compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
+    diff = compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
+    diff.notes = [note for note in diff.notes if _MISSING not in note]
+    return diff
 
 
 def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str, str] | None) -> Diff:
@@ -89,7 +94,7 @@ def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str
         if run not in side.runs:
             raise InputError(f"has no run '{run}'", path=name, expected=f"one of: {there}")
     diff = compared(side.runs[runs[0]], side.runs[runs[1]], by=by, names=runs)
-    diff.notes = [*side.notes, *diff.notes]
+    diff.notes = [*(note for note in side.notes if _MISSING not in note), *diff.notes]
     return diff
 
 
