@@ -85,6 +85,12 @@ class Trace:
             frame = join_names(frame, self._catalog())
         return frame
 
+    def to_hta(self) -> dict[int, pd.DataFrame]:
+        """The events of each rank with the columns, categories and microseconds of Holistic Trace Analysis (HTA)."""
+        from ktrace.hta import to_hta
+
+        return to_hta(self)
+
     def _catalog(self) -> Catalog:
         catalog = Catalog()
         for columns in self._tables["catalog"].to_batches():
