@@ -76,11 +76,12 @@ class Node:
             yield from child.walk()
 
 
-def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
+def arrange(tracks: Sequence[Track], catalog: Catalog, *, alone: bool = True) -> list[Node]:
     """The processes with their tracks nested below them, in the order in which a timeline draws them.
 
     That is by host and rank where there are several, a host by its lowest rank; then the catalog's `order` where it has
-    one, then the order of first appearance, that of their numbers for devices and streams:
+    one, then the order of first appearance, that of their numbers for devices and streams. A trace that isn't `alone`
+    is shown beside others:
 
         python3
           thread 4242
@@ -104,7 +105,7 @@ def arrange(tracks: Sequence[Track], catalog: Catalog) -> list[Node]:
     for node in (*processes.values(), *nodes.values()):
         node.children = _numbered(sorted(node.children, key=_place))
     _leave_out_contexts(nodes.values())
-    ranked = _by_rank(list(processes.values()), catalog)
+    ranked = _by_rank(list(processes.values()), catalog, alone)
     return _told_apart(ranked)
 
 
@@ -129,8 +130,11 @@ def rank_of(process: Process, catalog: Catalog) -> int | None:
     return None
 
 
-def _by_rank(processes: list[Node], catalog: Catalog) -> list[Node]:
-    """The processes sorted; where there are several hosts or ranks, each has these as labels and behind its name."""
+def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]:
+    """The processes sorted; where there are several hosts or ranks, each has these as labels and behind its name.
+
+    Of a trace that isn't alone they are labels in any case, and not said again by the names.
+    """
     keys = [node.key for node in processes if isinstance(node.key, Process)]
     hosts = [host_of(key, catalog) for key in keys]
     ranks = [rank_of(key, catalog) for key in keys]
@@ -140,11 +144,11 @@ def _by_rank(processes: list[Node], catalog: Catalog) -> list[Node]:
     several_hosts, several_ranks = (len({*found} - {None}) > 1 for found in (hosts, ranks))
     places = []
     for node, host, rank in zip(processes, hosts, ranks, strict=True):
-        words = [f"rank {rank}"] if several_ranks and rank is not None else []
-        words += [f"on {host}"] if several_hosts and host is not None else []
-        if words:
-            labels = tuple(word.removeprefix("on ") for word in words)
-            node.shown = replace(node.shown, name=f"{node.shown.name} ({', '.join(words)})", labels=labels)
+        labels = [f"rank {rank}"] if (several_ranks or not alone) and rank is not None else []
+        words = [*labels, *([f"on {host}"] if several_hosts and host is not None else [])]
+        labels += [host] if (several_hosts or not alone) and host is not None else []
+        name = f"{node.shown.name} ({', '.join(words)})" if alone and words else node.shown.name
+        node.shown = replace(node.shown, name=name, labels=tuple(labels))
         by_host = (lowest[host], host is None, _natural(host or "")) if several_hosts else ()
         by_rank = (_NO_RANK if rank is None else rank,) if several_ranks else ()
         places.append((by_host, by_rank, _place(node)))

@@ -43,10 +43,13 @@ _UNITS = {
 class Descriptors:
     """Gives tracks their uuids. The packets of new ones gather in `fresh`, parents first."""
 
-    def __init__(self, tracks: Sequence[Track], catalog: Catalog, note: str, machine_of: Sequence[int] = ()) -> None:
+    def __init__(
+        self, tracks: Sequence[Track], catalog: Catalog, note: str, machine_of: Sequence[int] = (), alone: bool = True
+    ) -> None:
         """`note` is the description of a process that has none of its own, and the last line of one that has.
 
-        `machine_of` has the machine of each track; process ids are unique on a machine.
+        `machine_of` has the machine of each track; process ids are unique on a machine. `alone` says that no other
+        traces are shown beside this one.
         """
         self.fresh: list[bytes] = []
         self._uuids = count(1)
@@ -58,7 +61,7 @@ class Descriptors:
         self._counters: dict[tuple[int, str, str | None], int] = {}
         self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
         self._counter_groups: dict[int, int] = {}
-        self._processes = arrange(tracks, catalog)
+        self._processes = arrange(tracks, catalog, alone=alone)
         self._pids = _pids(self._processes, machine_of)
         self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
         for process in self._processes:
@@ -76,10 +79,13 @@ class Descriptors:
     def _queue_names(self) -> dict[int, str]:
         """Index of a track -> what it is called as a hardware queue, with its process where another has the same."""
         names = {number: self._below_process(node) for number, node in self._nodes.items()}
-        often = Counter(names.values())
+        processes: dict[str, set[int]] = {}
+        for number, name in names.items():
+            processes.setdefault(name, set()).add(id(self._process_of(self._nodes[number])))
         return {
-            number: f"{_apart(self._process_of(self._nodes[number]))} {name}" if often[name] > 1 else name
+            number: f"{_apart(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
             for number, name in names.items()
+            for process in [self._process_of(self._nodes[number])]
         }
 
     def _process_of(self, node: Node) -> Node:

@@ -53,7 +53,7 @@ class Writer:
         catalog, tracks = timeline.catalog, timeline.tracks
         self._machine_of = _machines(tracks, catalog, self._first)
         machines = np.unique(self._machine_of).tolist() or [self._first]
-        descriptors = Descriptors(adopted(tracks), catalog, note, self._machine_of.tolist())
+        descriptors = Descriptors(adopted(tracks), catalog, note, self._machine_of.tolist(), alone=not self._first)
         numbers = Numbers()
         gpus = [Gpus(tracks, catalog, (self._machine_of == one).tolist(), numbers) for one in machines]
         label_gpus([gpu for mine in gpus for gpu in mine.gpus], catalog)
