@@ -21,7 +21,8 @@ class Conversion:
     `progress`, if given, is told how many bytes of the input were taken. `jobs` is how many processes may work.
     `columns` are those that will be looked at, None for all; a reader to which it makes a difference may leave out
     others. `ids` are of the rows that will be looked at, sorted, None for all; a reader that finds rows by id may leave
-    out others, uncounted.
+    out others, uncounted. `ranks` are those of which rows will be looked at, None for all; a reader that knows the rank
+    of whole files may leave out those of others, and notes it.
     """
 
     report: Report
@@ -32,3 +33,4 @@ class Conversion:
     jobs: int = 1
     columns: frozenset[str] | None = None
     ids: npt.NDArray[np.int64] | None = None
+    ranks: frozenset[int] | None = None

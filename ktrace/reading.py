@@ -53,13 +53,14 @@ def read_batches(
     jobs: int = 1,
     columns: frozenset[str] | None = None,
     ids: Int64 | None = None,
+    ranks: frozenset[int] | None = None,
     labelled: Labels | None = None,
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
     A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `columns` are those
-    that will be looked at, `ids` those of the rows, all by default; a reader may leave out others. No two inputs
-    have rows of one source label; `labelled` is told of which input each is.
+    that will be looked at, `ids` those of the rows, `ranks` those of the sources, all by default; a reader may leave
+    out others. No two inputs have rows of one source label; `labelled` is told of which input each is.
 
     Raises InputError and its kin at the first batch of an input that can't be read.
     """
@@ -68,7 +69,9 @@ def read_batches(
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
-        conversion = Conversion(report, label, batch_rows, progress=progress, jobs=jobs, columns=columns, ids=ids)
+        conversion = Conversion(
+            report, label, batch_rows, progress=progress, jobs=jobs, columns=columns, ids=ids, ranks=ranks
+        )
         source, fmt = open_input(one, label, conversion)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
         yield from taken.apart(_batches(source, fmt, conversion), one.path, report)
@@ -123,8 +126,16 @@ def read_selected(
     if crop is not None and align is None and metrics is None and (known := _columnar(paths, format)):
         cropped = _cropped_twice(paths, report, known, progress, columns, classify, crop)
         return cropped if filter is None else _part(cropped, None, filter, report)
+    apart = crop is None and align is None and metrics is None  # these look at other ranks, too
     batches: Iterator[Batch] = read_batches(
-        paths, report, format=format, progress=progress, jobs=jobs or cores(), columns=columns, labelled=labelled
+        paths,
+        report,
+        format=format,
+        progress=progress,
+        jobs=jobs or cores(),
+        columns=columns,
+        ranks=frozenset(filter.ranks) if apart and filter and filter.ranks else None,
+        labelled=labelled,
     )
     if align is not None:
         from ktrace.transforms.align import aligned

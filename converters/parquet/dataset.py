@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.fleet.manifest import MARK, Manifest, Shard, is_dataset, manifests
 from ktrace.fleet.stores import Store, is_remote, open_store
@@ -31,6 +32,17 @@ class Dataset:
         """All shards, those of an input together."""
         for manifest in self.inputs:
             yield from manifest.shards
+
+    def wanted(self, conversion: Conversion) -> list[Shard]:
+        """The shards of the ranks that are looked at, or of no known rank; all, where no shard is of these ranks."""
+        shards, ranks = list(self.shards()), conversion.ranks
+        if ranks is None or not any(shard.place.rank in ranks for shard in shards):
+            return shards
+        mine = [shard for shard in shards if shard.place.rank is None or shard.place.rank in ranks]
+        if rows := sum(shard.rows for shard in shards) - sum(shard.rows for shard in mine):
+            told = f"{rows:,} by --rank, in {len(shards) - len(mine):,} files of other ranks"
+            conversion.report.issue("left-out", self.store.path, told, rows)
+        return mine
 
     def shown(self, shard: Shard) -> str:
         """The shard's path or URL, for people."""

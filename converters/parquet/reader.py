@@ -44,7 +44,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
     if dataset := dataset_of(source):
-        for shard in dataset.shards():
+        for shard in dataset.wanted(conversion):
             with dataset.opened(shard) as file:
                 yield from _read_file(file, dataset.shown(shard), conversion)
         return

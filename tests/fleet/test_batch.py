@@ -226,3 +226,21 @@ def test_wrong_uses_say_so(runs: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     assert run(f"{runs}/*.nothing", "-o", tmp_path / "out").returncode == 1
     assert run("x").returncode == 2
+
+
+def test_files_of_other_ranks_are_not_read(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ktrace.batch(f"{runs}/**/*.json", out, jobs=1)
+    wanted = ktrace.Filter(ranks=[1])
+    whole = ktrace.convert(sorted(runs.rglob("n?/*.json")), tmp_path / "files.parquet", filter=wanted)
+    pruned = ktrace.convert(out, tmp_path / "pruned.parquet", filter=wanted)
+    assert (whole.written, pruned.rows["events"], pruned.written) == (40, 60, 60)
+    assert pruned.balanced()
+    assert [told for _, told in pruned.issues["left-out"].places] == ["40 by --rank, in 2 files of other ranks"]
+    with pytest.raises(ktrace.InputError, match="no rank 7") as error:
+        ktrace.convert(out, tmp_path / "none.parquet", filter=ktrace.Filter(ranks=[7]))
+    assert error.value.expected == "one of the ranks 0, 1"
+    # The time of a part is counted from the first event of all ranks.
+    shifted = ktrace.Crop(time="0ms..1ms")
+    cropped = ktrace.convert(out, tmp_path / "crop.parquet", filter=wanted, crop=shifted)
+    assert cropped.rows["events"] == 100
