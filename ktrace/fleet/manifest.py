@@ -100,7 +100,7 @@ def write_manifest(store: Store, manifest: Manifest) -> None:
 
 
 def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
-    """The inputs that are done, among the files of a dataset, by the names of their files.
+    """The inputs that are done, among the files of a dataset, by their labels.
 
     Raises DamagedInput for one that isn't what ktrace writes, VersionError for a dataset of another major version.
     """
@@ -113,7 +113,7 @@ def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
             found.append(msgspec.json.decode(text, type=Manifest))
         except msgspec.DecodeError as error:
             raise _damaged(store, name, error) from None
-    return found
+    return sorted(found, key=lambda manifest: manifest.label)
 
 
 def _check_version(text: bytes, store: Store) -> None:
