@@ -49,7 +49,8 @@ def launches(work: Correlated, calls: Correlated, ts: Int64, end: Int64) -> Int6
     mine = np.flatnonzero(calls.correlation)
     if not len(found) or not len(mine):
         return found
-    number = _Numbers(calls.correlation[mine], 1 + int(max(calls.process.max(), calls.machine.max())))
+    groups = 1 + max(int(column.max()) for one in (work, calls) for column in (one.process, one.machine))
+    number = _Numbers(calls.correlation[mine], groups)
     key = number.of(calls.correlation[mine], calls.process[mine])
     if np.any(key[1:] <= key[:-1]):
         order = np.lexsort((-end[mine], ts[mine], key))
