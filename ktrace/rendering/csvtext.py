@@ -37,7 +37,7 @@ def as_csv(tables: Sequence[Table]) -> str:
             cells: list[Cell] = [None] * len(keys)
             for place, cell in zip(places, row, strict=True):
                 cells[place] = _cell(plain(cell))
-            writer.writerow([*([table.name] if which else []), *cells])
+            writer.writerow([*([_cell(table.name)] if which else []), *cells])
     return out.getvalue()
 
 

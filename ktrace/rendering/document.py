@@ -19,9 +19,15 @@ from ktrace.rendering.table import Table
 
 
 def as_json(tables: Sequence[Table], *, title: str = "") -> str:
-    """The tables by their names, rows as objects under `Column.key`; NaN and the infinities are null."""
+    """The tables by their names, rows as objects under `Column.key`; NaN and the infinities are null.
+
+    Raises ValueError where two tables have the same name.
+    """
     from ktrace import __version__
 
+    names = [table.name for table in tables]
+    if len({*names}) < len(names):
+        raise ValueError(f"two tables have the same name: {', '.join(names)}")
     left_out = {table.name: table.more for table in tables if table.more}
     notes = list(dict.fromkeys(note for table in tables for note in table.notes))
     parts = [f'{{"ktrace": {_text(__version__)}', f'"title": {_text(title)}']

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ktrace.diff.model import Diff
     from ktrace.summary.model import Summary
 
-#: Tables that are open from the start; the others open by a click.
+#: Tables that are open from the start, of whatever run; the others open by a click.
 _OPEN = ("kernel", "operation")
 
 
@@ -75,7 +75,7 @@ def _tables(tables: Sequence[Table], said: Sequence[str]) -> Markup | None:
         return None
     box = tag("input", id="filter", type="search", placeholder="filter rows by name", aria_label="filter rows by name")
     form = tag("form", box, tag("span", id="found", role="status"), hidden=True)
-    opened = [table.name for table in tables if table.name in _OPEN] or [tables[0].name]
+    opened = [table.name for table in tables if table.name.partition(" ")[0] in _OPEN] or [tables[0].name]
     return section(
         "tables", "Figures", "", form, [figures_table(one, opened=one.name in opened, said=said) for one in tables]
     )

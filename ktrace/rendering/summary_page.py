@@ -20,8 +20,8 @@ from ktrace.rendering.markup import Markup, tag
 from ktrace.rendering.use_charts import devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.summary.model import OTHER, DeviceUse, Group, Summary
 
-#: What is drawn at most: operations, groups of other kinds, kernels.
-_OPERATIONS, _GROUPS, _KERNELS = 14, 8, 25
+#: What is drawn at most: operations, groups of other kinds, kernels, runs.
+_OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
 
 _WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host"}
 
@@ -32,15 +32,13 @@ _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 def charts(summary: Summary) -> list[Markup]:
     """The parts of the page, those left out of which the trace says nothing."""
     colours = operation_colours(summary.groups.get("operation", []))
-    parts = [
-        devices(summary.devices),
-        _operations(summary, colours),
-        steps(summary, colours),
-        layers(summary),
-        _kernels(summary),
-        _others(summary),
-        waits(summary.devices),
-    ]
+    parts = [devices(summary.devices)]
+    if summary.runs:
+        for number, (run, one) in enumerate([*summary.runs.items()][:_RUNS]):
+            parts += [_operations(one, colours, f"-{number}", f": {run}"), _kernels(one, f"-{number}", f": {run}")]
+    else:
+        parts += [_operations(summary, colours), steps(summary, colours), layers(summary), _kernels(summary)]
+    parts += [_others(summary), waits(summary.devices)]
     return [part for part in parts if part]
 
 
@@ -81,12 +79,13 @@ def _of_devices(uses: Sequence[DeviceUse]) -> list[tuple[str, str, str]]:
     return figures
 
 
-def _operations(summary: Summary, colours: dict[str, str]) -> Markup | None:
+def _operations(summary: Summary, colours: dict[str, str], place: str = "", of: str = "") -> Markup | None:
+    """A bar for each operation; `place` ends the anchor and `of` the heading where there are several such parts."""
     groups = summary.groups.get("operation", [])
     if not groups:
         return None
     hint = "Share of all work, the heaviest first."
-    return section("operations", "By operation", hint, _groups(summary, groups, _OPERATIONS, colours))
+    return section(f"operations{place}", f"By operation{of}", hint, _groups(summary, groups, _OPERATIONS, colours))
 
 
 def _others(summary: Summary) -> Markup | None:
@@ -116,7 +115,7 @@ def _groups(summary: Summary, groups: Sequence[Group], top: int, colours: dict[s
     return bars(rows)
 
 
-def _kernels(summary: Summary) -> Markup | None:
+def _kernels(summary: Summary, place: str = "", of: str = "") -> Markup | None:
     """The heaviest kernels: time in all and, on one axis, times of single launches."""
     groups = summary.groups.get("kernel", [])
     if not groups:
@@ -140,7 +139,7 @@ def _kernels(summary: Summary) -> Markup | None:
         f"Share of all work. On the right the time of one {call}: a line at the median, a ring at the 95th percentile."
     )  # fmt: skip
     title = "Heaviest calls" if summary.work == "host" else "Heaviest kernels"
-    return section("kernels", title, hint, bars(rows, "kernels" if axis else "names"))
+    return section(f"kernels{place}", f"{title}{of}", hint, bars(rows, "kernels" if axis else "names"))
 
 
 def _axis(groups: Sequence[Group]) -> LogAxis | None:

@@ -76,6 +76,16 @@ def test_two_columns_of_one_key_are_an_error() -> None:
         Table("t", "t", (Column("time", "ns"), Column("time", "ns")), [])
 
 
+def test_two_tables_of_one_name_are_an_error_in_json() -> None:
+    with pytest.raises(ValueError, match="same name"):
+        as_json([sample()[0], sample()[0]])
+
+
+def test_names_of_tables_are_harmless_too() -> None:
+    tables = [named(["a"]), Table("=1+1 \x1b[2J", "t", (Column("kernel"),), [("b",)])]
+    assert as_csv(tables).splitlines()[2] == r"'=1+1 \x1b[2J,b,"
+
+
 def test_a_row_of_another_length_is_an_error() -> None:
     short = Table("t", "t", (Column("a"), Column("b")), [("only one",)])
     for format in FORMATS:

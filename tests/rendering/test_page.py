@@ -309,6 +309,24 @@ def slower(group: Group, factor: float) -> Group:
     return replace(group, total=group.total * factor, durations=durations, steps=group.steps * factor)
 
 
+def test_runs_stand_apart(browser: Any, tmp_path: Path) -> None:
+    """Runs that a source has statistics of aren't added up; an operation has one colour in all of them."""
+    runs = {"<i>one": [Group("gemm", 60), Group("norm", 40)], "two": [Group("norm", 30), Group("gemm", 10)]}
+    of = {run: Summary([run], "statistics", 100, None, None, {"operation": groups}) for run, groups in runs.items()}
+    both = {"operation": [Group("gemm", 70), Group("norm", 70)], "run": [Group(run, 50) for run in runs]}
+    opened = Opened(
+        browser, tmp_path / "page.html", html_of(Summary(["x"], "statistics", 140, None, None, both, runs=of))
+    )
+    page = opened.page
+    assert page.locator("h2").all_text_contents()[:2] == ["By operation: <i>one", "By operation: two"]
+    for number, names in enumerate((["gemm", "norm"], ["norm", "gemm"])):
+        assert page.locator(f"#operations-{number} .name").all_text_contents() == names
+        colours = page.locator(f"#operations-{number} rect")
+        assert [colours.nth(at).get_attribute("class") for at in range(2)] == [
+            {"gemm": "k1", "norm": "k2"}[name] for name in names
+        ]
+
+
 def test_a_page_stays_small_whatever_is_in_it(tmp_path: Path) -> None:
     """50,000 kernels of 300,000 launches, 10,000 steps, 500 devices: charts and tables are bounded."""
     steps = np.ones(10_000)
