@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import ROOT
 from markdown_it import MarkdownIt
 
 from ktrace.rendering import FORMATS, Cell, Column, Table, as_csv, as_json, as_markdown, as_text, rendered
@@ -167,6 +171,18 @@ def test_markdown_is_what_the_parser_sees() -> None:
     kinds = {child.type for token in tokens for child in token.children or []}
     assert kinds <= {"text", "text_special"}
     assert not [token for token in tokens if token.type.startswith("html")]
+
+
+def test_the_python_of_the_page_on_figures_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = Table("kernel", "", (Column("kernel"), Column("time", "ns")), [("gemm", 5)])
+    (tmp_path / "run.csv").write_text(as_csv([*sample(), kernels]), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    reading, making = re.findall(r"```python\n(.*?)```", (ROOT / "docs/figures.md").read_text("utf-8"), re.S)
+    names: dict[str, Any] = {"pandas": pd}
+    exec(reading, names)
+    assert names["kernels"].to_dict("records") == [{"table": "kernel", "time_ns": 5, "kernel": "gemm"}]
+    exec(making, names)
+    assert names["table"].rows == [("gemm", 249_629)]
 
 
 def test_text_is_plain_when_piped() -> None:
