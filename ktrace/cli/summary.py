@@ -14,12 +14,13 @@ from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
 
 if TYPE_CHECKING:
+    from ktrace.rendering.table import Table
     from ktrace.summary.model import Summary
 
 #: What is shown where nobody asks for anything else; a page shows all.
 _BY = ("operation", "kernel")
 
-#: Rows of a table of text, where --top doesn't say.
+#: Rows of a table for people, where --top doesn't say.
 _TOP = 10
 
 _FORMATS = ("text", "csv", "json", "md", "html")
@@ -33,7 +34,9 @@ _FORMATS = ("text", "csv", "json", "md", "html")
     callback=listed(str),
     help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run.",
 )
-@click.option("--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10, in text, by default.")
+@click.option(
+    "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10 in text and md by default."
+)
 @click.option("--unclassified", is_flag=True, help="List the kernels of which no rule says the operation.")
 @click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", help="How to write it.")
 @click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
@@ -86,20 +89,20 @@ def command(
         )
     if summary.report:
         tell_issues(summary.report)
-    _write(summary, wanted, _TOP if top is None and format_ == "text" and not by else top, format_, output, overwrite)
+    for_people = format_ in ("text", "md")
+    shown = summary.tables(wanted, top or (_TOP if for_people else None), brief=for_people)
+    _write(summary, shown, format_, output, overwrite)
 
 
-def _write(
-    summary: Summary, by: tuple[str, ...] | None, top: int | None, format_: str, output: str, overwrite: bool
-) -> None:
+def _write(summary: Summary, tables: list[Table], format_: str, output: str, overwrite: bool) -> None:
     from ktrace.rendering import rendered
     from ktrace.sink import Sink, writing
 
     to_stdout = output == "-"
     text = rendered(
-        summary.tables(by, top, brief=format_ == "text"),
+        tables,
         format_,
-        title=", ".join(summary.sources[:3]),
+        title=", ".join(summary.sources),
         subject=summary,
         width=width() if to_stdout else None,
         colour=to_stdout and colour(),

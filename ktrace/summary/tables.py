@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.rendering.table import Cell, Column, Table
-from ktrace.summary.model import UNCLASSIFIED, DeviceUse, Group, Spread, Summary
+from ktrace.summary.model import UNCLASSIFIED, DeviceUse, Group, Summary
+
+#: So many devices have, in short, a table each.
+_APART = 2
 
 #: So many sources are named.
 _SOURCES = 3
@@ -23,17 +26,25 @@ def tables(
     summary: Summary, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False
 ) -> list[Table]:
     """The tables `overview`, `devices`, `waits`, `steps`, and one named after each of `by`; see `Summary.tables`."""
-    found = [_overview(summary)]
-    if summary.devices:
-        found += [_devices(summary.devices, brief), _waits(summary.devices)]
-    if summary.step_use:
-        found.append(_steps(summary, top))
     wanted = list(summary.groups) if by is None else [name for name in by if name in summary.groups]
+    found = [_overview(summary)]
+    if wanted != [UNCLASSIFIED]:
+        found += _uses(summary, top, brief)
+    for run, one in summary.runs.items():
+        found += [_by(name, one, top, brief, run) for name in wanted if name in one.groups and name != "run"]
     if summary.runs:
-        for run, one in summary.runs.items():
-            found += [_by(name, one, top, brief, run) for name in wanted if name in one.groups and name != "run"]
         wanted = [name for name in wanted if name == "run"]
     return found + [_by(name, summary, top, brief) for name in wanted]
+
+
+def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
+    """What the devices did, and the steps."""
+    steps = [_steps(summary, top, brief)] if summary.step_use else []
+    if brief and len(summary.devices) <= _APART:
+        return [*map(_device, summary.devices), *steps]
+    if summary.devices:
+        return [_devices(summary.devices, brief), _waits(summary.devices, brief), *steps]
+    return steps
 
 
 def _overview(summary: Summary) -> Table:
@@ -52,50 +63,75 @@ def _overview(summary: Summary) -> Table:
     return Table("overview", "", columns, [row], list(summary.notes))
 
 
+def _device(use: DeviceUse) -> Table:
+    """The use of one device, a figure a row."""
+    columns = [Column("figure"), Column("time", "ns"), Column("share", "%"), Column("times", "count")]
+    columns += [Column(name, "ns") for name in ("median", "p95", "max")]
+    names = ("busy", "compute", "communication", "exposed communication", "copies", "exposed copies", "idle")
+    times = [(name, getattr(use, name.replace(" ", "_"))) for name in names]
+    rows: list[tuple[Cell, ...]] = [("span", use.span, None, *_NONE)]
+    rows += [(name, time, _share(time, use.span), *_NONE) for name, time in times if time or name in ("busy", "idle")]
+    for name, waits in (("gaps between work", use.gaps), ("queueing", use.queueing)):
+        if waits:
+            rows.append((name, None, None, waits.count, waits.median, waits.p95, waits.max))
+    if use.occupancy is not None:
+        rows.append(("occupancy", None, use.occupancy, *_NONE))
+    title = f"use of {use.label}" + (f", {use.name}" if use.name else "")
+    return Table(f"use of {use.label}", title, tuple(columns), rows)
+
+
+#: The cells of a figure that is no spread.
+_NONE: tuple[Cell, ...] = (None,) * 4
+
+
 def _devices(devices: list[DeviceUse], brief: bool) -> Table:
+    """The use of each device, a row each."""
     kinds = ("communication", "copies")
     columns = [Column("device"), Column("span", "ns"), Column("busy", "%"), Column("compute", "%")]
     columns += [Column(f"{exposed}{kind}", "%") for exposed in ("", "exposed ") for kind in kinds]
-    columns += [Column("busy", "ns"), Column("idle", "ns")]
     if not brief:
+        columns += [Column(name, "ns") for name in ("busy", "compute")]
         columns += [Column(f"{exposed}{kind}", "ns") for exposed in ("", "exposed ") for kind in kinds]
-        columns.append(Column("compute", "ns"))
-    named = any(use.name for use in devices)
+        columns += [Column("idle", "ns"), Column("rank", "count"), Column("name")]
     rows: list[tuple[Cell, ...]] = []
     for use in devices:
-        figures = use.communication, use.copies, use.exposed_communication, use.exposed_copies
-        row: list[Cell] = [use.label, use.span]
-        row += [_share(time, use.span) for time in (use.busy, use.compute, *figures)]
-        row += [use.busy, use.idle]
-        row += [] if brief else [*figures, use.compute]
-        rows.append((*row, use.name) if named else tuple(row))
-    return Table("devices", "use of devices", (*columns, Column("name")) if named else tuple(columns), rows)
+        times = use.busy, use.compute, use.communication, use.copies, use.exposed_communication, use.exposed_copies
+        shares = (_share(time, use.span) for time in times)
+        rest: tuple[Cell, ...] = () if brief else (*times, use.idle, use.rank, use.name)
+        rows.append((use.label, use.span, *shares, *rest))
+    return Table("devices", "use of devices", tuple(columns), rows)
 
 
-def _waits(devices: list[DeviceUse]) -> Table:
+def _waits(devices: list[DeviceUse], brief: bool) -> Table:
+    """Gaps, queueing and occupancy of each device, a row each."""
     columns = [Column("device"), Column("occupancy", "%")]
+    told = ("median", "p95", "max") if brief else ("total", "median", "p95", "max")
     for name in ("gaps", "queueing"):
-        columns.append(Column(name, "count"))
-        columns += [Column(f"{name} {what}", "ns") for what in ("total", "median", "p95", "max")]
-    rows = [(use.label, use.occupancy, *_spread(use.gaps), *_spread(use.queueing)) for use in devices]
+        columns += [] if brief else [Column(name, "count")]
+        columns += [Column(f"{name} {what}", "ns") for what in told]
+    rows = []
+    for use in devices:
+        found: list[Cell] = []
+        for waits in (use.gaps, use.queueing):
+            found += [] if brief else [getattr(waits, "count", None)]
+            found += [getattr(waits, what, None) for what in told]
+        rows.append((use.label, use.occupancy, *found))
     return Table("waits", "gaps between work, and waits of work behind its call", tuple(columns), rows)
 
 
-def _spread(times: Spread | None) -> tuple[Cell, ...]:
-    if times is None:
-        return (None,) * 5
-    return times.count, times.total, times.median, times.p95, times.max
-
-
-def _steps(summary: Summary, top: int | None) -> Table:
-    names = ("wall", "busy", "compute", "communication", "copies", "exposed communication", "exposed copies")
-    columns = (Column("step"), Column("times", "count"), *(Column(name, "ns") for name in names), Column("busy", "%"))
+def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
+    """Each step; in full with the time of each operation in it."""
+    times = ["wall", "compute", "communication", "exposed communication", "copies"]
+    times += [] if brief else ["exposed copies", "busy"]
+    columns = [Column("step"), Column("times", "count"), Column("busy", "%"), *(Column(name, "ns") for name in times)]
+    operations = [] if brief else [one for one in summary.groups.get("operation", []) if one.steps is not None]
+    columns += [Column(f"operation {group.key}", "ns") for group in operations]
     rows: list[tuple[Cell, ...]] = []
-    for use in summary.step_use[:top]:
-        times = (use.wall, use.busy, use.compute, use.communication, use.copies)
-        exposed = use.exposed_communication, use.exposed_copies
-        rows.append((use.label, use.count, *times, *exposed, _share(use.busy, use.wall)))
-    return Table("steps", "steps", columns, rows, more=max(len(summary.step_use) - len(rows), 0))
+    for number, use in enumerate(summary.step_use[:top]):
+        figures = [getattr(use, name.replace(" ", "_")) for name in times]
+        figures += [group.steps[number] for group in operations if group.steps is not None]
+        rows.append((use.label, use.count, _share(use.busy, use.wall), *figures))
+    return Table("steps", "steps", tuple(columns), rows, more=len(summary.step_use) - len(rows))
 
 
 def _by(name: str, summary: Summary, top: int | None, brief: bool, run: str | None = None) -> Table:
@@ -121,7 +157,11 @@ def _by(name: str, summary: Summary, top: int | None, brief: bool, run: str | No
     title = "kernels without an operation" if name == UNCLASSIFIED else f"by {name}"
     title = title if run is None else f"{run}: {title}"
     table = name if run is None else f"{name} of {run}"
-    return Table(table, title, tuple(columns), rows, more=max(len(groups) - len(rows), 0))
+    notes = []
+    if name == UNCLASSIFIED:
+        share = _share(sum(group.total for group in groups), summary.total) or 0.0
+        notes = [f"{share:.1f}% of the time has no operation; rules of your own may say one."]
+    return Table(table, title, tuple(columns), rows, notes, len(groups) - len(rows))
 
 
 def _row(group: Group, total: float, unit: str) -> list[Cell]:
