@@ -42,14 +42,14 @@ def percent(value: float, whole: float) -> str:
 
 def stack(parts: Sequence[Part], whole: float) -> Markup:
     """A bar of parts one behind the other, to the length of `whole`."""
-    drawn, begin = [], 0.0
+    drawn, titles, begin = [], [], 0.0
     for part in parts:
         if part.value > 0:
             place = {"x": percent(begin, whole), "width": percent(part.value, whole), "height": "100%"}
-            title = f"{harmless(part.name)}: {duration(part.value)}, {_share(part.value, whole)}"
-            drawn.append(tag("rect", tag("title", title), class_=part.colour, data_part=part.name, **place))
+            titles.append(f"{harmless(part.name)}: {duration(part.value)}, {_share(part.value, whole)}")
+            drawn.append(tag("rect", tag("title", titles[-1]), class_=part.colour, **place))
             begin += part.value
-    return _svg("stack", drawn)
+    return _svg("stack", drawn, "; ".join(titles))
 
 
 def bar(value: float, longest: float, colour: str, title: str) -> Markup:
@@ -96,7 +96,7 @@ def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str], marks: Sequ
     for place, mark in enumerate(marks):
         ends = {"x1": f"{(place + 0.04) * each:.3f}%", "x2": f"{(place + 0.96) * each:.3f}%"}
         drawn.append(tag("line", class_="mark", y1=percent(top - mark, top), y2=percent(top - mark, top), **ends))
-    return _svg("columns", drawn)
+    return _svg("columns", drawn, "; ".join(title.partition("\n")[0] for title in titles))
 
 
 class LogAxis:
@@ -168,8 +168,10 @@ class LogAxis:
         return _svg("strip", [*self._lines(), tag("g", tag("title", title), *drawn, cover)])
 
 
-def _svg(kind: str, drawn: Sequence[object]) -> Markup:
-    return tag("svg", drawn, class_=f"chart {kind}", width="100%", role="presentation")
+def _svg(kind: str, drawn: Sequence[object], label: str | None = None) -> Markup:
+    """The chart; `label` says in words what nothing beside it says."""
+    said = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return tag("svg", drawn, class_=f"chart {kind}", width="100%", **said)
 
 
 def _tick(ns: float) -> str:

@@ -48,7 +48,8 @@ def key_figures(diff: Diff) -> Markup:
     if diff.wall:
         figures.append(("time of a step", _percent(diff.wall), _from_to(diff.wall, "ns")))
     if diff.unit == "ns":
-        figures.append((what, _percent(whole), f"{_from_to(whole, diff.unit)}, {whole.verdict}"))
+        known = f", {whole.verdict}" if whole.verdict in (CLEAR, NOISE) else ""
+        figures.append((what, _percent(whole), _from_to(whole, diff.unit) + known))
     for by, rows in diff.rows.items():
         clear, new, gone = (sum(change.verdict == verdict for change in rows) for verdict in (CLEAR, NEW, GONE))
         figures.append((f"by {by}", f"{clear:,} clear", f"{new:,} new, {gone:,} gone, {len(rows):,} in all"))
@@ -132,6 +133,9 @@ def _signed(value: float, unit: str) -> str:
 
 
 def _percent(change: Change) -> str:
+    """The change in percent; where that has too many digits, how many times as much."""
     if change.percent is None:
         return ""
-    return "0.0%" if abs(change.percent) < 0.05 else f"{change.percent:+,.1f}%"
+    if abs(change.percent) >= 1000:
+        return f"{change.total_b / change.total_a:,.0f}x"
+    return "0.0%" if abs(change.percent) < 0.05 else f"{change.percent:+.1f}%"
