@@ -118,8 +118,8 @@ def command(
         if side.report is not None:
             tell_issues(side.report)
     slower = regressions(diff, fail_over, fail_over_each) if fail_over is not None or fail_over_each is not None else []
-    people = form in ("text", "md")
-    tables = diff.tables(_TOP if top is None and people else top, full=not people)
+    few = top is None and form in ("text", "md")
+    tables = diff.tables(_TOP if few else top, full=form in ("csv", "json"))
     title = f"{diff.name_a} > {diff.name_b}"
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite)
     for sentence in slower:

@@ -26,6 +26,8 @@ _MEASURES = ("wall", "busy", "compute", "communication", "exposed_communication"
 
 Float64 = npt.NDArray[np.float64]
 
+_NONE = np.zeros(0, np.int64)
+
 
 def compared(
     a: Summary,
@@ -62,8 +64,8 @@ def compared(
     )
     if sides.by_step and a.step_use and b.step_use:
         diff.steps = [change for of in _of_steps(a.step_use, b.step_use) for change in judged([of], by_step=True)]
-    diff.notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
-    diff.notes += sides.notes(name_a, name_b)
+    notes = [*(f"{name_a}: {note}" for note in a.notes), *(f"{name_b}: {note}" for note in b.notes)]
+    diff.notes = list(dict.fromkeys([*notes, *sides.notes(name_a, name_b)]))
     return diff
 
 
@@ -77,7 +79,10 @@ class _Sides:
     def changes(self, by: str) -> list[Change]:
         """The groups of both sides by `by`, matched, with the change of each."""
         steps = (len(self.a.steps), len(self.b.steps)) if self.by_step else (1, 1)
-        found = matched(self.a.groups.get(by, []), self.b.groups.get(by, []), by, steps=steps)
+        a, b = self.a.groups.get(by, []), self.b.groups.get(by, [])
+        if by == "step":  # one sample each: its launches are of different things
+            a, b = ([replace(group, durations=_NONE, steps=None) for group in side] for side in (a, b))
+        found = matched(a, b, by, steps=steps)
         return [self._change(match, by_step=self.by_step and by != "step") for match in found]
 
     def whole(self) -> Change:
