@@ -132,9 +132,12 @@ class LogAxis:
         return [tag("line", class_="grid", x1=x, x2=x, y1="0", y2="100%") for x in places]
 
     def strip(self, durations: Int64, median: float, p95: float, title: str) -> Markup:
-        """How many launches took how long: a mound, a line at the median, a dot at the 95th percentile."""
-        bounds = np.logspace(self._low, self._high, _CLASSES + 1)
-        counts = np.histogram(np.clip(durations, bounds[0], bounds[-1]), bounds)[0]
+        """How many launches took how long (rising): a mound, a line at the median, a ring at the 95th percentile.
+
+        The mound is as high as the square root of their number, so that a few slow ones can be seen.
+        """
+        bounds = 10 ** np.linspace(self._low, self._high, _CLASSES + 1)[1:-1]
+        counts = np.diff(np.searchsorted(durations, bounds), prepend=0, append=len(durations))
         heights = 100 * np.sqrt(counts / max(counts.max(), 1))
         width = 100 / _CLASSES
         steps = "".join(f"V{100 - height:.1f}H{(place + 1) * width:.2f}" for place, height in enumerate(heights))

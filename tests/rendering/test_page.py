@@ -17,6 +17,7 @@ from summaries import tables, training
 
 from ktrace.diff.compare import compared
 from ktrace.rendering import Column, Table, rendered
+from ktrace.rendering.charts import LogAxis
 from ktrace.rendering.figures import harmless
 from ktrace.rendering.use_charts import device_parts
 from ktrace.summary.model import DeviceUse, Group, Summary
@@ -154,6 +155,17 @@ def test_the_median_stands_where_the_axis_says(opened: Opened) -> None:
     centres = [box["x"] + box["width"] / 2 for box in opened.boxes("#kernels .axis text")]
     assert ticks.all_text_contents() == ["10 us", "100 us", "1 ms"]
     assert np.diff(centres) == pytest.approx([slope, slope], abs=2)
+
+
+def test_a_mound_is_as_high_as_the_root_of_the_count() -> None:
+    """Against numpy's own histogram, of classes that are equally wide in the logarithm."""
+    times = np.sort(np.random.default_rng(5).lognormal(10, 0.8, 5_000).astype(np.int64))
+    drawn = LogAxis(float(times[0]), float(times[-1])).strip(times, 1.0, 2.0, "")
+    heights = 100 - np.array([float(y) for y in re.findall(r"V([\d.]+)H", drawn)])
+    ends = (np.log10(times[0]) - 0.03, np.log10(times[-1]) + 0.03)
+    counts = np.histogram(np.log10(times), len(heights), ends)[0]
+    assert counts.sum() == len(times)
+    assert heights == pytest.approx(100 * np.sqrt(counts / counts.max()), abs=0.1)
 
 
 def test_a_click_on_a_heading_sorts(opened: Opened) -> None:
