@@ -18,6 +18,7 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
+from typing import Any
 
 from ktrace.errors import UsageError
 from ktrace.fleet.tasks import Outcome, Task, convert_one
@@ -98,13 +99,14 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
     Raises UsageError where dask.distributed is not installed or no scheduler answers there.
     """
     try:
-        from distributed import Client
+        import distributed
     except ImportError:
         raise UsageError(
             "--dask needs dask.distributed", remedy="pip install 'ktrace[dask]', on the workers, too"
         ) from None
+    make: Any = distributed.Client
     try:
-        client = Client(address)
+        client = make(address)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"no Dask scheduler at {address}: {error}",
