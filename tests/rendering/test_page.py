@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import itertools
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from colours import contrast, luminance
 from summaries import tables, training
 
 from ktrace.diff.compare import compared
@@ -372,55 +372,6 @@ def test_little_is_enough(browser: Any, tmp_path: Path, summary: Summary) -> Non
     assert opened.complaints == []
 
 
-#: How colours look to people who lack a cone: Machado, Oliveira, Fernandes 2009, severity 1, on linear RGB.
-BLINDNESS = {
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
-}
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("blindness", BLINDNESS)
-def test_colours_are_told_apart_without_a_cone(scheme: str, blindness: str) -> None:
-    """Any two of a chart are at least 15 apart in CIE L*a*b*, where 2 can just be seen."""
-    style = (Path(rendered.__code__.co_filename).parent / "page.css").read_text("utf-8")
-    light, dark = style.split("@media (prefers-color-scheme: dark)")[:2]
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark.split("\n}\n")[0]))
-    names = [*(f"k{number}" for number in range(1, 7)), "communication", "copies", "rest", "idle"]
-    seen = {name: lab(np.array(BLINDNESS[blindness]) @ linear(hexadecimal(colours[name]))) for name in names}
-    for one, other in [*itertools.combinations(names, 2)]:
-        assert np.linalg.norm(seen[one] - seen[other]) > 15, (one, other)
-
-
-def hexadecimal(colour: str) -> np.ndarray[Any, Any]:
-    return np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)])
-
-
 def rgb(page: Any, selector: str, of: str) -> np.ndarray[Any, Any]:
     text = page.eval_on_selector(selector, f"one => getComputedStyle(one).{of}")
     return np.array([int(part) for part in re.findall(r"\d+", text)[:3]])
-
-
-def linear(colour: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """sRGB of 0 to 255 as light (IEC 61966-2-1)."""
-    part = colour / 255
-    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
-
-
-def luminance(colour: np.ndarray[Any, Any]) -> float:
-    return float(np.array([0.2126, 0.7152, 0.0722]) @ linear(colour))
-
-
-def contrast(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def lab(light: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """CIE L*a*b* under D65."""
-    xyz = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]) @ np.clip(
-        light, 0, 1
-    )
-    x, y, z = np.cbrt(xyz / [0.9505, 1, 1.089])
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
