@@ -60,6 +60,7 @@ def is_remote(path: str) -> bool:
 
 def open_store(path: str) -> Store:
     """The folder of that name or URL. Raises InputError where fsspec or the package for its protocol isn't there."""
+    path = path.removeprefix("file://")
     return Remote(path) if is_remote(path) else Local(path)
 
 
@@ -162,7 +163,9 @@ def filesystem(path: str) -> tuple[Any, str]:
     try:
         import fsspec
     except ImportError:
-        raise InputError("a URL needs fsspec", path=path, remedy="pip install 'ktrace[remote]'") from None
+        raise InputError(
+            "a URL needs fsspec", path=path, remedy="pip install 'ktrace[s3]' or 'ktrace[remote]'"
+        ) from None
     with told(path):
         fs, root = fsspec.core.url_to_fs(path)
     return fs, root

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_traces import figures, nanoseconds, write_trace
+from fleet_traces import convert_or_die, figures, nanoseconds, write_trace
 
 import ktrace
+from ktrace.fleet import executor
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 
@@ -53,6 +54,18 @@ def test_a_broken_file_is_listed(cluster: Any, tmp_path: Path) -> None:
     report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
     assert [manifest.rows for manifest in report.done] == [3]
     assert ["no format knows this input" in reason for reason in report.failed.values()] == [True]
+
+
+def test_a_file_that_kills_every_worker_is_listed(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("rank0", "poison1", "rank2", "rank3"):
+        write_trace(tmp_path / f"in/{name}.json", kernels=3)
+    monkeypatch.setattr(executor, "convert_one", convert_or_die)
+    with distributed.dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+        report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
+    assert sorted(manifest.label for manifest in report.done) == ["rank0", "rank2", "rank3"]
+    assert ["KilledWorker" in reason for reason in report.failed.values()] == [True]
 
 
 def test_no_scheduler_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
