@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,6 +63,12 @@ class Catalog:
     def get(self, entity: str, name: str | None = None, **key: Any) -> Entry | None:
         """The entry of an entity: `catalog.get("stream", source="run", device=0, stream=7)`."""
         return self._entries.get(_key(entity, {c: v for c, v in key.items() if v is not None}, name))
+
+    def those(self, test: Callable[[Entry], bool]) -> Catalog:
+        """A catalog of the entries that pass."""
+        some = Catalog()
+        some._entries = {key: entry for key, entry in self._entries.items() if test(entry)}
+        return some
 
     def of(self, entity: str) -> list[Entry]:
         """All entries of one kind of entity."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +81,23 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     writer.close()
 
 
+@contextmanager
+def writing_to(
+    path: str, fmt: Format, split_by: str | None, *, overwrite: bool = False
+) -> Iterator[Callable[[Iterable[Batch], Conversion], None]]:
+    """What writes batches to an output, or to numbered parts of it, which appear at the end of the block."""
+    if split_by is None:
+        with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
+            yield lambda batches, conversion: write_batches(batches, fmt, sink, conversion)
+        return
+    from ktrace.parts import Parts, write_parts
+    from ktrace.transforms.splitby import SplitBy
+
+    by = SplitBy.of(split_by)
+    with writing(Parts(path, fmt, overwrite=overwrite)) as parts:
+        yield lambda batches, conversion: write_parts(batches, by, parts, conversion)
+
+
 def _only(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterator[Batch]:
     """The batches of one record, and the catalog."""
     for batch in batches:
@@ -115,6 +133,7 @@ def convert(
     classify: bool | str | Path = False,
     filter: Filter | None = None,
     crop: Crop | None = None,
+    split_by: str | None = None,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -127,7 +146,8 @@ def convert(
     `src` came before the first of them, where not all have metrics. `filter` says which rows to write, by kind, name,
     device and more, `crop` which part of the time.
     `classify` fills operation, library, precision, layer and a short name of device work where the source doesn't say
-    them; a path is a file of rules that come first.
+    them; a path is a file of rules that come first. `split_by` writes numbered parts (run.000.perfetto, ...) of a time
+    ("time=10s"), a size in bytes ("size=500MB") or a step each ("step"), which stand in `Report.parts`.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -139,8 +159,10 @@ def convert(
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
     if launch_skip is not None and metrics is None:
         raise UsageError("--launch-skip is for --metrics", remedy="leave it out, or name the metrics")
+    if table and split_by:
+        raise UsageError("--table writes one file", remedy="leave out --split-by")
     conversion = Conversion(report, options={"table": table} if table else {})
-    with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
+    with writing_to(str(dst), fmt, split_by, overwrite=overwrite) as write:
         batches = read_selected(
             paths,
             report,
@@ -153,7 +175,7 @@ def convert(
             crop=crop,
             filter=filter,
         )
-        write_batches(batches, fmt, sink, conversion)
+        write(batches, conversion)
         if not report.balanced():
             raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
     return report

@@ -149,6 +149,7 @@ class Report:
         self.reader = Ledger("reader")
         self.rows: Counter[str] = Counter()
         self.issues: dict[str, Issue] = {}
+        self.parts: list[dict[str, Any]] = []
         self._stages: list[Ledger] = []
 
     def record(self, count: int = 1) -> None:
@@ -209,6 +210,17 @@ class Report:
         self._stages.sort(key=lambda opened: CHAIN.index(opened.stage) if opened.stage in CHAIN else len(CHAIN))
         return ledger
 
+    def add_part(self, part: Report) -> None:
+        """Adds the stages and issues of an output that is one of several, all of which took their rows from here."""
+        mine = {ledger.stage: ledger for ledger in self._stages}
+        for ledger in part.stages:
+            known = mine.get(ledger.stage) or self.stage(ledger.stage)
+            known.taken += ledger.taken
+            known.given += ledger.given
+            known.added.update(ledger.added)
+            known.removed.update(ledger.removed)
+        self.merge(part)
+
     @property
     def stages(self) -> list[Ledger]:
         """The accounts after the reader's, in the order of the chain."""
@@ -261,6 +273,7 @@ class Report:
             "skipped": self.total(Severity.SKIP),
             "cut": bool(self.total(Severity.CUT)),
             "balanced": self.balanced(),
+            **({"parts": self.parts} if self.parts else {}),
             "rows": dict(self.rows),
             "chain": [
                 {

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 from ktrace.behind import Behind
 from ktrace.errors import OutputError
@@ -95,6 +95,12 @@ class Sink:
         self._streams.append(behind)
         return behind  # type: ignore[no-any-return]
 
+    def finish(self) -> int:
+        """Closes what is written, before `commit`, and returns its bytes."""
+        self._close()
+        files = self._temporary.iterdir() if self.is_folder else [self._temporary]
+        return sum(file.stat().st_size for file in files)
+
     def commit(self) -> None:
         """Puts the output in its place."""
         self._close()
@@ -143,8 +149,26 @@ def _is_stream(target: Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
+class Output(Protocol):
+    """What is written beside its place: a sink, or several."""
+
+    path: str
+
+    def make(self) -> None:
+        """Makes what is written to."""
+
+    def commit(self) -> None:
+        """Puts it in its place."""
+
+    def abort(self) -> None:
+        """Leaves nothing behind."""
+
+
+Some = TypeVar("Some", bound=Output)
+
+
 @contextlib.contextmanager
-def writing(sink: Sink) -> Iterator[Sink]:
+def writing(sink: Some) -> Iterator[Some]:
     """Makes what is written to; commits it at the end of the block, aborts it when anything goes wrong or Ctrl-C comes.
 
     A failing disk becomes an OutputError.

@@ -98,6 +98,7 @@ def test_only_the_pipeline_knows_readers_and_writers() -> None:
         "ktrace.archive",
         "ktrace.fleet.tasks",
         "ktrace.merging",
+        "ktrace.parts",
         "ktrace.pipeline",
         "ktrace.info",
         "ktrace.trace",

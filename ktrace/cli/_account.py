@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktrace.times import time_text
+
 if TYPE_CHECKING:
     from ktrace.report import Report
 
@@ -22,3 +24,12 @@ def tell_issues(account: Report) -> None:
         detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
         first = f" First: {detail[:_DETAIL]}" if detail else ""
         click.echo(f"{issue.severity.name.lower()}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
+
+
+def tell_parts(account: Report) -> None:
+    """A line for each part of an output that was split: its rows, and from when to when these begin."""
+    begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
+    for part in account.parts:
+        times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
+        when = f", {'..'.join(times)}" if times else ""
+        click.echo(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)

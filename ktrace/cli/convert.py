@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import tell_issues
+from ktrace.cli._account import tell_issues, tell_parts
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
@@ -43,6 +43,7 @@ from ktrace.errors import UsageError
     flag_value="",
     help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
 )
+@click.option("--split-by", metavar="WAY", help="Write numbered parts: time=10s, size=500MB or step.")
 @click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
@@ -59,6 +60,7 @@ def command(
     metrics: str | None,
     launch_skip: int | None,
     classify: str | None,
+    split_by: str | None,
     strict: bool,
     report: str | None,
     overwrite: bool,
@@ -78,6 +80,7 @@ def command(
     ktrace convert run.sqlite --metrics ncu.csv -o run.perfetto   metrics on the kernels of a timeline
     ktrace convert run.sqlite -o gpu.perfetto --only-gpu --min-dur 10us   a part of it
     ktrace convert run.sqlite -o step.perfetto --step 3                   a step of it
+    ktrace convert run.sqlite -o run.perfetto --split-by size=500MB       run.000.perfetto, run.001.perfetto, ...
     """
     keep_freed_memory()
     import_pyarrow()
@@ -103,9 +106,11 @@ def command(
             classify=classify or classify is not None,
             filter=filter_of(part),
             crop=crop_of(part),
+            split_by=split_by,
         )
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
             account_file.open().write(text.encode("utf-8", "backslashreplace"))
     tell_issues(account)
+    tell_parts(account)
     click.echo(f"{output}: {account.line()}", err=True)

@@ -12,6 +12,7 @@ there are many. Of all other rows an id, and of slices begin, end and track are 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +30,14 @@ from ktrace.ordering.words import Words
 from ktrace.tracks import Track
 
 Bools = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
 #: Rows that are looked up at once, about.
 RANGE_ROWS = 1 << 16
+
+_BOOL = np.dtype(np.bool_)
 
 
 def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
@@ -70,24 +74,28 @@ def are_slices(batch: Batch) -> Bools:
 
 
 class Attached:
-    """Rows that wait to be told whether what they hang on stays. `know` and `hold` first, then `rest` once."""
+    """Rows that wait to be told whether what they hang on stays. `know` and `hold` first, then `rest` once.
 
-    def __init__(self, spill: Spill) -> None:
+    With a type of numbers as `value` they are told the number that is known of it instead.
+    """
+
+    def __init__(self, spill: Spill, value: np.dtype[Any] = _BOOL) -> None:
         self._words = Words()
         self._tracks = TrackIndex(self._words)
-        self._ids = Runs(spill, "known_ids", [("id", "i8"), ("source", "i4"), ("kept", "?")])
+        self._ids = Runs(spill, "known_ids", [("id", "i8"), ("source", "i4"), ("kept", value.str)])
         self._slices = Runs(
-            spill, "known_slices", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("kept", "?")]
+            spill, "known_slices", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("kept", value.str)]
         )
+        self._value = value
         self._held = Batches(spill, "held")
         self._records: list[str] = []
         self._starts = [0]
-        self._alone: list[Bools] = []
-        self._also: list[Bools] = []
+        self._alone: list[Values] = []
+        self._also: list[Values] = []
         self._on_row = Runs(spill, "on_row", [("id", "i8"), ("source", "i4"), ("number", "i8")])
         self._at_place = Runs(spill, "at_place", [("ts", "i8"), ("track", "i4"), ("number", "i8"), ("next", "?")])
 
-    def know(self, batch: Batch, kept: Bools) -> None:
+    def know(self, batch: Batch, kept: Values) -> None:
         """Remembers events or summaries, and which of them stay."""
         if not len(batch):
             return
@@ -97,7 +105,7 @@ class Attached:
         if batch.record == "events":
             self._know_slices(batch, places, kept)
 
-    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: Bools) -> None:
+    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: Values) -> None:
         ts, _ = values(batch.columns, "ts")
         dur, has_dur = values(batch.columns, "dur")
         good = are_slices(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
@@ -115,7 +123,7 @@ class Attached:
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def hold(self, batch: Batch, alone: Bools, also: Bools) -> None:
+    def hold(self, batch: Batch, alone: Values, also: Values) -> None:
         """Lets figures or links wait.
 
         `alone` says which stay where nothing is known of what they hang on, `also` which stay even if that goes.
@@ -140,10 +148,10 @@ class Attached:
         self._alone.append(alone)
         self._also.append(also)
 
-    def rest(self, size: int = RANGE_ROWS) -> Iterator[tuple[Batch, Bools]]:
+    def rest(self, size: int = RANGE_ROWS) -> Iterator[tuple[Batch, Values]]:
         """The rows that waited, batch by batch as they came, and which of them stay."""
-        kept = np.concatenate([np.zeros(0, np.bool_), *self._alone])
-        also = np.concatenate([np.zeros(0, np.bool_), *self._also])
+        kept = np.concatenate([np.zeros(0, self._value), *self._alone])
+        also = np.concatenate([np.zeros(0, self._value), *self._also])
         self._look_up_rows(kept, size)
         if len(self._at_place):
             self._look_up_places(kept, size)
@@ -151,7 +159,7 @@ class Attached:
         for number, record in enumerate(self._records):
             yield Batch(record, self._held.get(number)), kept[self._starts[number] : self._starts[number + 1]]
 
-    def _look_up_rows(self, kept: Bools, size: int) -> None:
+    def _look_up_rows(self, kept: Values, size: int) -> None:
         for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
             wanted = self._on_row.rows[self._on_row.between(low, high)]
             if len(wanted):
@@ -160,7 +168,7 @@ class Attached:
                 there = found >= 0
                 kept[wanted["number"][there]] = known["kept"][found[there]]
 
-    def _look_up_places(self, kept: Bools, size: int) -> None:
+    def _look_up_places(self, kept: Values, size: int) -> None:
         """Asks for the slice around each place, else for the next one, as the stage `order` binds them."""
         used = np.unique(self._at_place.rows["track"])
         opened, waiting = none_open(), np.empty(0, self._at_place.rows.dtype)
@@ -182,6 +190,6 @@ class Attached:
             if high is not None:
                 opened = slices.open_at(high)
 
-    def _settle(self, kept: Bools, asked: Rows, slices: Slices, found: Int64) -> None:
+    def _settle(self, kept: Values, asked: Rows, slices: Slices, found: Int64) -> None:
         there = found >= 0
         kept[asked["number"][there]] = self._slices.rows["kept"][slices.place[found[there]]]

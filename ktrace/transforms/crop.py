@@ -23,17 +23,16 @@ import pyarrow.compute as pc
 from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
 from ktrace.model import POINT_KINDS, TRACK_COLUMNS, Batch
-from ktrace.ordering.arrows import new_ends
 from ktrace.ordering.eventstore import GONE, SLICE, EventStore, values
-from ktrace.ordering.launches import join_launches
-from ktrace.ordering.links import LinkStore, bind_by_event
-from ktrace.ordering.spill import Batches, Runs, Spill, ranges
+from ktrace.ordering.links import LinkStore
+from ktrace.ordering.spill import Batches, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
 from ktrace.times import parse_interval, parse_time
 from ktrace.transforms.attached import Attached, are_figures, truth, words_in
 from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account, some
+from ktrace.transforms.launched import launch_ends, launch_links
 from ktrace.transforms.part import Bounds, Part, steps_of
 
 Bools = npt.NDArray[np.bool_]
@@ -136,8 +135,7 @@ class _Stage:
             self._others.append(batch.columns)
             self._records.append(batch.record)
             if batch.record == "links" and self._own_time:
-                named = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
-                self._launches.add(some(batch, named))
+                self._launches.add(launch_links(batch))
             return
         figure = are_figures(batch)
         self._figures |= bool(figure.any())
@@ -231,15 +229,8 @@ class _Stage:
 
     def _keep_launched(self, kept: Bools, begun: Bools) -> None:
         """Keeps the work of the calls that are `begun`: those of its correlation, and those that links name."""
-        ends = new_ends(self._spill)
-        arrows = join_launches(self._store, self._index.tracks(), ends, RANGE_ROWS)
-        self._launches.flush()
-        if len(self._launches):
-            self._launches.number_arrows(arrows + 1, self._index, RANGE_ROWS)
-            no_pairs = Runs(self._spill, "no_pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
-            sources = self._index.sources()
-            bind_by_event(self._launches, self._store, no_pairs, ends, self._spill, sources, RANGE_ROWS)
-        leaves = np.zeros(arrows + len(self._launches) + 1, np.bool_)
+        ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
+        leaves = np.zeros(arrows + 1, np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
             leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
         for _, rows in ends.blocks(RANGE_ROWS):

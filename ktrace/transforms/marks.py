@@ -70,11 +70,15 @@ class Marks:
         mine = Batch("events", rows)
         placed = truth(mine.column("device").is_valid()) | truth(mine.column("stream").is_valid())
         lasts = ~words_in(mine.column("kind"), ("instant", "log", "sample", "counter"))
-        sources, ids = decoded(mine.column("source")).to_pylist(), mine.column("id").to_pylist()
-        for row, (source, begin) in enumerate(zip(sources, ts, strict=True)):
-            end = begin + int(dur[0][row]) if dur[1][row] or not lasts[row] else LIMIT
-            (self._device if placed[row] else self._host)[source].append((begin, end))
-            self.ids[source].append(ids[row])
+        texts = (decoded(mine.column(name)).to_pylist() for name in ("source", "name", "id"))
+        for row, (source, name, number) in enumerate(zip(*texts, strict=True)):
+            end = ts[row] + int(dur[0][row]) if dur[1][row] or not lasts[row] else LIMIT
+            self.keep(source, name, ts[row], end, bool(placed[row]), number)
+
+    def keep(self, source: str, name: str, begin: int, end: int, placed: bool, number: int) -> None:
+        """Takes a row of that id; `placed` says whether it is on a device."""
+        (self._device if placed else self._host)[source].append((begin, end))
+        self.ids[source].append(number)
 
     def _named(self, batch: Batch) -> Bools:
         names = batch.column("name")

@@ -1,0 +1,30 @@
+"""Calls and the device work that they launch: by correlation within a process, and by links that name both rows."""
+
+from __future__ import annotations
+
+from ktrace.model import Batch
+from ktrace.ordering.arrows import new_ends
+from ktrace.ordering.eventstore import EventStore
+from ktrace.ordering.launches import join_launches
+from ktrace.ordering.links import LinkStore, bind_by_event
+from ktrace.ordering.spill import Runs, Spill
+from ktrace.ordering.trackindex import TrackIndex
+from ktrace.transforms.attached import truth, words_in
+from ktrace.transforms.filter import some
+
+
+def launch_links(batch: Batch) -> Batch:
+    """Those links of a batch that are launches and name their row."""
+    return some(batch, words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid()))
+
+
+def launch_ends(store: EventStore, index: TrackIndex, links: LinkStore, spill: Spill, size: int) -> tuple[Runs, int]:
+    """The ends of all launches, as `new_ends` has them, and the greatest number of an arrow."""
+    ends = new_ends(spill)
+    arrows = join_launches(store, index.tracks(), ends, size)
+    links.flush()
+    if len(links):
+        links.number_arrows(arrows + 1, index, size)
+        no_pairs = Runs(spill, "no_pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
+        bind_by_event(links, store, no_pairs, ends, spill, index.sources(), size)
+    return ends, arrows + len(links)
