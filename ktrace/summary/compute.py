@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -185,7 +186,7 @@ class _Summarised:
 
     def _total(self, found: list[Statistic], events: bool = True) -> float:
         timed = int(self._events.dur.sum()) if events else 0
-        return timed + sum(one.total for one in found)
+        return timed + math.fsum(one.total for one in found) if found else timed
 
     def _count(self, found: list[Statistic], events: bool = True) -> int | None:
         counts = [one.row.get("count") for one in found]

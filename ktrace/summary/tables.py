@@ -30,11 +30,15 @@ def tables(
     found = [_overview(summary)]
     if wanted != [UNCLASSIFIED]:
         found += _uses(summary, top, brief)
-    for run, one in summary.runs.items():
-        found += [_by(name, one, top, brief, run) for name in wanted if name in one.groups and name != "run"]
-    if summary.runs:
-        wanted = [name for name in wanted if name == "run"]
-    return found + [_by(name, summary, top, brief) for name in wanted]
+    if not summary.runs:
+        return found + [_by(name, [("", summary)], top, brief) for name in wanted]
+    for name in wanted:  # in short a table a run, else their rows in one
+        runs = [(run, one) for run, one in summary.runs.items() if name in one.groups]
+        if name == "run":
+            found.append(_by(name, [("", summary)], top, brief))
+        else:
+            found += [_by(name, [one], top, brief) for one in runs] if brief else [_by(name, runs, top, brief)]
+    return found
 
 
 def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
@@ -48,19 +52,14 @@ def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
 
 
 def _overview(summary: Summary) -> Table:
-    columns = (
-        Column("source"),
-        Column("counted"),
-        Column("rows", "count"),
-        Column("total", summary.unit),
-        Column("span", "ns"),
-    )
-    span = summary.span[1] - summary.span[0] if summary.span else None
-    sources = ", ".join(summary.sources[:3]) + (
-        f" and {len(summary.sources) - 3:,} more" if summary.sources[3:] else ""
-    )
-    row = (sources, _WORK[summary.work], summary.count, summary.total, span)
-    return Table("overview", "", columns, [row], list(summary.notes))
+    columns = [Column("source"), Column("counted"), Column("rows", "count"), Column("total", summary.unit)]
+    more = len(summary.sources) - _SOURCES
+    sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
+    row: list[Cell] = [sources, _WORK[summary.work], summary.count, summary.total]
+    if summary.span and len(summary.sources) == 1:  # clocks of several may differ
+        columns.append(Column("span", "ns"))
+        row.append(summary.span[1] - summary.span[0])
+    return Table("overview", "", tuple(columns), [tuple(row)], list(summary.notes))
 
 
 def _device(use: DeviceUse) -> Table:
@@ -134,39 +133,42 @@ def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
     return Table("steps", "steps", tuple(columns), rows, more=len(summary.step_use) - len(rows))
 
 
-def _by(name: str, summary: Summary, top: int | None, brief: bool, run: str | None = None) -> Table:
-    groups = summary.groups[name]
-    unit = summary.unit
-    columns = [
-        Column("kernel" if name == UNCLASSIFIED else name),
-        Column("time", unit),
-        *([Column("share", "%")] if unit != "%" else []),
-    ]
-    figures = _BRIEF if brief else _FIGURES
-    told = [figure for figure in figures if any(getattr(group, figure) is not None for group in groups)]
-    counted = any(group.count is not None for group in groups)
-    columns += [Column("count", "count")] if counted else []
+def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool) -> Table:
+    """The groups of one summary ("", summary), or of several runs."""
+    every = [group for _, summary in runs for group in summary.groups[name]]
+    in_time = runs[0][1].unit == "ns"
+    told = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
+    columns = [Column("run")] if len(runs) > 1 else []
+    columns.append(Column("kernel" if name == UNCLASSIFIED else name))
+    columns += [Column("time", "ns") if in_time else Column("of the whole", "%"), Column("share", "%")]
+    columns += [Column("count", "count")] if _any(every, "count") else []
     columns += [Column(figure, "ns") for figure in told]
-    whole = not brief and name == "kernel" and any(group.name not in (None, group.key) for group in groups)
+    whole = not brief and name == "kernel" and any(group.name not in (None, group.key) for group in every)
     columns += [Column("name")] if whole else []
     rows: list[tuple[Cell, ...]] = []
-    for group in groups[:top]:
-        row = _row(group, summary.total, unit) + ([group.count] if counted else [])
-        row += [getattr(group, figure) for figure in told] + ([group.name] if whole else [])
-        rows.append(tuple(row))
+    for run, summary in runs:
+        for group in summary.groups[name][:top]:
+            row: list[Cell] = [run] if len(runs) > 1 else []
+            row += [group.key, group.total, _share(group.total, summary.total)]
+            row += [group.count] if _any(every, "count") else []
+            row += [getattr(group, figure) for figure in told]
+            rows.append((*row, group.name) if whole else tuple(row))
+    run = runs[0][0] if len(runs) == 1 else ""
     title = "kernels without an operation" if name == UNCLASSIFIED else f"by {name}"
-    title = title if run is None else f"{run}: {title}"
-    table = name if run is None else f"{name} of {run}"
-    notes = []
-    if name == UNCLASSIFIED:
-        share = _share(sum(group.total for group in groups), summary.total) or 0.0
-        notes = [f"{share:.1f}% of the time has no operation; rules of your own may say one."]
-    return Table(table, title, tuple(columns), rows, notes, len(groups) - len(rows))
+    table, title = (f"{name} of {run}", f"{run}: {title}") if run else (name, title)
+    notes = [_unclassified(runs)] if name == UNCLASSIFIED else []
+    return Table(table, title, tuple(columns), rows, notes, len(every) - len(rows))
 
 
-def _row(group: Group, total: float, unit: str) -> list[Cell]:
-    row: list[Cell] = [group.key, group.total]
-    return row if unit == "%" else [*row, _share(group.total, total)]
+def _any(groups: list[Group], figure: str) -> bool:
+    return any(getattr(group, figure) is not None for group in groups)
+
+
+def _unclassified(runs: list[tuple[str, Summary]]) -> str:
+    """How much of the time has no operation."""
+    time = sum(group.total for _, summary in runs for group in summary.groups[UNCLASSIFIED])
+    share = _share(time, sum(summary.total for _, summary in runs)) or 0.0
+    return f"{share:.1f}% of the time has no operation" + ("; rules of your own may say one." if time else ".")
 
 
 def _share(part: float, whole: float) -> float | None:
