@@ -7,7 +7,8 @@ rank1.perfetto           packets of machine 2, at times by the same clock
 The manifest is that of Perfetto's page "Trace manifest format" (perfetto.dev/docs/reference/perfetto-manifest,
 version 1, read from v58 on): `machines` names the machine ids of a file's packets. Each trace has its own machine, so
 that equal process ids never meet, and a clock snapshot where unix time is known; all are by one clock already, so that
-the manifest relates none. Older viewers read the archive, too, and call the machines by number.
+the manifest relates none. Older viewers read the archive, too, and call the machines by number; v52 does so only where
+the traces stand in the order of their names.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, report: Rep
     try:
         members = _by_source(batches, spill)
         names = _names(members)
+        members = {source: members[source] for source in sorted(members, key=names.__getitem__)}
         machines = {source: number for number, source in enumerate(members, 1)}
         least = min([0, *(member.begin for member in members.values())])
         ledgers: dict[str, Ledger] = {}

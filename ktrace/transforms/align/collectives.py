@@ -13,8 +13,9 @@ ranks that do.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,20 @@ _COLLECTIVE = re.compile(r"n?r?ccl|msccl|oneccl|hccl", re.IGNORECASE)
 _OPERATION = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce", re.IGNORECASE)
 
 
+Key = tuple[object, ...]
+
+
+class Row(NamedTuple):
+    """A collective on one rank: its group, what it does, its number in the group, its size, begin and end in ns."""
+
+    comm: str | None
+    operation: str
+    seq: int | None
+    size: int | None
+    begin: int
+    end: int
+
+
 @dataclass(frozen=True)
 class Fit:
     """A move by collectives, and how well it fits: residuals in ns, of all that were matched."""
@@ -66,7 +81,7 @@ class Collectives:
     """Gathers the collectives of all sources, and tells how the clocks of these move."""
 
     def __init__(self) -> None:
-        self._rows: dict[str, list[tuple[str | None, str, int | None, int | None, int, int]]] = {}
+        self._rows: dict[str, list[Row]] = {}
         self._last: tuple[pa.Array, pa.Array] | None = None
 
     def add(self, batch: Batch) -> None:
@@ -82,7 +97,7 @@ class Collectives:
         for source, comm, name, seq, size, begin, end in zip(*columns, ts.tolist(), (ts + dur).tolist(), strict=True):
             found = _OPERATION.search(name)
             word = found.group().lower().replace("_", "") if found else name
-            self._rows.setdefault(source, []).append((comm, word, seq, size, begin, end))
+            self._rows.setdefault(source, []).append(Row(comm, word, seq, size, begin, end))
 
     def _named(self, batch: Batch) -> Bools:
         """Which rows are of a collective by their names, or say a group."""
@@ -100,20 +115,17 @@ class Collectives:
 
         Raises InputError where one can't be told: fewer than `LEAST` collectives in common with those that can.
         """
-        keyed = [{source: _ends(keys) for source, keys in way.items()} for way in self._keys(sources)]
+        keyed = {source: _Keyed(self._rows.get(source, [])) for source in sources}
         found: dict[str, Fit] = {}
         placed, left = [sources[0]], list(sources[1:])
         best = dict.fromkeys(left, 0)
         while left:
             step = []
             for source in left:
-                ways = [(len(match[0]), at, match) for at in placed if len((match := _match(keyed, source, at))[0])]
-                if not ways:
-                    continue
-                count, through, match = max(ways, key=lambda way: way[0])
+                count, through = max((keyed[source].common(keyed[at]), at) for at in placed)
                 best[source] = max(best[source], count)
                 if count >= LEAST:
-                    step.append((source, through, match))
+                    step.append((source, through, keyed[source].match(keyed[through])))
             if not step:
                 raise self._refusal(sources, left, best)
             for source, through, match in step:
@@ -125,25 +137,6 @@ class Collectives:
             placed = [source for source, _, _ in step]
             left = [source for source in left if source not in found]
         return found
-
-    def _keys(self, sources: Sequence[str]) -> Iterator[dict[str, dict[tuple[object, ...], int]]]:
-        """For each way to know a collective again, the most certain first: source -> key -> its end.
-
-        By group and sequence number, else as the n-th of its group, operation and size, else of its operation.
-        """
-        rows = {source: sorted(self._rows.get(source, []), key=lambda row: row[4]) for source in sources}
-        for way in range(3):
-            found: dict[str, dict[tuple[object, ...], int]] = {}
-            for source, mine in rows.items():
-                often: dict[tuple[object, ...], int] = {}
-                keys = found[source] = {}
-                for comm, word, seq, size, _, end in mine:
-                    if (way < 2 and comm is None) or (way == 0 and seq is None):
-                        continue
-                    key = ((comm, seq), (comm, word, size), (word,))[way]
-                    often[key] = often.get(key, 0) + 1
-                    keys[*key, often[key]] = end
-            yield found
 
     def _refusal(self, sources: Sequence[str], left: Sequence[str], best: dict[str, int]) -> InputError:
         has = ", ".join(f"{source} has {len(self._rows.get(source, [])):,}" for source in sources[:8])
@@ -162,25 +155,45 @@ def _sends(batch: Batch) -> Bools:
     return truth(words.cast(pa.bool_()).take(names.indices))
 
 
-Ends = tuple[dict[tuple[object, ...], int], frozenset[tuple[object, ...]]]
+class _Keyed:
+    """The collectives of a source by what they can be known by on other ranks, with their ends.
 
+    That is their group and sequence number (way 0), else that they are the n-th of their group, operation and size
+    (way 1), else the n-th of their operation (way 2): whatever both sources say. A less certain way is never taken
+    because a more certain one finds nothing in common.
+    """
 
-def _ends(keys: dict[tuple[object, ...], int]) -> Ends:
-    return keys, frozenset(keys)
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = sorted(rows, key=lambda row: row.begin)
+        groups = any(row.comm is not None for row in rows)
+        self._way = 0 if any(row.comm is not None and row.seq is not None for row in rows) else 1 if groups else 2
+        self._ends: dict[int, dict[Key, int]] = {}
 
+    def _by(self, way: int) -> dict[Key, int]:
+        """Key -> end; what has several rows of one key has its place among them in it."""
+        if way in self._ends:
+            return self._ends[way]
+        often: dict[Key, int] = {}
+        ends = self._ends[way] = {}
+        for row in self._rows:
+            if (way < 2 and row.comm is None) or (way == 0 and row.seq is None):
+                continue
+            key = ((row.comm, row.seq), (row.comm, row.operation, row.size), (row.operation,))[way]
+            often[key] = often.get(key, 0) + 1
+            ends[(*key, often[key])] = row.end
+        return ends
 
-def _match(keyed: list[dict[str, Ends]], source: str, other: str) -> tuple[Int64, Int64]:
-    """The ends of the same collectives by the clocks of two sources, by the most certain way that gives enough."""
-    none = np.empty(0, np.int64)
-    most = (none, none)
-    for way in keyed:
-        (mine, known), (theirs, too) = way[source], way[other]
-        common = sorted(known & too, key=mine.__getitem__)
-        if len(common) > len(most[0]):
-            most = tuple(np.array([ends[key] for key in common], np.int64) for ends in (mine, theirs))  # type: ignore[assignment]
-        if len(common) >= LEAST:
-            break
-    return most
+    def common(self, other: _Keyed) -> int:
+        """How many collectives both have."""
+        way = max(self._way, other._way)
+        return len(self._by(way).keys() & other._by(way).keys())
+
+    def match(self, other: _Keyed) -> tuple[Int64, Int64]:
+        """The ends of these by both clocks, in the order of the first."""
+        way = max(self._way, other._way)
+        mine, theirs = self._by(way), other._by(way)
+        common = sorted(mine.keys() & theirs.keys(), key=mine.__getitem__)
+        return np.array([mine[key] for key in common], np.int64), np.array([theirs[key] for key in common], np.int64)
 
 
 def _fit(mine: Int64, theirs: Int64) -> Fit:
