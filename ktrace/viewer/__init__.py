@@ -100,12 +100,17 @@ def served(
 
 
 def _opens_as_it_is(path: str, from_: str | None) -> bool:
-    """Whether it is a file that the UI reads: a Perfetto trace, plain or with gzip."""
+    """Whether it is a file that the UI reads: a Perfetto trace, plain or with gzip, or an archive of `ktrace merge`."""
     if not Path(path).is_file():
         return False
     with open(path, "rb") as stream:
-        if not stream.read(2).startswith((b"\n", b"\x1f\x8b")):
-            return False
+        head = stream.read(512)
+    if head[257:262] == b"ustar":
+        from ktrace.archive import MANIFEST
+
+        return head.startswith(MANIFEST.encode() + b"\0")
+    if not head.startswith((b"\n", b"\x1f\x8b")):
+        return False
     from ktrace.detection import choose
 
     return (from_ or choose(Source(path)).name) == "perfetto"

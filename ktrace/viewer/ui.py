@@ -15,7 +15,7 @@ from ktrace.errors import KtraceError
 UI = "https://ui.perfetto.dev"
 
 #: The one port of this machine that the content security policy of ui.perfetto.dev lets it fetch from
-#: (`setupContentSecurityPolicy` in its ui/src/frontend/index.ts: 'http://127.0.0.1:9001'; v22 to v58).
+#: (`setupContentSecurityPolicy` in its ui/src/frontend/index.ts: 'http://127.0.0.1:9001'; v52 and later).
 PORT = 9001
 
 #: Groups with the streams of GPUs: below "GPU" in "Render Stage" (v52), in "Hardware Queues" (later).

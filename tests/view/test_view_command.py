@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,8 @@ from conftest import SAMPLES
 from running import ANY_PORT, viewing
 
 import ktrace
+from ktrace import viewer
+from ktrace.errors import KtraceError
 from ktrace.viewer.ui import UI
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -68,6 +71,15 @@ def test_a_perfetto_trace_is_served_as_it_is(tmp_path: Path, perfetto: Path) -> 
             assert view.left() == []
             assert view.get(Origin=UI)[2] == path.read_bytes()
             assert view.ended()[0] == 0
+
+
+def test_an_archive_of_merge_is_served_as_it_is(tmp_path: Path) -> None:
+    archive = tmp_path / "run.tar"
+    ranks = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+    ktrace.merge(ranks, archive)
+    with viewing(tmp_path, archive, "--no-browser") as view:
+        assert view.get(Origin=UI)[2] == archive.read_bytes()
+        assert view.ended()[0] == 0
 
 
 def test_a_part_of_a_perfetto_trace_is_written_anew(tmp_path: Path, perfetto: Path) -> None:
@@ -160,6 +172,20 @@ def test_offline_the_ui_comes_from_here_and_may_go_nowhere_else(tmp_path: Path) 
         code, _, err = view.ended()
         assert code == 0, err
         assert view.left() == []
+
+
+@needs_ui
+def test_where_the_port_is_taken_only_offline_takes_another(perfetto: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        monkeypatch.setattr(viewer, "PORT", taken)
+        with pytest.raises(KtraceError, match="is taken"), viewer.served(perfetto):
+            pass
+        with viewer.served(perfetto, offline=True) as view:
+            assert view.account is None
+            assert f":{taken}/" not in view.link
+            assert "run_of_.perfetto&" in view.link, "a name for a URL"
+            assert not view.wait(0)
 
 
 @needs_ui

@@ -182,6 +182,16 @@ def test_who_dawdles_is_left_and_keeps_nobody_waiting(server: Server, monkeypatc
         assert time.monotonic() - begin < 4
 
 
+def test_who_takes_nothing_is_left(server: Server, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module._Handler, "timeout", 0.3)
+    os.truncate(trace, 64 << 20)
+    with connected(server) as lazy:
+        lazy.sendall(GET.replace("{host}", server.host).replace("\n", "\r\n").encode() + b"\r\n\r\n")
+        time.sleep(1)
+        assert sum(map(len, iter(lambda: lazy.recv(1 << 20), b""))) < 64 << 20, "it waited"
+    assert not server.fetched.is_set()
+
+
 def test_a_head_without_end_is_left(server: Server) -> None:
     with connected(server) as sock:
         try:
