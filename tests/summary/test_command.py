@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import SAMPLES
+from conftest import ROOT, SAMPLES
 
 from ktrace.cli import cli
 
@@ -128,3 +128,17 @@ def test_several_inputs() -> None:
     assert "span_ns" not in tables["overview"][0]  # their clocks may differ
     text = run(STEP, ROCM).stdout
     assert text.count("use of ") == 2
+
+
+def test_the_page_shows_what_the_command_prints() -> None:
+    page = (ROOT / "docs/commands/summary.md").read_text("utf-8")
+    shown = page.partition("--top 5\n")[2].partition("```")[0]
+    assert run(STEP, "--top", "5").stdout == shown
+
+
+def test_the_python_of_the_page_runs() -> None:
+    page = (ROOT / "docs/commands/summary.md").read_text("utf-8")
+    script = page.partition("```python\n")[2].partition("```")[0].replace("samples/", f"{SAMPLES}/")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:2] == ["116752", "gemm 249629 62287.5 [249629.]"]
