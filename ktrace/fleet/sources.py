@@ -20,6 +20,7 @@ from ktrace.model import Batch
 from ktrace.report import Ledger
 from ktrace.rows import to_batch
 from ktrace.transforms.attached import words_in
+from ktrace.transforms.relabel import relabelled
 
 #: Entities that say where a source belongs.
 _TELLING = ("source", "host")
@@ -61,18 +62,17 @@ class Sources:
         return {name: self._place_of(name, run) for name in self._names or (self._label,)}
 
     def _relabelled(self, batch: Batch) -> Batch:
-        sources = decoded(batch.column("source")).dictionary_encode()
-        old = sources.dictionary.to_pylist()
-        new = [self._label if name == self._stem else f"{self._label}/{name}" for name in old]
-        self._names.update(dict.fromkeys(new))
-        if new == old:
-            return batch
-        columns = _with(batch.columns, "source", pa.DictionaryArray.from_arrays(sources.indices, pa.array(new)))
-        if batch.record == "catalog" and batch.has("name"):
-            name = decoded(batch.column("name"))
-            its_own = pc.and_(pc.equal(decoded(batch.column("entity")), "source"), pc.equal(name, decoded(sources)))
-            columns = _with(columns, "name", pc.if_else(pc.fill_null(its_own, False), decoded(columns["source"]), name))
-        return Batch(batch.record, columns)
+        words = decoded(batch.column("source").unique()).to_pylist()
+        labels = {word: self._label if word == self._stem else f"{self._label}/{word}" for word in words}
+        self._names.update(dict.fromkeys(labels.values()))
+        named = relabelled(batch, labels)
+        if named is batch or batch.record != "catalog" or not batch.has("name"):
+            return named
+        source, name = decoded(batch.column("source")), decoded(batch.column("name"))
+        its_own = pc.and_(pc.equal(decoded(batch.column("entity")), "source"), pc.equal(name, source))
+        shown = pc.if_else(pc.fill_null(its_own, False), decoded(named.column("source")), name)
+        place = named.columns.schema.get_field_index("name")
+        return Batch("catalog", named.columns.set_column(place, "name", shown))
 
     def _place_of(self, source: str, run: str) -> Place:
         """The place of a source: its run by the path first, host and rank by the catalog first."""
@@ -96,10 +96,6 @@ class Sources:
 
     def _entry(self, source: str) -> Entry | None:
         return self._catalog.get("source", source=source)
-
-
-def _with(columns: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    return columns.set_column(columns.schema.get_field_index(name), name, values)
 
 
 def of_sources(batches: Iterable[Batch], wanted: frozenset[str], ledger: Ledger) -> Iterator[Batch]:
