@@ -14,6 +14,7 @@ from conftest import SAMPLES
 from fleet_traces import figures, nanoseconds, shards, write_trace
 
 import ktrace
+from ktrace.info import inspect
 from ktrace.validate import validate
 
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
@@ -244,3 +245,16 @@ def test_files_of_other_ranks_are_not_read(runs: Path, tmp_path: Path) -> None:
     shifted = ktrace.Crop(time="0ms..1ms")
     cropped = ktrace.convert(out, tmp_path / "crop.parquet", filter=wanted, crop=shifted)
     assert cropped.rows["events"] == 100
+
+
+def test_info_says_what_a_dataset_is_made_of(runs: Path, tmp_path: Path) -> None:
+    ktrace.batch(f"{runs}/**/*.json", tmp_path / "out", jobs=1)
+    [(heading, lines)] = inspect(tmp_path / "out").about.items()
+    assert heading == "dataset of 4 inputs"
+    assert [line.partition(" bytes, ")[2] for line in lines[:3]] == [
+        "unknown host, 2 ranks (0, 1)",
+        "node1, 1 ranks (0)",
+        "node2, 1 ranks (1)",
+    ]
+    assert lines[3] == "host by catalog of 2, rank by catalog of 2, rank by path of 2, run by path of 4"
+    assert inspect(tmp_path / "out" / shards(tmp_path / "out")[0]).about == {}

@@ -1,0 +1,35 @@
+"""What a dataset is made of, for `ktrace info`: its runs, with their hosts and ranks, and who said so."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from ktrace.fleet.manifest import Shard
+from ktrace.source import Source
+
+from .dataset import dataset_of
+
+
+def about(source: Source) -> dict[str, list[str]]:
+    """Of a dataset of `ktrace batch` a line a run; of other Parquet nothing."""
+    dataset = dataset_of(source)
+    if dataset is None:
+        return {}
+    runs: dict[str, list[Shard]] = defaultdict(list)
+    for shard in dataset.shards():
+        runs[shard.place.run or "unknown run"].append(shard)
+    lines = [_line(run, shards) for run, shards in sorted(runs.items())]
+    said = Counter(f"{what} by {who}" for manifest in dataset.inputs for what, who in manifest.said.items() if who)
+    lines.append(", ".join(f"{what} of {count:,}" for what, count in sorted(said.items())))
+    return {f"dataset of {len(dataset.inputs):,} inputs": lines}
+
+
+def _line(run: str, shards: list[Shard]) -> str:
+    hosts = sorted({shard.place.host or "unknown host" for shard in shards})
+    ranks = sorted({shard.place.rank for shard in shards if shard.place.rank is not None})
+    shown = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
+    told = f", {len(ranks):,} ranks ({shown})" if ranks else ""
+    return (
+        f"{run}: {sum(shard.rows for shard in shards):,} rows in {len(shards):,} files of "
+        f"{sum(shard.size for shard in shards):,} bytes, {', '.join(hosts[:4])}{', ...' if len(hosts) > 4 else ''}{told}"
+    )
