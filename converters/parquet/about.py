@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from ktrace.fleet.manifest import Shard
 from ktrace.source import Source
@@ -27,9 +28,10 @@ def about(source: Source) -> dict[str, list[str]]:
 def _line(run: str, shards: list[Shard]) -> str:
     hosts = sorted({shard.place.host or "unknown host" for shard in shards})
     ranks = sorted({shard.place.rank for shard in shards if shard.place.rank is not None})
-    shown = ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")
-    told = f", {len(ranks):,} ranks ({shown})" if ranks else ""
-    return (
-        f"{run}: {sum(shard.rows for shard in shards):,} rows in {len(shards):,} files of "
-        f"{sum(shard.size for shard in shards):,} bytes, {', '.join(hosts[:4])}{', ...' if len(hosts) > 4 else ''}{told}"
-    )
+    told = f", {len(ranks):,} ranks ({_some(ranks)})" if ranks else ""
+    rows, size = sum(shard.rows for shard in shards), sum(shard.size for shard in shards)
+    return f"{run}: {rows:,} rows in {len(shards):,} files of {size:,} bytes, {_some(hosts)}{told}"
+
+
+def _some(values: Sequence[object]) -> str:
+    return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
