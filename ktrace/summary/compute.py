@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,13 @@ def summarise(
 
     `by` is what work is grouped by (`ktrace.summary.model.BY`), all by default. `rules` is a file of rules for
     operations and layers that come before those of ktrace; `from_`, `crop`, `filter`, `progress`, `jobs` are those of
-    `ktrace.convert`. The account of the reading is `Summary.report`.
+    `ktrace.convert`. What the filter leaves out isn't counted; the steps and calls that work was launched in are known
+    all the same. The account of the reading is `Summary.report`.
 
     Raises InputError and its kin, UsageError for an unknown `by`.
     """
     from ktrace.reading import read_selected
+    from ktrace.transforms.filter import Filter
 
     paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
     report = Report()
@@ -63,22 +66,40 @@ def summarise(
         columns=COLUMNS,
         classify=True if rules is None else rules,
         crop=crop,
-        filter=filter,
+        filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
     )
-    return summary_of(batches, report, taxonomy(rules), by)
+    return summary_of(batches, report, taxonomy(rules), by, filter and replace(filter, ranks=()))
 
 
-def summary_of(batches: Iterable[Batch], report: Report, rules: Taxonomy, by: Sequence[str] | None = None) -> Summary:
-    """The summary of batches that are classified by these rules; `report` is the account of their reading."""
+def summary_of(
+    batches: Iterable[Batch],
+    report: Report,
+    rules: Taxonomy,
+    by: Sequence[str] | None = None,
+    filter: Filter | None = None,
+) -> Summary:
+    """The summary of batches that are classified by these rules; `report` is the account of their reading.
+
+    `filter` says what is counted.
+    """
     from ktrace.paired import paired
+    from ktrace.transforms.filter import filtered
 
     for name in by or ():
         if name not in (*BY, UNCLASSIFIED):
             raise UsageError(f"'{name}' is nothing to group by", expected=", ".join(BY))
     gathered = Gathered(rules)
-    for batch in paired(batches, report):
-        gathered.add(batch)
+    known = _known(paired(batches, report), gathered)
+    for batch in known if filter is None else filtered(known, filter, report):
+        gathered.count(batch)
     return _Summarised(gathered, by, report).summary()
+
+
+def _known(batches: Iterable[Batch], gathered: Gathered) -> Iterator[Batch]:
+    """The batches, of which is known what work was launched in."""
+    for batch in batches:
+        gathered.know(batch)
+        yield batch
 
 
 class _Summarised:

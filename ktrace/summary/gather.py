@@ -85,7 +85,7 @@ class Gathering:
 
 
 class Gathered:
-    """What batches say that a summary is made of. `add` all of them first."""
+    """What batches say that a summary is made of. `know` and `count` all of them first."""
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self._taxonomy = taxonomy
@@ -103,8 +103,17 @@ class Gathered:
         self.host: list[pa.RecordBatch] = []
         self.span: tuple[int, int] | None = None
 
-    def add(self, batch: Batch) -> None:
-        """Takes a batch."""
+    def know(self, batch: Batch) -> None:
+        """Takes of a batch what tells when work was launched, and in what: calls, arrows, ranges."""
+        if batch.record == "events" and len(batch):
+            self._launching(batch)
+        elif batch.record == "links" and len(batch):
+            mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
+            if mine.any():
+                self.links.append(_some(batch, mine, ("source", "key", "role", "event")))
+
+    def count(self, batch: Batch) -> None:
+        """Takes of a batch what is added up, and the catalog."""
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch):
@@ -113,10 +122,6 @@ class Gathered:
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
-        elif batch.record == "links" and len(batch):
-            mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
-            if mine.any():
-                self.links.append(_some(batch, mine, ("source", "key", "role", "event")))
 
     def meaning(self, name: str) -> tuple[int | None, str | None]:
         """The step and the layer that the name of a range says."""
@@ -124,17 +129,24 @@ class Gathered:
             self._meaning[name] = step_of(name), self._taxonomy.layer(name)
         return self._meaning[name]
 
-    def _events(self, batch: Batch) -> None:
+    def _launching(self, batch: Batch) -> None:
+        api, host, other = kinds_in(batch, ("api",), HOST_KINDS, ("range", "op"))
+        if not (api | host | other).any():
+            return
         ts, dur = batch.column("ts").to_numpy(), durations(batch)
-        self._widen(ts, dur)
-        work, api, host, other, slices = kinds_in(batch, DEVICE_KINDS, ("api",), HOST_KINDS, ("range", "op"), _HOST)
         correlation, _ = values(batch.columns, "correlation")
-        self._work(batch, np.flatnonzero(work), ts, dur, correlation)
         calls = np.flatnonzero(api | (host & (correlation != 0)))
         if len(calls):
             id_, thread = batch.column("id").to_numpy()[calls], self.threads.number(batch, calls)
             self.calls.add(ts=ts[calls], dur=dur[calls], correlation=correlation[calls], id=id_, thread=thread)
         self._marks(batch, other, ts, dur)
+
+    def _events(self, batch: Batch) -> None:
+        ts, dur = batch.column("ts").to_numpy(), durations(batch)
+        self._widen(ts, dur)
+        work, slices = kinds_in(batch, DEVICE_KINDS, _HOST)
+        correlation, _ = values(batch.columns, "correlation")
+        self._work(batch, np.flatnonzero(work), ts, dur, correlation)
         if not len(self.work) and slices.any():
             self.host.append(_some(batch, slices, (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")))
 
