@@ -100,6 +100,7 @@ def command(
 
     form = format_ or format_of(output)
     inputs = [a] if b is None else [a, b]
+    wanted = filter_of(part)
     with Progress(inputs) as progress:
         diff = compare(
             a,
@@ -110,14 +111,16 @@ def command(
             from_=from_,
             rules=rules,
             crop=crop_of(part),
-            filter=filter_of(part),
+            filter=wanted,
             progress=progress.callback,
             jobs=jobs,
         )
     for side in (diff.a, diff.b):
         if side.report is not None:
             tell_issues(side.report)
-    slower = regressions(diff, fail_over, fail_over_each) if fail_over is not None or fail_over_each is not None else []
+    slower = []
+    if fail_over is not None or fail_over_each is not None:
+        slower = regressions(diff, fail_over, fail_over_each, part=wanted is not None)
     few = top is None and form in ("text", "md")
     tables = diff.tables(_TOP if few else top, full=form in ("csv", "json"))
     title = f"{diff.name_a} > {diff.name_b}"

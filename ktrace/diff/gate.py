@@ -9,10 +9,11 @@ from ktrace.errors import UsageError
 LEAST = 1.0
 
 
-def regressions(diff: Diff, over: float | None = None, each: float | None = None) -> list[str]:
+def regressions(diff: Diff, over: float | None = None, each: float | None = None, *, part: bool = False) -> list[str]:
     """Sentences on what got slower: the whole by more than `over` percent, a row of the first table by `each` percent.
 
-    The whole is all work, and where steps are compared also the wall time of a step. What is within noise is none;
+    The whole is all work, and where steps are compared also the wall time of a step, unless the work is only a `part`
+    of it. What is within noise is none;
     what isn't known to be within noise is one. Rows count where they are at least `LEAST` percent of the whole.
 
     Raises UsageError where a side says shares of the whole alone, so that nothing is known of the whole.
@@ -21,7 +22,7 @@ def regressions(diff: Diff, over: float | None = None, each: float | None = None
         raise UsageError("whether it got slower isn't known: shares are compared, not times")
     found = []
     if over is not None:
-        wholes = [diff.whole, *([diff.wall] if diff.wall else [])]
+        wholes = [diff.whole, *([diff.wall] if diff.wall and not part else [])]
         found += [_sentence(change, over) for change in wholes if _slower(change, over)]
     if each is not None and diff.rows:
         by, rows = next(iter(diff.rows.items()))

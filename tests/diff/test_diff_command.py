@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 from conftest import SAMPLES
+from runs import monday, tuesday
 from sides import events, side, statistics
 
 from ktrace.cli import cli
@@ -88,6 +89,15 @@ def test_slower_in_a_part_or_in_one_row(slower: Path) -> None:
     assert run(STEP, slower, "--fail-over", "40%", "--kind", "memcpy").exit_code == 0
 
 
+def test_a_part_is_compared_by_step_too(tmp_path: Path) -> None:
+    """The ranges of the steps don't pass the filter, and still say the steps: eight against ten of equal gemms."""
+    a, b = monday(tmp_path), tuesday(tmp_path)
+    assert run(a, b, "--name", "*gemm*", "--fail-over", "1%").exit_code == 0
+    assert run(a, b, "--name", "*softmax*", "--fail-over", "10%").exit_code == 1
+    document = json.loads(run(a, b, "--name", "*softmax*", "--format", "json").stdout)
+    assert [row["count_a"] for row in document["tables"]["kernel"]] == [6]
+
+
 def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
     for words in (
         [STEP, STEP, "--fail-over", "much"],
@@ -147,4 +157,6 @@ def test_the_wall_time_of_a_step_counts() -> None:
     """The work is the same, and waits between it make the steps slower."""
     a = side("a", [events("x", [100] * 8, steps=8)], walls=[200 + step for step in range(8)])
     b = side("b", [events("x", [100] * 8, steps=8)], walls=[300 + step for step in range(8)])
-    assert [sentence.partition(" got")[0] for sentence in regressions(compared(a, b), 5)] == ["wall"]
+    diff = compared(a, b)
+    assert [sentence.partition(" got")[0] for sentence in regressions(diff, 5)] == ["wall"]
+    assert regressions(diff, 5, part=True) == []
