@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
-from conftest import SAMPLES
+from conftest import ROOT, SAMPLES
 from runs import monday, tuesday
 from sides import events, side, statistics
 
@@ -160,3 +161,19 @@ def test_the_wall_time_of_a_step_counts() -> None:
     diff = compared(a, b)
     assert [sentence.partition(" got")[0] for sentence in regressions(diff, 5)] == ["wall"]
     assert regressions(diff, 5, part=True) == []
+
+
+def test_the_page_shows_what_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each line of output in docs/commands/diff.md, for the two runs that it is about."""
+    monday(tmp_path)
+    tuesday(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs/commands/diff.md").read_text("utf-8")
+    blocks = re.findall(r"^```\n\$ ktrace diff (.*)\n([^`]*)^```$", page, re.M)
+    assert len(blocks) == 2
+    for words, shown in blocks:
+        result = run(*words.split())
+        assert result.exit_code == ("--fail-over" in words)
+        written = iter(result.output.splitlines())
+        missing = [line for line in shown.splitlines() if line != "..." and line not in written]
+        assert not missing
