@@ -157,24 +157,28 @@ class _Writer:
     def by_size(self, limit: int) -> None:
         """Writes parts of at most so many bytes; a row that is greater has one of its own."""
         first, rows = 0, _FIRST_ROWS
-        is_over = False
         while first < self._split.rows:
-            last = min(first + rows, self._split.rows)
-            account, size, path = self.write(first, last)
-            fitting = int((last - first) * limit / max(size, 1) * _AIM)
-            if size > limit and not is_over:
-                self._check_empty(limit)
-            if size > limit and last - first > 1:
-                is_over = True
-                rows = max(1, min(fitting, (last - first) // 2))
-                self._parts.drop()
-                continue
-            rows = max(1, fitting)
-            if last < self._split.rows and size < _ENOUGH * limit and not is_over and rows > last - first:
-                self._parts.drop()
-                continue
-            self.keep(first, last, account, size, path)
-            first, is_over = last, False
+            taken, rows = self._fitting(first, rows, limit)
+            first += taken
+
+    def _fitting(self, first: int, rows: int, limit: int) -> tuple[int, int]:
+        """Writes the part from a rank on, `rows` at first, until it fits; its ranks, and how many the next may have."""
+        left = self._split.rows - first
+        rows, fit, too_many = min(rows, left), 0, left + 1
+        while True:
+            account, size, path = self.write(first, first + rows)
+            likely = max(1, int(rows * limit / size * _AIM))
+            if size > limit and rows > 1:
+                if not fit:
+                    self._check_empty(limit)
+                too_many = rows
+            elif size >= _ENOUGH * limit or rows + 1 >= too_many:
+                self.keep(first, first + rows, account, size, path)
+                return rows, likely
+            else:
+                fit = rows
+            self._parts.drop()
+            rows = likely if fit < likely < too_many else max(1, (fit + too_many) // 2)
 
     def _check_empty(self, limit: int) -> None:
         """Refuses a size that is less than that of a part without events."""

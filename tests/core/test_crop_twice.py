@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from canonical_rows import Row, event, link
+from canonical_rows import Row, event, steps_of_two_ranks
 
 import ktrace
 from ktrace.converters.parquet import reader
@@ -19,47 +19,6 @@ from ktrace.transforms.filter import Filter
 
 #: Rows of a row group: there are many, most of which a part has nothing in.
 GROUP = 40
-
-
-def trace(chance: random.Random, steps: int = 12) -> list[Row]:
-    """Steps of two sources: calls, the kernels that they launch later, figures, links of all forms, statistics."""
-    rows: list[Row] = []
-    for source in ("rank0", "rank1"):
-        number = 0
-
-        def put(made: Row, source: str = source) -> int:
-            nonlocal number
-            number += chance.randint(1, 3)
-            rows.append(made | {"source": source, "id": number})
-            return number
-
-        host, gpu = {"pid": 7, "tid": 8}, {"pid": None, "device": 0, "stream": 7}
-        for step in range(steps):
-            start = 10_000 + step * 1000 + chance.randint(0, 50)
-            put(event(0, "range", f"ProfilerStep#{step}", start, 900, **host))
-            put(event(0, "range", f"ProfilerStep#{step}", start + 500, 900, **gpu))
-            for _ in range(chance.randint(2, 8)):
-                at, same = start + chance.randint(0, 880), chance.randint(1, 60)
-                call = put(event(0, "api", "launch", at, chance.randint(1, 40), **host, correlation=same))
-                kernel = event(0, "kernel", chance.choice("abc"), at + chance.randint(10, 1500), 30, **gpu)
-                work = put(kernel | {"correlation": same})
-                if chance.random() < 0.5:
-                    figure = event(0, "counter", "dram", kernel["ts"] + chance.randint(-900, 900), value=1.0)
-                    put(figure | {"parent": chance.choice([work, call, 10**6])})
-                if chance.random() < 0.5:
-                    put(link(0, "k", "out", event=call, link=chance.choice(["launch", "flow"])))
-                    put(link(0, "k", "in", event=work))
-                if chance.random() < 0.5:
-                    put(link(0, "p", "in", ts=at + chance.randint(-9, 99), bind=chance.choice([None, "next"]), **host))
-            if chance.random() < 0.5:
-                put(event(0, "counter", "clock", start, chance.choice([None, 400]), value=2.0))
-                put(event(0, "op", "open", start, **host))
-            head = {"record": "summary", "kind": "kernel", "name": "all", "metric": "duration", "total": 9.0}
-            if chance.random() < 0.5:
-                parent = put(head | {"ts": start} if chance.random() < 0.5 else head)
-                put(head | {"metric": "dram", "kind": "metric", "parent": parent})
-        rows.append({"record": "catalog", "source": source, "id": number + 1, "entity": "source", "facts": {"rank": 1}})
-    return rows
 
 
 def files(tmp_path: Path, rows: list[Row]) -> tuple[Path, Path]:
@@ -113,7 +72,7 @@ def part(chance: random.Random) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_part_of_parquet_is_that_of_the_same_rows_as_lines(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    lines, table = files(tmp_path, trace(chance))
+    lines, table = files(tmp_path, steps_of_two_ranks(chance))
     found = 0
     for _ in range(25):
         options = part(chance)
