@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
@@ -86,6 +87,7 @@ def command(
     except KeyboardInterrupt:
         click.echo(f"ktrace: interrupted; the same command goes on with what isn't in {output} yet", err=True)
         ctx.exit(1)
+    tell_issues(account.finding)
     click.echo(f"{output}: {account.line()}", err=True)
     if account.failed:
         ctx.exit(1)

@@ -18,7 +18,7 @@ from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
-from ktrace.fleet.manifest import Manifest, is_dataset, manifests, mark
+from ktrace.fleet.manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.fleet.places import Place, place_of
 from ktrace.fleet.stores import Store, is_remote, open_store
 from ktrace.fleet.tasks import Options, Outcome, Task
@@ -36,6 +36,7 @@ class BatchReport:
 
     `done` were converted now, `kept` before and haven't changed since; `failed` maps the path of an input to the
     reason. `found` is how many inputs the patterns name, `left_out` those of them that are of ranks not asked for.
+    `finding` notes what is no trace in folders that are named.
     """
 
     output: str
@@ -45,6 +46,7 @@ class BatchReport:
     failed: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
+    finding: Report = field(default_factory=Report)
 
     def take(self, outcome: Outcome) -> None:
         """Notes what came of an input."""
@@ -121,18 +123,23 @@ def batch(
     paths = [str(patterns)] if isinstance(patterns, (str, Path)) else [str(pattern) for pattern in patterns]
     rules = classify if isinstance(classify, bool) else _absolute(str(classify))
     options = Options(from_, strict, rules, crop, filter)
-    found = find(paths, Report(), from_)
     store = open_store(_absolute(str(dst)))
+    finding = Report()
+    finding.output = store.path
+    found = [one for one in find(paths, finding, from_) if not one.path.startswith(store.path.rstrip("/") + "/")]
     tasks, report = _planned(found, store, options)
+    report.finding = finding
     if not tasks:
         return report
     outcomes = in_processes(tasks, min(jobs or cores(), len(tasks))) if dask is None else on_dask(tasks, dask)
-    with closing(outcomes):
-        for outcome in outcomes:
-            report.take(outcome)
-            if progress:
-                progress(outcome, report)
-    store.tidy()
+    try:
+        with closing(outcomes):
+            for outcome in outcomes:
+                report.take(outcome)
+                if progress:
+                    progress(outcome, report)
+    finally:
+        store.tidy()
     return report
 
 
@@ -146,7 +153,7 @@ def _planned(found: Sequence[Found], store: Store, options: Options) -> tuple[li
     files = _prepared(store)
     known = {manifest.path: manifest for manifest in manifests(store, files)}
     named = {shard.name for manifest in known.values() for shard in manifest.shards}
-    store.remove(name for name in files if name.endswith(".parquet") and name not in named)
+    store.remove(name for name in files if is_shard(name) and name not in named)
     label = labels(found, {path: manifest.label for path, manifest in known.items()})
     report = BatchReport(store.path, len(found))
     tasks = []

@@ -96,6 +96,7 @@ def _end(processes: Iterable[BaseProcess]) -> None:
 def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, None]:
     """Does the tasks on the workers of the cluster whose scheduler has that address.
 
+    Tasks that run when the iterator is closed go on where they are; those that wait are given up.
     Raises UsageError where dask.distributed is not installed or no scheduler answers there.
     """
     try:

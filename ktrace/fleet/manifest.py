@@ -11,6 +11,7 @@ A shard that no such file names is none: its input isn't finished.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -26,6 +27,9 @@ from ktrace.source import stem
 #: The name of the mark, and what a dataset of this kind says in it.
 MARK = "_ktrace/dataset.json"
 VERSION = "1.0"
+
+#: The folders of a shard, and `file_stem` with its digest.
+_SHARD = re.compile(r"run_name=[^/]+/host_name=[^/]+/rank=[^/]+/[^/]*-[0-9a-f]{12}\.parquet")
 
 #: The folder of the files of the inputs.
 INPUTS = "_ktrace/inputs/"
@@ -82,6 +86,11 @@ class Manifest:
 def file_stem(path: str) -> str:
     """A name for the files of an input: one that people know it by, and a digest that no other input has."""
     return f"{quote(stem(path)[:80], safe='')}-{sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+
+
+def is_shard(name: str) -> bool:
+    """Whether a file of a dataset is called as a shard is, and nothing else."""
+    return _SHARD.fullmatch(name) is not None
 
 
 def is_dataset(files: Iterable[str]) -> bool:

@@ -124,13 +124,15 @@ def test_what_is_not_finished_is_not_read_and_is_made_anew(runs: Path, tmp_path:
     out = tmp_path / "out"
     [manifest, *_] = ktrace.batch(f"{runs}/**/*.json", out, jobs=1).done
     (out / manifest.name).unlink()
-    stray = out / "run_name=x/host_name=y/rank=1/stray.parquet"
+    stray, foreign = out / "run_name=x/host_name=y/rank=1/stray-0123456789ab.parquet", out / "notes.parquet"
+    foreign.write_bytes(b"not ours")
     stray.parent.mkdir(parents=True)
     stray.write_bytes((out / manifest.shards[0].name).read_bytes())
     assert len(ktrace.read(out).events) == 100 - manifest.rows
     report = ktrace.batch(f"{runs}/**/*.json", out, jobs=1)
     assert [one.path for one in report.done] == [manifest.path]
     assert not stray.exists()
+    assert foreign.exists()
     (out / manifest.shards[0].name).write_bytes(b"PAR1")
     with pytest.raises(ktrace.DamagedInput, match=r"has a shard of 4 bytes") as error:
         ktrace.read(out)
@@ -258,3 +260,14 @@ def test_info_says_what_a_dataset_is_made_of(runs: Path, tmp_path: Path) -> None
     ]
     assert lines[3] == "host by catalog of 2, rank by catalog of 2, rank by path of 2, run by path of 4"
     assert inspect(tmp_path / "out" / shards(tmp_path / "out")[0]).about == {}
+
+
+def test_a_folder_stands_for_its_traces_and_never_for_the_output(runs: Path, tmp_path: Path) -> None:
+    (runs / "notes.txt").write_text("nothing of a trace")
+    for inputs in (str(runs), f"{runs}/**/*.json"):
+        for kept in (0, 4):
+            report = ktrace.batch(inputs, runs / f"out.{len(inputs)}", jobs=1)
+            assert (report.found, len(report.kept), report.failed) == (4, kept, {})
+    assert figures(runs / f"out.{len(str(runs))}") == figures(runs / f"out.{len(inputs)}")
+    done = run(runs, "-o", runs / "out")
+    assert "notes.txt" in next(line for line in done.stderr.splitlines() if "no-trace" in line)

@@ -82,6 +82,7 @@ def test_an_interrupted_batch_leaves_whole_shards_and_is_resumed(
     if number == signal.SIGINT:
         assert "the same command goes on" in rest
         assert "Traceback" not in rest
+        assert not (out / "_ktrace/tmp").exists()
     _wait_for_the_end_of(child.pid)
     before = {name: (out / name).stat().st_mtime_ns for name in shards(out)}
     assert 0 < len(before) < FILES
