@@ -2,7 +2,7 @@
 
     work    ts, dur, correlation, occupancy, shape      kernels, copies, ...: 32 bytes each
     calls   ts, dur, correlation, id, thread            what may have launched work: 36 bytes each
-    marks   ts, dur, shape, thread                      ranges that are called as a step or a layer
+    marks   ts, dur, track, meaning                     ranges that are called as a step or a layer
     links   source, key, role, event                    arrows from calls to work
 
 A shape is the rest of a row: its track, kind, name and labels. Memory grows with the pieces of work and calls, not with
@@ -36,6 +36,9 @@ _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", 
 
 #: What is added up where there is no device work: calls and operators, else ranges.
 _HOST = (*HOST_KINDS, "range")
+
+#: So many names of ranges are remembered.
+_REMEMBERED = 1 << 20
 
 #: The duration of a slice without an end.
 UNFINISHED = -1
@@ -89,15 +92,16 @@ class Gathered:
 
     def __init__(self, taxonomy: Taxonomy) -> None:
         self._taxonomy = taxonomy
-        self._meaning: dict[str, tuple[int | None, str | None]] = {}
+        self._known: dict[str, int] = {}
+        self.meanings: dict[tuple[str | None, str | None], int] = {}
         self.catalog = Catalog()
         self.shapes = Shapes(_SHAPE)
         self.threads = Shapes(TRACK_COLUMNS[:4])
-        self.marks_shapes = Shapes((*TRACK_COLUMNS, "name"))
+        self.tracks = Shapes(TRACK_COLUMNS)
         self.work = Gathering(ts="i8", dur="i8", correlation="i8", occupancy="f4", shape="i4")
         self.unjoined = Gathering(place="i8", id="i8")
         self.calls = Gathering(ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
-        self.marks = Gathering(ts="i8", dur="i8", shape="i4", thread="i4")
+        self.marks = Gathering(ts="i8", dur="i8", track="i4", meaning="i4")
         self.statistics: list[pa.RecordBatch] = []
         self.links: list[pa.RecordBatch] = []
         self.host: list[pa.RecordBatch] = []
@@ -123,11 +127,14 @@ class Gathered:
             if mine.any():
                 self.statistics.append(_some(batch, mine, _STATISTICS))
 
-    def meaning(self, name: str) -> tuple[int | None, str | None]:
-        """The step and the layer that the name of a range says."""
-        if name not in self._meaning:
-            self._meaning[name] = step_of(name), self._taxonomy.layer(name)
-        return self._meaning[name]
+    def _meaning(self, name: str) -> int:
+        """The number of what the name of a range says, its step and its layer; -1 where it says neither."""
+        if name not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            says = name.strip() if step_of(name) is not None else None, self._taxonomy.layer(name)
+            self._known[name] = -1 if says == (None, None) else self.meanings.setdefault(says, len(self.meanings))
+        return self._known[name]
 
     def _launching(self, batch: Batch) -> None:
         api, host, other = kinds_in(batch, ("api",), HOST_KINDS, ("range", "op"))
@@ -174,12 +181,12 @@ class Gathered:
         codes = coded.indices.to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(codes[mine], minlength=len(coded.dictionary)))
         words = coded.dictionary.take(pa.array(used)).to_pylist()
-        says = np.zeros(len(coded.dictionary), np.bool_)
-        says[used] = [self.meaning(word) != (None, None) for word in words]
-        rows = np.flatnonzero(mine & says[codes])
+        meaning = np.full(len(coded.dictionary), -1, np.int32)
+        meaning[used] = [self._meaning(word) for word in words]
+        rows = np.flatnonzero(mine & (meaning[codes] >= 0))
         if len(rows):
-            thread, shape = self.threads.number(batch, rows), self.marks_shapes.number(batch, rows)
-            self.marks.add(ts=ts[rows], dur=dur[rows], shape=shape, thread=thread)
+            track = self.tracks.number(batch, rows)
+            self.marks.add(ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
 
     def _widen(self, ts: Int64, dur: Int64) -> None:
         first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())

@@ -23,6 +23,7 @@ from ktrace.summary.gather import Gathered
 from ktrace.summary.launched import around_times
 from ktrace.summary.model import Int64, StepUse
 from ktrace.summary.use import parts
+from ktrace.transforms.marks import step_of
 
 Int32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
@@ -30,15 +31,15 @@ Shape = dict[str, Any]
 
 
 class _Ranges(NamedTuple):
-    """Ranges, with the number of what each is called and that of its shape."""
+    """Ranges, with the number of what each is called and that of its track."""
 
     begin: Int64
     end: Int64
     label: Int32
-    shape: Int32
+    track: Int32
 
     def where(self, mine: Bools) -> _Ranges:
-        return _Ranges(self.begin[mine], self.end[mine], self.label[mine], self.shape[mine])
+        return _Ranges(self.begin[mine], self.end[mine], self.label[mine], self.track[mine])
 
 
 class Marked:
@@ -46,29 +47,20 @@ class Marked:
 
     def __init__(self, events: Events, gathered: Gathered) -> None:
         self._events = events
-        self._shapes = gathered.marks_shapes.all()
+        self._tracks = gathered.tracks.all()
         self._threads = gathered.threads.all()
         self._numbers: dict[Any, int] = {}
         marks = gathered.marks.whole()
         last = gathered.span[1] if gathered.span else 0
-        end = np.where(marks["dur"] < 0, np.maximum(last, marks["ts"]), marks["ts"] + marks["dur"])
-        marks["end"] = end
-        said = [gathered.meaning(shape["name"]) for shape in self._shapes]
-        names = [shape["name"].strip() for shape in self._shapes]
-        numbers = {name: step for name, (step, _) in zip(names, said, strict=True) if step is not None}
-        steps = [name if name in numbers else None for name in names]
-        self.steps = sorted(numbers, key=lambda name: (numbers[name], name))
-        self.layers = sorted(filter(None, {layer for _, layer in said}))
-        self._of_steps = self._ranges(marks, steps, self.steps)
-        self._of_layers = self._ranges(marks, [layer for _, layer in said], self.layers)
+        marks["end"] = np.where(marks["dur"] < 0, np.maximum(last, marks["ts"]), marks["ts"] + marks["dur"])
+        steps = [step for step, _ in gathered.meanings]
+        layers = [layer for _, layer in gathered.meanings]
+        self.steps = sorted({step for step in steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
+        self.layers = sorted({layer for layer in layers if layer is not None})
+        self._of_steps = _ranges(marks, steps, self.steps)
+        self._of_layers = _ranges(marks, layers, self.layers)
         self.step = self._find(self._of_steps, _STEP)
         self.layer = self._find(self._of_layers, _LAYER)
-
-    def _ranges(self, marks: dict[str, Any], names: list[str | None], words: list[str]) -> _Ranges:
-        """The marks that have one of these names."""
-        number = {name: place for place, name in enumerate(words)}
-        label = np.array([-1 if name is None else number[name] for name in names], np.int32)[marks["shape"]]
-        return _Ranges(marks["ts"], marks["end"], label, marks["shape"]).where(label >= 0)
 
     def _find(self, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
         """The label of the range that each piece of work belongs to: the first way by which there are ranges counts."""
@@ -76,15 +68,14 @@ class Marked:
         found = np.full(len(events), -1, np.int32)
         if not len(ranges.begin):
             return found
-        placed = [shape["device"] is not None or shape["stream"] is not None for shape in self._shapes]
-        on_device = np.array(placed, np.bool_)[ranges.shape]
+        on_device = self._on_device(ranges)
         left = np.ones(len(events), np.bool_)
         for way in ways:
             rows = np.flatnonzero(left & (events.call >= 0)) if way.at_call else np.flatnonzero(left)
             mine = ranges.where(on_device == way.on_device)
             if not len(rows) or not len(mine.begin):
                 continue
-            track = self._place(self._shapes, way.columns)[mine.shape]
+            track = self._place(self._tracks, way.columns)[mine.track]
             if way.at_call:
                 call = events.call[rows]
                 place, at = (
@@ -99,6 +90,10 @@ class Marked:
             found[rows] = np.where(around >= 0, mine.label[around], -1)
             left[rows] = False
         return found
+
+    def _on_device(self, ranges: _Ranges) -> Bools:
+        placed = [track["device"] is not None or track["stream"] is not None for track in self._tracks]
+        return np.array(placed, np.bool_)[ranges.track]
 
     def _place(self, shapes: list[Shape], columns: tuple[str, ...]) -> Int32:
         """A number for the place of each shape, the same where these columns are."""
@@ -126,13 +121,19 @@ class Marked:
     def _walls(self) -> tuple[list[int], list[int]]:
         """How long the ranges of each step are together, and how many: those on the host where a source has some."""
         ranges = self._of_steps
-        source = self._place(self._shapes, ("source",))[ranges.shape]
-        placed = [shape["device"] is not None or shape["stream"] is not None for shape in self._shapes]
-        on_device = np.array(placed, np.bool_)[ranges.shape]
+        source = self._place(self._tracks, ("source",))[ranges.track]
+        on_device = self._on_device(ranges)
         mine = ranges.where(~on_device | ~np.isin(source, source[~on_device]))
         walls = np.zeros(len(self.steps), np.int64)
         np.add.at(walls, mine.label, mine.end - mine.begin)
         return walls.tolist(), np.bincount(mine.label, minlength=len(self.steps)).tolist()
+
+
+def _ranges(marks: dict[str, Any], said: list[str | None], words: list[str]) -> _Ranges:
+    """The marks of which the meaning, by its number, says one of these words."""
+    number = {word: place for place, word in enumerate(words)}
+    label = np.array([-1 if word is None else number[word] for word in said], np.int32)[marks["meaning"]]
+    return _Ranges(marks["ts"], marks["end"], label, marks["track"]).where(label >= 0)
 
 
 class _Way(NamedTuple):

@@ -241,6 +241,10 @@ def test_a_trace_in_memory_says_the_same(tmp_path: Path) -> None:
 def test_a_part_of_it(tmp_path: Path) -> None:
     found = ktrace.summarise(written(tmp_path, STEPS), crop=ktrace.Crop(step=9), filter=ktrace.Filter(names=("gemm",)))
     assert found.total == 3
+    whole = ktrace.summarise(written(tmp_path, STEPS), filter=ktrace.Filter(names=("gemm",)))
+    assert totals(whole, "step") == {"ProfilerStep#9": 3, "ProfilerStep#10": 16, OTHER: 32}
+    assert whole.devices[0].queueing is not None and whole.devices[0].queueing.count == 2
+    assert whole.report is not None and whole.report.balanced()
 
 
 def test_rules_of_the_user_come_first(tmp_path: Path) -> None:
