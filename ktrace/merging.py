@@ -7,13 +7,15 @@ run.sqlite    ─┘                            run.tar: a .perfetto for each so
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError, UsageError
-from ktrace.pipeline import open_sink, output_format, write_batches
+from ktrace.format import Format
+from ktrace.pipeline import Write, open_sink, output_format, writing_to
 from ktrace.reading import Progress, read_selected
 from ktrace.report import Report
 from ktrace.sink import writing
@@ -39,6 +41,7 @@ def merge(
     classify: bool | str | Path = False,
     filter: Filter | None = None,
     crop: Crop | None = None,
+    split_by: str | None = None,
 ) -> Report:
     """Merges inputs of any formats into one output, all times in the clock of the first, and returns the account of it.
 
@@ -59,8 +62,10 @@ def merge(
     report = Report(strict=strict)
     report.output = str(dst)
     archive = str(dst).endswith(".tar") and to is None
+    if archive and split_by:
+        raise UsageError("--split-by is for a file, an archive has one a source", remedy="another output")
     fmt = output_format("members.perfetto" if archive else str(dst), to)
-    with writing(open_sink(str(dst), fmt, overwrite=overwrite)) as sink:
+    with _writing(str(dst), fmt, archive, split_by, overwrite) as write:
         batches = read_selected(
             inputs,
             report,
@@ -72,12 +77,20 @@ def merge(
             crop=crop,
             filter=filter,
         )
-        if archive:
-            from ktrace.archive import write_archive
-
-            write_archive(batches, fmt, sink, report)
-        else:
-            write_batches(batches, fmt, sink, Conversion(report))
+        write(batches, Conversion(report))
         if not report.balanced():
             raise KtraceError("the account of this merge doesn't add up", remedy="please report this as a bug")
     return report
+
+
+@contextmanager
+def _writing(path: str, fmt: Format, archive: bool, split_by: str | None, overwrite: bool) -> Iterator[Write]:
+    """What writes batches to the output, which appears at the end of the block."""
+    if not archive:
+        with writing_to(path, fmt, split_by, overwrite=overwrite) as write:
+            yield write
+        return
+    from ktrace.archive import write_archive
+
+    with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
+        yield lambda batches, conversion: write_archive(batches, fmt, sink, conversion.report)

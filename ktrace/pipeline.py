@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from ktrace.transforms.filter import Filter
 
 
+#: Writes batches to an output.
+Write = Callable[[Iterable[Batch], Conversion], None]
+
+
 def output_format(path: str, to: str | None = None) -> Format:
     """The format that an output is written in: by `to`, else by the longest file pattern that fits its name.
 
@@ -82,9 +86,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
 
 
 @contextmanager
-def writing_to(
-    path: str, fmt: Format, split_by: str | None, *, overwrite: bool = False
-) -> Iterator[Callable[[Iterable[Batch], Conversion], None]]:
+def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool = False) -> Iterator[Write]:
     """What writes batches to an output, or to numbered parts of it, which appear at the end of the block."""
     if split_by is None:
         with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:

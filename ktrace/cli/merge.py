@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
+from ktrace.cli._account import tell_issues, tell_parts
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
@@ -57,6 +57,7 @@ class Merging(Grouped):
     flag_value="",
     help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
 )
+@click.option("--split-by", metavar="WAY", help="Write numbered parts: time=10s, size=500MB or step.")
 @click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
 @click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the merge.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
@@ -70,6 +71,7 @@ def command(
     from_: str | None,
     to: str | None,
     classify: str | None,
+    split_by: str | None,
     strict: bool,
     report: str | None,
     overwrite: bool,
@@ -112,11 +114,13 @@ def command(
             classify=classify or classify is not None,
             filter=filter_of(part),
             crop=crop_of(part),
+            split_by=split_by,
         )
         if account_file:
             text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
             account_file.open().write(text.encode("utf-8", "backslashreplace"))
     tell_issues(account)
+    tell_parts(account)
     _tell_alignment(account)
     click.echo(f"{output}: {account.line()}", err=True)
 

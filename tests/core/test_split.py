@@ -305,3 +305,13 @@ def test_the_command_lists_parts(tmp_path: Path) -> None:
     assert account["written"] == sum(part["rows"] for part in account["parts"])
     for part in account["parts"]:
         assert f"{part['path']}: {part['rows']:,} rows" in result.output
+
+
+def test_merge_splits_too(tmp_path: Path) -> None:
+    rows = [event(n, "op", "x", 1000 * n, 1) for n in range(20)]
+    files = [written(tmp_path / name, rows) for name in ("a.jsonl", "b.jsonl")]
+    report = ktrace.merge(files, tmp_path / "run.jsonl", align="none", split_by="time=10us")
+    assert report.balanced()
+    assert [part["rows"] for part in report.parts] == [20, 20]
+    with pytest.raises(UsageError, match="archive"):
+        ktrace.merge(files, tmp_path / "run.tar", split_by="time=10us")
