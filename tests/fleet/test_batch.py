@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -264,10 +265,14 @@ def test_info_says_what_a_dataset_is_made_of(runs: Path, tmp_path: Path) -> None
 
 def test_a_folder_stands_for_its_traces_and_never_for_the_output(runs: Path, tmp_path: Path) -> None:
     (runs / "notes.txt").write_text("nothing of a trace")
+    out, found = runs / "out", []
     for inputs in (str(runs), f"{runs}/**/*.json"):
         for kept in (0, 4):
-            report = ktrace.batch(inputs, runs / f"out.{len(inputs)}", jobs=1)
+            report = ktrace.batch(inputs, out, jobs=1)
             assert (report.found, len(report.kept), report.failed) == (4, kept, {})
-    assert figures(runs / f"out.{len(str(runs))}") == figures(runs / f"out.{len(inputs)}")
-    done = run(runs, "-o", runs / "out")
+        found.append(figures(out, "rank, source"))
+        shutil.rmtree(out)
+    assert len(found[0]) == 4
+    assert found[0] == found[1]
+    done = run(runs, "-o", out)
     assert "notes.txt" in next(line for line in done.stderr.splitlines() if "no-trace" in line)
