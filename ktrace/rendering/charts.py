@@ -22,8 +22,8 @@ from ktrace.rendering.figures import TIMES, duration, harmless
 from ktrace.rendering.markup import Markup, tag
 from ktrace.summary.model import Int64
 
-#: A strip counts launches in so many classes of duration.
-_CLASSES = 60
+#: A strip counts launches in so many classes of duration; an axis has at most so many labels.
+_CLASSES, _LABELS = 60, 4
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class LogAxis:
         return min(max(place, 0.0), 100.0)
 
     def ticks(self) -> Markup:
-        """The axis itself, with round times."""
-        marks = []
-        for time in self._round():
+        """The axis itself, with a few round times."""
+        marks, times = [], self._round()
+        for time in times[:: -(-len(times) // _LABELS) or 1]:
             x = self.at(time)
             anchor = "start" if x < 3 else "end" if x > 97 else "middle"
             marks.append(tag("text", _tick(time), class_="tick", x=f"{x:.3f}%", y="80%", text_anchor=anchor))
