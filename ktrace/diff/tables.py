@@ -89,19 +89,17 @@ def _short_row(change: Change) -> tuple[Cell, ...]:
 
 
 def _calls(change: Change) -> Cell:
-    """How often, or how often it was and is."""
+    """How often; where it isn't the same on both sides, how often it was and is, "?" where that isn't known."""
     a, b = change.count_a, change.count_b
-    if a is None or b is None:
-        return _count(b) if a is None else _count(a)
-    return _count(a) if abs(a - b) < 0.05 else f"{_number(a)} > {_number(b)}"
+    if a is None and b is None:
+        return None
+    if a is not None and b is not None and abs(a - b) < 0.05:
+        return _count(a)
+    return " > ".join("?" if count is None else f"{count:,.1f}".removesuffix(".0") for count in (a, b))
 
 
 def _count(count: float | None) -> Cell:
     return None if count is None else int(count) if count == int(count) else count
-
-
-def _number(count: float) -> str:
-    return f"{count:,.1f}".removesuffix(".0")
 
 
 def each_percent(change: Change) -> float | None:

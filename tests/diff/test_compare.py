@@ -292,3 +292,18 @@ def test_rows_of_tables_are_cut_and_say_so() -> None:
     assert ([row[0] for row in tables["kernel"].rows], tables["kernel"].more) == (["k8", "k7", "k6"], 5)
     short = {table.name: table for table in compared(a, b).tables(full=False)}["kernel"]
     assert [column.name for column in short.columns][-1] == "noise"  # no row is matched by anything but its name
+
+
+def test_calls_say_what_is_known_of_both_sides() -> None:
+    known, unknown = statistics("x", 10.0, 1234), statistics("x", 10.0)
+    shown = []
+    for a, b in (
+        (known, unknown),
+        (unknown, known),
+        (unknown, unknown),
+        (known, known),
+        (known, statistics("x", 1.0, 5)),
+    ):
+        (table,) = (one for one in compared(side("a", [a]), side("b", [b])).tables(full=False) if one.name == "kernel")
+        shown.append(dict(zip((column.key for column in table.columns), table.rows[0], strict=True))["calls"])
+    assert shown == ["1,234 > ?", "? > 1,234", None, 1234, "1,234 > 5"]
