@@ -18,11 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.summary.events import Events
-from ktrace.summary.figures import by_group
 from ktrace.summary.gather import Gathered
 from ktrace.summary.launched import around_times
 from ktrace.summary.model import Int64, StepUse
-from ktrace.summary.use import parts
+from ktrace.summary.use import parts_of
 from ktrace.transforms.marks import step_of
 
 Int32 = npt.NDArray[np.int32]
@@ -105,18 +104,12 @@ class Marked:
         events, count = self._events, len(self.steps)
         devices, places = events.places
         inside = np.flatnonzero(self.step >= 0)
-        rows_of = by_group(self.step[inside].astype(np.int64) * len(places) + devices[inside], count * len(places))
+        group = self.step[inside].astype(np.int64) * len(places) + devices[inside]
+        ts = events.ts[inside]
+        found = parts_of(group, count * len(places), ts, ts + events.dur[inside], events.roles[inside])
+        figures = found.reshape(count, len(places), found.shape[1]).sum(axis=1).tolist()
         walls, often = self._walls()
-        found = []
-        for step, label in enumerate(self.steps):
-            figures = [0] * 6
-            for place in range(len(places)):
-                rows = inside[rows_of(step * len(places) + place)]
-                if len(rows):
-                    used = parts(events.ts[rows], events.ts[rows] + events.dur[rows], events.roles[rows])
-                    figures = [sum(pair) for pair in zip(figures, (used.busy.length, *used[1:]), strict=True)]
-            found.append(StepUse(label, often[step], walls[step], *figures))
-        return found
+        return [StepUse(*row[:3], *row[3]) for row in zip(self.steps, often, walls, figures, strict=True)]
 
     def _walls(self) -> tuple[list[int], list[int]]:
         """How long the ranges of each step are together, and how many: those on the host where a source has some."""

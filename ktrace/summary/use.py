@@ -21,6 +21,10 @@ Bools = npt.NDArray[np.bool_]
 COMPUTE, COMMUNICATION, COPY = 0, 1, 2
 
 
+#: The greatest time on a line.
+_GREATEST = 1 << 61
+
+
 class Union(NamedTuple):
     """Intervals [begin, end) that rise and don't touch."""
 
@@ -74,6 +78,33 @@ def parts(begin: Int64, end: Int64, role: npt.NDArray[np.integer]) -> Parts:
     )
     exposed = communication.without(compute), copies.without(compute)
     return Parts(union(begin, end), compute.length, communication.length, copies.length, *exposed)
+
+
+def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: npt.NDArray[np.integer]) -> Int64:
+    """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies."""
+    compute, communication, copies = ((role == one) for one in (COMPUTE, COMMUNICATION, COPY))
+    every = np.ones(len(role), np.bool_)
+    busy, alone, sent, moved, sending, moving = (
+        _lengths(group[mine], groups, begin[mine], end[mine])
+        for mine in (every, compute, communication, copies, compute | communication, compute | copies)
+    )
+    return np.stack([busy, alone, sent, moved, sending - alone, moving - alone], axis=1)
+
+
+def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
+    """How much time the intervals of each group take: at once, the groups one behind the other on a line."""
+    found = np.zeros(groups, np.int64)
+    if not len(group):
+        return found
+    low = int(begin.min())
+    stride = int(end.max()) - low + 1
+    block = max(1, _GREATEST // stride)  # so many groups fit on the line
+    for first in range(0, groups, block):
+        mine = slice(None) if block >= groups else (group >= first) & (group < first + block)
+        start = (group[mine] - first) * stride - low
+        line = union(begin[mine] + start, end[mine] + start)
+        np.add.at(found, first + line.begin // stride, line.end - line.begin)
+    return found
 
 
 class Place(NamedTuple):

@@ -6,17 +6,18 @@ import numpy as np
 import plain
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktrace.model import Batch
 from ktrace.summary.figures import Durations, percentiles, spread
 from ktrace.summary.launched import Correlated, around_times, innermost, launches
 from ktrace.summary.shapes import Shapes
-from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, union
+from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, parts_of, union
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
 ROLES = {COMPUTE: "compute", COMMUNICATION: "communication", COPY: "copies"}
+WORK = st.tuples(st.integers(-50, 50), st.integers(0, 30), st.sampled_from(list(ROLES)), st.integers(0, 3))
 
 
 def columns(rows: list[tuple[int, ...]], count: int, kind: str = "i8") -> list[np.ndarray]:
@@ -24,6 +25,7 @@ def columns(rows: list[tuple[int, ...]], count: int, kind: str = "i8") -> list[n
 
 
 @given(INTERVALS)
+@settings(deadline=None)
 def test_union(rows: list[tuple[int, int]]) -> None:
     begin, dur = columns(rows, 2)
     found = union(begin, begin + dur)
@@ -36,6 +38,7 @@ def test_union(rows: list[tuple[int, int]]) -> None:
 @given(
     st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30), st.sampled_from(list(ROLES))), min_size=1, max_size=25)
 )
+@settings(deadline=None)
 def test_parts(rows: list[tuple[int, int, int]]) -> None:
     begin, dur, role = columns(rows, 3)
     found = parts(begin, begin + dur, role)
@@ -48,10 +51,27 @@ def test_parts(rows: list[tuple[int, int, int]]) -> None:
         assert getattr(found, f"exposed_{name}") == alone
 
 
+@given(st.lists(WORK, max_size=25), st.booleans())
+@settings(deadline=None)
+def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool) -> None:
+    begin, dur, role, group = columns(rows, 4)
+    # So far apart that the groups don't fit behind each other on one line of time.
+    begin = np.where(begin == 50, begin + (1 << 60), begin) if far else begin
+    found = parts_of(group, 4, begin, begin + dur, role)
+    for number in range(4):
+        mine = group == number
+        if mine.any():
+            own = parts(begin[mine], (begin + dur)[mine], role[mine])
+            assert found[number].tolist() == [own.busy.length, *own[1:]]
+        else:
+            assert not found[number].any()
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 20)), max_size=15),
     st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 62)), max_size=15),
 )
+@settings(deadline=None)
 def test_the_innermost_range_around_a_time(ranges: list[tuple[int, int, int]], times: list[tuple[int, int]]) -> None:
     track, begin, dur = columns(ranges, 3)
     at_track, at = columns(times, 2)
@@ -66,6 +86,7 @@ def test_the_innermost_range_around_a_time(ranges: list[tuple[int, int, int]], t
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 30), st.integers(0, 2)), max_size=12))
+@settings(deadline=None)
 def test_slices_around_slices(rows: list[tuple[int, int, int]]) -> None:
     # Nested by construction: each level divides the one above.
     nested = [(track, 64 * at + (1 << level), (64 >> level) - 2 * level - 2) for track, at, level in rows]
@@ -88,6 +109,7 @@ def test_slices_around_slices(rows: list[tuple[int, int, int]]) -> None:
     ),
     st.booleans(),
 )
+@settings(deadline=None)
 def test_launches(work: list[tuple[int, int]], calls: list[tuple[int, int, int, int]], far: bool) -> None:
     factor = 2**22 if far else 1  # so far apart that the correlations must be numbered anew
     correlation, process = columns(work, 2)
@@ -114,6 +136,7 @@ def test_launches(work: list[tuple[int, int]], calls: list[tuple[int, int, int, 
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**50), st.integers(-1, 2)), min_size=1, max_size=40))
+@settings(deadline=None)
 def test_groups_of_durations(rows: list[tuple[int, int, int]]) -> None:
     group, dur, step = columns(rows, 3)
     found = Durations(dur, step.astype("i4"), 3).groups(group.astype("i4"), list("abcde"))
@@ -130,6 +153,7 @@ def test_groups_of_durations(rows: list[tuple[int, int, int]]) -> None:
 
 
 @given(st.lists(st.integers(0, 2**53), min_size=1, max_size=30))
+@settings(deadline=None)
 def test_percentiles(values: list[int]) -> None:
     rising = np.sort(np.array(values, np.int64))
     for percent, found in zip((0, 50, 95, 99, 100), percentiles(rising, (0, 50, 95, 99, 100)), strict=True):
@@ -145,6 +169,7 @@ CELLS = st.tuples(
 
 
 @given(st.lists(st.lists(CELLS, min_size=1, max_size=12), max_size=4))
+@settings(deadline=None)
 def test_shapes(batches: list[list[tuple[str | None, int | None, str, bool]]]) -> None:
     shapes = Shapes(("name", "stream", "kind", "track"))
     known: dict[tuple[object, ...], int] = {}

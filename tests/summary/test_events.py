@@ -212,3 +212,24 @@ def block(name: str) -> str:
     """The layer in names such as "FSDP::forward (encoder.block.14.layer.0), op_id = 3"."""
     found = re.search(r"(?:^|[/.:\s_])(block\.\d+)(?![0-9a-z])", name)
     return found.group(1) if found else ""
+
+
+def test_rocm_by_sql() -> None:
+    path = at_hand(SHARED / "corpus/rpd/matmul_result.rpd")
+    summary = ktrace.summarise(path, by=["kernel"])
+    with sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True) as base:
+        kernels = base.execute(
+            "select s.string, count(*), sum(o.end - o.start) from rocpd_op o join rocpd_string t on t.id = opType_id "
+            "join rocpd_string s on s.id = description_id where t.string = 'KernelExecution' group by 1"
+        ).fetchall()
+        waits = base.execute(
+            "select max(o.start - a.end, 0) from rocpd_op o join rocpd_api_ops x on x.op_id = o.id "
+            "join rocpd_api a on a.id = x.api_id"
+        ).fetchall()
+        total = base.execute("select count(*), sum(end - start) from rocpd_op").fetchone()
+    assert (summary.count, summary.total) == total
+    told = {group.name: (group.count, group.total) for group in summary.groups["kernel"] if group.name}
+    assert {name: (count, time) for name, count, time in kernels if name in told}
+    for name, count, time in kernels:
+        assert told.get(name, (count, time)) == (count, time)
+    same_spread(summary.devices[0].queueing, [wait for (wait,) in waits])

@@ -260,3 +260,36 @@ def test_kernels_without_an_operation(tmp_path: Path) -> None:
     rows = [*STEPS, event(30, "kernel", "zzz<int>", 3000, 37, **GPU), event(31, "memcpy", "zzz", 3100, 5, **GPU)]
     found = summary(tmp_path, rows, by=["unclassified"])
     assert [(group.key, group.total, group.count) for group in found.groups["unclassified"]] == [("zzz<int>", 37, 1)]
+
+
+def test_what_is_compute_and_what_is_communication(tmp_path: Path) -> None:
+    rows = [
+        event(1, "kernel", "mine", 0, 10, **GPU),
+        event(2, "memset", "set", 20, 10, **GPU),
+        event(3, "graph", "graph", 40, 10, **GPU),
+        event(4, "memcpy", "copy", 45, 10, device=0, stream=8),  # 5 of it exposed
+        event(5, "kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 5, 10, device=0, stream=9),  # 5 of it exposed
+        event(6, "kernel", "with a group", 100, 7, device=0, stream=9, comm="tp"),
+        event(7, "kernel", "no time", 200, 0, **GPU),
+        event(8, "kernel", "copies, yet computes", 300, 3, **GPU, operation="copy"),
+    ]
+    [use] = summary(tmp_path, rows).devices
+    assert (use.compute, use.communication, use.copies) == (33, 17, 10)
+    assert (use.exposed_communication, use.exposed_copies) == (12, 5)
+    assert (use.span, use.busy) == (303, 15 + 10 + 15 + 7 + 3)
+    assert use.idle == 303 - 50
+    assert use.queueing is None and use.occupancy is None
+
+
+def test_devices_of_several_hosts_and_of_none(tmp_path: Path) -> None:
+    rows = [
+        event(1, "kernel", "a", 0, 1, device=0, host="n1"),
+        event(2, "kernel", "a", 0, 2, device=0, host="n2"),
+        event(3, "kernel", "a", 0, 4, device=10, host="n2"),
+        event(4, "kernel", "a", 0, 8, device=9, host="n2"),
+    ]
+    found = summary(tmp_path, rows, by=["device"])
+    assert [use.label for use in found.devices] == ["n1 device 0", "n2 device 0", "n2 device 9", "n2 device 10"]
+    assert totals(found, "device") == {"n2 device 9": 8, "n2 device 10": 4, "n2 device 0": 2, "n1 device 0": 1}
+    [use] = summary(tmp_path, [event(1, "kernel", "a", 0, 1)]).devices
+    assert use.device is None
