@@ -179,8 +179,10 @@ def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: R
 
 def _columnar(paths: Sequence[str], format: str | None) -> str | None:
     """The format of a single input whose columns can be read apart, and again; None of others."""
+    if len(paths) != 1:
+        return None
     source = Source(paths[0])
-    if len(paths) > 1 or not (source.is_folder or Path(paths[0]).is_file()):
+    if not (source.is_folder or Path(paths[0]).is_file()):
         return None
     try:
         known = by_name(format) if format else choose(source)
@@ -229,18 +231,21 @@ def cores() -> int:
 
 
 @contextmanager
-def open_batches(path: str | Path, *, format: str | None = None, batch_rows: int = 65_536) -> Iterator[Iterator[Batch]]:
+def open_batches(
+    path: str | Path, *, format: str | None = None, batch_rows: int = 65_536, jobs: int | None = None
+) -> Iterator[Iterator[Batch]]:
     """The batches of an input, streamed in bounded memory:
 
     with ktrace.open_batches("run.log") as batches:
         for batch in batches:
             print(batch.record, len(batch))
 
-    `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch. Taking the batches
-    raises InputError and its kin for what can't be read.
+    `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch, `jobs` how many
+    processes may work, by default as many as there are cores. Taking the batches raises InputError and its kin for what
+    can't be read.
     """
     report = Report()
-    batches = read_batches([str(path)], report, format=format, batch_rows=batch_rows)
+    batches = read_batches([str(path)], report, format=format, batch_rows=batch_rows, jobs=jobs or cores())
     try:
         yield paired(batches, report)
     finally:
