@@ -96,6 +96,14 @@ def test_commands_take_a_dataset_as_a_trace(runs: Path, tmp_path: Path) -> None:
     query = "select count(*), sum(dur)::bigint, count(distinct source) from '{}' where kind = 'kernel'"
     expected = (100, sum(map(nanoseconds, (10, 20, 30, 40))), 4)
     assert duckdb.sql(query.format(tmp_path / "one.parquet")).fetchall() == [expected]
+    summaries = []
+    for source in (tmp_path / "run.parquet", runs):
+        command = [sys.executable, "-m", "ktrace", "summary", str(source), "--by", "kernel", "--format", "json"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        summaries.append(json.loads(done.stdout)["tables"])
+        del summaries[-1]["overview"]  # names the sources, in another order
+    assert summaries[0] == summaries[1]
+    assert "gemm" in str(summaries[0])
     [found] = ktrace.detect(tmp_path / "run.parquet")[:1]
     assert (found.format, found.score) == ("parquet", ktrace.Score.MAGIC)
 
