@@ -100,8 +100,9 @@ def test_commands_take_a_dataset_as_a_trace(runs: Path, tmp_path: Path) -> None:
     for source in (tmp_path / "run.parquet", runs):
         command = [sys.executable, "-m", "ktrace", "summary", str(source), "--by", "kernel", "--format", "json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        summaries.append(json.loads(done.stdout)["tables"])
-        del summaries[-1]["overview"]  # names the sources, in another order
+        tables = json.loads(done.stdout)["tables"]
+        # The labels of sources are longer in a dataset where stems repeat.
+        summaries.append({name: rows for name, rows in tables.items() if name not in ("overview", "devices")})
     assert summaries[0] == summaries[1]
     assert "gemm" in str(summaries[0])
     [found] = ktrace.detect(tmp_path / "run.parquet")[:1]
