@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
-from ktrace.cli._console import Progress, colour, width
+from ktrace.cli._console import Progress
+from ktrace.cli._figures import FORMATS, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
-
-if TYPE_CHECKING:
-    from ktrace.rendering.table import Table
-    from ktrace.summary.model import Summary
 
 #: What is shown where nobody asks for anything else; a page shows all.
 _BY = ("operation", "kernel")
 
 #: Rows of a table for people, where --top doesn't say.
 _TOP = 10
-
-_FORMATS = ("text", "csv", "json", "md", "html")
 
 
 @click.command("summary", cls=Grouped)
@@ -38,7 +33,7 @@ _FORMATS = ("text", "csv", "json", "md", "html")
     "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10 in text and md by default."
 )
 @click.option("--unclassified", is_flag=True, help="List the kernels of which no rule says the operation.")
-@click.option("--format", "format_", type=click.Choice(_FORMATS), default="text", help="How to write it.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to write it.")
 @click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
 @click.option("--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace.")
@@ -91,24 +86,5 @@ def command(
         tell_issues(summary.report)
     for_people = format_ in ("text", "md")
     shown = summary.tables(wanted, top or (_TOP if for_people else None), brief=for_people)
-    _write(summary, shown, format_, output, overwrite)
-
-
-def _write(summary: Summary, tables: list[Table], format_: str, output: str, overwrite: bool) -> None:
-    from ktrace.rendering import rendered
-    from ktrace.sink import Sink, writing
-
-    to_stdout = output == "-"
-    text = rendered(
-        tables,
-        format_,
-        title=", ".join(summary.sources),
-        subject=summary,
-        width=width() if to_stdout else None,
-        colour=to_stdout and colour(),
-    )
-    if to_stdout:
-        click.echo(text, nl=False)
-        return
-    with writing(Sink(output, overwrite=overwrite)) as sink:
-        sink.open().write(text.encode("utf-8", "backslashreplace"))
+    title = ", ".join(summary.sources)
+    write_figures(shown, format_, output, title=title, subject=summary, overwrite=overwrite)
