@@ -232,6 +232,12 @@ def test_traces_summaries_and_paths_are_sides() -> None:
     assert ktrace.compare(trace.summary(), str(STEP)).whole == want
 
 
+def test_what_nobody_asked_for_is_not_noted() -> None:
+    """A trace without steps and layers, which summaries say of themselves where these are asked for."""
+    path = SAMPLES / "kineto" / "amd-clock-skew-overlap-bare-inf.json"
+    assert ktrace.compare(path, path).notes == []
+
+
 def test_the_part_is_that_of_both_sides() -> None:
     diff = ktrace.compare(STEP, STEP, filter=ktrace.Filter(kinds=("memcpy",)), by=["kernel"])
     totals, _ = of_json(STEP)
