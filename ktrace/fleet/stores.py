@@ -119,7 +119,10 @@ class Remote:
     def files(self) -> dict[str, int]:
         with told(self.path):
             self._fs.invalidate_cache()
-            found: dict[str, dict[str, Any]] = self._fs.find(self._root, detail=True)
+            try:
+                found: dict[str, dict[str, Any]] = self._fs.find(self._root, detail=True)
+            except FileNotFoundError:
+                return {}
         below = len(self._root) + 1
         return {name[below:]: info.get("size") or 0 for name, info in found.items() if info["type"] == "file"}
 
