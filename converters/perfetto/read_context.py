@@ -70,7 +70,7 @@ class Context:
     states: set[int] = field(default_factory=set)  # places at which a state lasts
     submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
-    devices: dict[int, dict[str, Any]] = field(default_factory=dict)  # device -> name, facts
+    devices: dict[tuple[str | None, int], dict[str, Any]] = field(default_factory=dict)  # (host, device) -> name, facts
     metrics: dict[str, str] = field(default_factory=dict)  # name of a counter of a GPU -> description
     stages: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
 

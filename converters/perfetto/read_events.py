@@ -162,7 +162,7 @@ def _parse(context: Context, chunk: Chunk, events: Events) -> Parsed:
     track = found.get(_T["track_uuid"], VARINT)
     uuid = np.array([state.track or 0 for state in chunk.states], np.uint64)[events.state]
     uuid[track.owner] = track.value
-    place = context.tracks.at(uuid)
+    place = context.tracks.at(uuid, np.array([state.machine for state in chunk.states], np.int64)[events.state])
     name, category, own = _texts(chunk, events, found)
     parsed = Parsed(events, found, what, place, name, category, np.zeros(count, np.int64), own)
     read_legacy(context, chunk, parsed)

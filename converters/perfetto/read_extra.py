@@ -18,6 +18,7 @@ from . import field_names as f
 from .read_args import Chunk, double, int64
 from .read_context import Context, Events
 from .read_state import repeated
+from .read_tracks import bare
 from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 
 _T = f.TRACK_EVENT
@@ -49,7 +50,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
             uuids = repeated(message, _T[tracks]) or default
             given = _doubles(message, _T[name]) if number is double else repeated(message, _T[name])
             for uuid, value in zip(uuids, given, strict=False):
-                number_of_place = context.tracks.of(uuid)
+                number_of_place = context.tracks.of(uuid, state.machine)
                 track = context.tracks.places[number_of_place]
                 figure = number(value) * track.scale
                 if track.incremental:
@@ -67,7 +68,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
     columns |= {
         "id": pa.array(ids),
         "ts": pa.array(stamps),
-        "name": pa.array([place.counter or str(place.uuid) for place in at]),
+        "name": pa.array([place.counter or str(bare(place.uuid or 0)) for place in at]),
         "kind": constant("counter", len(ids)),
         "timing": constant("measured", len(ids)),
         "value": pa.array(values),

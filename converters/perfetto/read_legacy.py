@@ -75,7 +75,7 @@ def _read(context: Context, chunk: Chunk, parsed: Parsed, row: int, found: dict[
         context.conversion.report.used(went="legacy metadata")
         return
     place = context.tracks.places[int(parsed.place[row])]
-    columns: dict[str, Any] = {name: place.columns.get(name) for name in ("pid", "tid", "track")}
+    columns: dict[str, Any] = {name: place.columns.get(name) for name in _PLACE}
     if _L["pid_override"] in found:
         columns["pid"] = int32(first(found, _L["pid_override"], 0))
     if _L["tid_override"] in found:
@@ -85,8 +85,12 @@ def _read(context: Context, chunk: Chunk, parsed: Parsed, row: int, found: dict[
         scope = text(first(found, _L["id_scope"], b""))
         code = int(parsed.category[row])
         category = chunk.own.texts[code] if code >= 0 else ""
-        columns = {"pid": columns["pid"], "track": "/".join(part for part in (scope or category, f"{identity:#x}"))}
-    if columns != {name: place.columns.get(name) for name in ("pid", "tid", "track")}:
+        columns = {
+            "host": columns["host"],
+            "pid": columns["pid"],
+            "track": "/".join(part for part in (scope or category, f"{identity:#x}")),
+        }
+    if columns != {name: place.columns.get(name) for name in _PLACE}:
         parsed.place[row] = context.tracks.keyed(tuple(columns.items()), **columns)
 
 
@@ -95,5 +99,6 @@ def _shown(value: Value) -> int | str:
 
 
 _FIELDS = {number: name for name, number in _L.items()}
+_PLACE = ("host", "pid", "tid", "track")
 _PLAIN, _USED = "BEXiI", {_L["phase"], _L["name_iid"], _L["duration_us"]}
 _IDS = ("unscoped_id", "local_id", "global_id")

@@ -21,7 +21,7 @@ from .gpu_counters import ESTIMATE
 from .read_args import Chunk, bits
 from .read_context import Context, Events
 from .read_state import State, repeated
-from .read_tracks import as_bytes, first, gather, int32, lenient, message, text
+from .read_tracks import as_bytes, first, gather, host_of, int32, lenient, message, text
 from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
 
 _C = f.GPU_COUNTER_EVENT
@@ -102,6 +102,9 @@ class Gpus:
             "value": pa.array(value[rows], mask=~(whole.has(parts.count) | real.has(parts.count))[rows]),
             "timing": constant("measured", len(rows)),
         }
+        machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
+        if machine.any() and not self._context.own:
+            columns["host"] = pa.array([host_of(one) for one in machine.tolist()]).dictionary_encode()
         if events.clock is not None:
             columns["clock"] = chunk.own.column(events.clock[owner].astype(np.int32))
         batch = Batch("events", pa.RecordBatch.from_pydict(columns))
@@ -148,22 +151,35 @@ class Gpus:
         known: tuple[dict[tuple[int, int], Counter], int] = state.cache[key]
         return known
 
-    def memory(self, data: bytes, at: int, ts: int, clock: str | None) -> None:
+    def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
         """Takes a GpuMemTotalEvent."""
         m, found = f.GPU_MEM_TOTAL_EVENT, gather(data)
-        place = {"device": int(first(found, m["gpu_id"], 0)), "pid": int(first(found, m["pid"], 0)) or None}
+        place: dict[str, Any] = {
+            "device": int(first(found, m["gpu_id"], 0)),
+            "pid": int(first(found, m["pid"], 0)) or None,
+        }
+        place |= {"host": host_of(machine)}
         size = float(first(found, m["size"], 0))
         self._event("counter", "GPU memory", at, ts, clock, **place, value=size, unit="B")
 
-    def log(self, data: bytes, at: int, ts: int, clock: str | None) -> None:
+    def log(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
         """Takes a GpuLog."""
         g, found = f.GPU_LOG, gather(data)
         args: dict[str, Any] = {"severity": _SEVERITIES.get(int(first(found, g["severity"], 0)), "unspecified")}
         if tag := text(first(found, g["tag"], b"")):
             args["tag"] = tag
-        self._event("log", text(first(found, g["log_message"], b"")), at, ts, clock, track="GPU log", args=args)
+        self._event(
+            "log",
+            text(first(found, g["log_message"], b"")),
+            at,
+            ts,
+            clock,
+            host=host_of(machine),
+            track="GPU log",
+            args=args,
+        )
 
-    def info(self, data: bytes) -> None:
+    def info(self, data: bytes, machine: int) -> None:
         """Takes a GpuInfo: the place of a GPU in the list is its number."""
         g = f.GPU
         for device, gpu in enumerate(gather(data).get(f.GPU_INFO["gpus"], [])):
@@ -176,7 +192,7 @@ class Gpus:
                 facts[text(first(pair, 1, b""))] = text(first(pair, 2, b""))
             name = text(first(found, g["name"], b"")) or None
             facts = {fact: value for fact, value in facts.items() if value}
-            self._context.devices[device] = {"name": name, "facts": facts}
+            self._context.devices[host_of(machine), device] = {"name": name, "facts": facts}
 
     def _event(self, kind: str, name: str, at: int, ts: int, clock: str | None, **columns: Any) -> None:
         columns["source"] = self._context.source()

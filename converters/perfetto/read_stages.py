@@ -44,7 +44,7 @@ from .read_restore import restore_stage
 from .read_rows import batches, plain
 from .read_state import State, repeated
 from .read_times import Bools
-from .read_tracks import first, int32, message, text
+from .read_tracks import first, host_of, int32, message, text
 from .read_tracks import lenient as gather
 from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, combinations, distinct_of, parse, signed
 from .sidecar import STAGE_DERIVED
@@ -230,7 +230,7 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     for argument in kernel.get(k["args"], []):
         arguments |= dict([_argument(context, state, message(argument))])
     return Shared(
-        _place(context, entries.get("context", {}), given, queue, old),
+        _place(context, state.machine, entries.get("context", {}), given, queue, old),
         kind or "kernel",
         None if context.own else stage or None,
         full or mangled or None,
@@ -264,14 +264,25 @@ def _listed(names: list[str], number: int | None) -> str:
 
 
 def _place(
-    context: Context, graphics: dict[int, list[Value]], given: dict[str, int], queue: str, old: Specifications
+    context: Context,
+    machine: int,
+    graphics: dict[int, list[Value]],
+    given: dict[str, int],
+    queue: str,
+    old: Specifications,
 ) -> int:
     own = context.tracks.queue(given.get("hw_queue_iid", -1))
     if own is not None:
         return own
     g = f.INTERNED_GRAPHICS_CONTEXT
     pid = int32(first(graphics, g["pid"], 0)) if g["pid"] in graphics else old.contexts.get(given.get("context", -1))
-    columns = {"pid": pid, "device": int32(given.get("gpu_id", 0)), "context": given.get("context"), "track": queue}
+    columns: dict[str, Any] = {
+        "host": host_of(machine),
+        "pid": pid,
+        "device": int32(given.get("gpu_id", 0)),
+        "context": given.get("context"),
+        "track": queue,
+    }
     if columns["context"] is not None and int(columns["context"]) >> 63:
         columns["context"] = int64(columns["context"])
     if api := _APIS.get(int(first(graphics, g["api"], 0))):

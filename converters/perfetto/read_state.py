@@ -115,6 +115,7 @@ class State:
     track: int | None = None  # the default track of its TrackEvents
     clock: int | None = None  # the default clock of its packets
     counter_tracks: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of extra counters: integers, doubles
+    machine: int = 0  # of which its packets are
     cache: dict[Any, Any] = field(default_factory=dict)  # what was made of bytes that mean something here alone
 
     def intern(self, data: bytes, pool: Pool, keys: Pool) -> None:
@@ -145,7 +146,7 @@ class State:
 
     def with_defaults_of(self, other: State) -> State:
         """The same texts, with nothing of the defaults."""
-        return State(other.valid, other.texts, other.entries, cache=other.cache)
+        return State(other.valid, other.texts, other.entries, machine=other.machine, cache=other.cache)
 
 
 def _entry(data: bytes) -> tuple[int, bytes]:

@@ -133,9 +133,10 @@ class TraceReader:
         flags |= signed(found.get(_P["incremental_state_cleared"], VARINT).last(count)) & _CLEARED
         bad = np.zeros(count, np.bool_)
         bad[found.bad] = True
-        state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0)
+        machine = signed(found.get(_P["machine_id"], VARINT).last(count))
+        state = self._states(chunk, found, sequence, (flags & _CLEARED) > 0, machine)
         ts = signed(found.get(_P["timestamp"], VARINT).last(count)).copy()
-        clock = self._walk(chunk, found, start, base, sequence, state, ts, bad)
+        clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
         lost = (flags & _NEEDED > 0) & ~valid & ~bad
         taken = self._accounts(found, bad, lost, base, start)
@@ -179,8 +180,8 @@ class TraceReader:
         clocks = None if clock is None else clock[owner]
         return Events(start + base, ts[owner], state[owner], start, start + size, clocks)
 
-    def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any) -> Int64:
-        """The state of each packet: a new one where it is cleared or its defaults change."""
+    def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any, machine: Int64) -> Int64:
+        """The state of each packet: a new one where it is cleared or its defaults change. One sequence, one machine."""
         count = found.count
         change = cleared | found.get(_P["trace_packet_defaults"], LENGTH).has(count)
         of = np.empty(count, np.int64)
@@ -188,11 +189,13 @@ class TraceReader:
         cuts = np.flatnonzero(np.diff(sequence[order])) + 1
         for rows in np.split(order, cuts) if count else ():
             number = int(sequence[rows[0]])
-            current = self.context.sequences.setdefault(number, State())
+            current = self.context.sequences.setdefault(number, State(machine=int(machine[rows[0]])))
             places = [len(chunk.states)]
             chunk.states.append(current)
             for row in rows[change[rows]].tolist():
-                current = State(valid=True) if cleared[row] else current.with_defaults_of(current)
+                current = (
+                    State(valid=True, machine=int(machine[row])) if cleared[row] else current.with_defaults_of(current)
+                )
                 places.append(len(chunk.states))
                 chunk.states.append(current)
             self.context.sequences[number] = current
@@ -200,7 +203,16 @@ class TraceReader:
         return of
 
     def _walk(
-        self, chunk: Chunk, found: Fields, start: Int64, base: int, sequence: Int64, state: Int64, ts: Int64, bad: Bools
+        self,
+        chunk: Chunk,
+        found: Fields,
+        start: Int64,
+        base: int,
+        sequence: Int64,
+        state: Int64,
+        machine: Int64,
+        ts: Int64,
+        bad: Bools,
     ) -> Int64 | None:
         """Goes through the packets, in their order, that change what others mean or are of a rare kind.
 
@@ -214,14 +226,14 @@ class TraceReader:
             try:
                 if "clock_snapshot" in here:
                     times.until(row)
-                self._change(here, chunk.states[int(state[row])], int(sequence[row]))
+                self._change(here, chunk.states[int(state[row])], int(sequence[row]), int(machine[row]))
                 if here.keys() & _TIMED:
                     times.until(row + 1)
                     clock = None if times.names is None else int(times.names[row])
                     name = None if clock is None or clock < 0 else chunk.own.texts[clock]
-                    self._take(here, base, int(ts[row]), name)
+                    self._take(here, base, int(ts[row]), name, int(machine[row]))
                 elif "gpu_info" in here:
-                    self._gpus.info(here["gpu_info"][0])
+                    self._gpus.info(here["gpu_info"][0], int(machine[row]))
                 elif "for_testing" in here and self.context.sidecar is not None:
                     links = self.context.sidecar.take(said(here["for_testing"][0]) or "")
                     self._links += [] if links is None else [links]
@@ -231,7 +243,7 @@ class TraceReader:
         times.until(found.count)
         return times.names
 
-    def _change(self, here: Here, state: State, sequence: int) -> None:
+    def _change(self, here: Here, state: State, sequence: int, machine: int) -> None:
         """Takes what a packet changes for itself and those behind it."""
         context = self.context
         if "clock_snapshot" in here:
@@ -241,23 +253,23 @@ class TraceReader:
         if "interned_data" in here:
             state.intern(here["interned_data"][0], context.pool, context.keys)
         if "track_descriptor" in here:
-            context.tracks.describe(here["track_descriptor"][0])
+            context.tracks.describe(here["track_descriptor"][0], machine)
         if "process_tree" in here:
-            context.tracks.processes.tree(here["process_tree"][0])
+            context.tracks.processes(machine).tree(here["process_tree"][0])
         if "process_descriptor" in here:
-            context.tracks.processes.process(here["process_descriptor"][0])
+            context.tracks.processes(machine).process(here["process_descriptor"][0])
         if "thread_descriptor" in here:
-            context.tracks.processes.thread(here["thread_descriptor"][0])
+            context.tracks.processes(machine).thread(here["thread_descriptor"][0])
 
-    def _take(self, here: Here, base: int, ts: int, clock: str | None) -> None:
+    def _take(self, here: Here, base: int, ts: int, clock: str | None, machine: int) -> None:
         """Takes a packet of a rare kind that has rows of its own."""
         for name, (data, at) in here.items():
             if name == "gpu_counter_event":
                 self._gpus.describe(data)
             elif name == "gpu_mem_total_event":
-                self._gpus.memory(data, base + at, ts, clock)
+                self._gpus.memory(data, base + at, ts, clock, machine)
             elif name == "gpu_log":
-                self._gpus.log(data, base + at, ts, clock)
+                self._gpus.log(data, base + at, ts, clock, machine)
 
     def _accounts(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
         """Says what became of each packet, but for those with rows, and returns a mask of these."""

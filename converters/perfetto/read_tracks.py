@@ -29,6 +29,25 @@ _UNIT = {number: _UNITS.get(name) for name, number in f.COUNTER_UNIT.items()}
 _INT_COLUMNS = ("pid", "tid", "device", "context", "stream")
 
 
+#: A uuid with the number of its machine before it.
+_UUID_BITS = 64
+
+
+def wide(uuid: int, machine: int) -> int:
+    """The uuid with its machine, since uuids are unique on a machine alone."""
+    return machine << _UUID_BITS | uuid
+
+
+def bare(uuid: int) -> int:
+    """The uuid without its machine."""
+    return uuid & ((1 << _UUID_BITS) - 1)
+
+
+def host_of(machine: int) -> str | None:
+    """The name of a machine of which only the number is said; None for the one of a trace that has no other."""
+    return f"machine {machine}" if machine else None
+
+
 @dataclass
 class Descriptor:
     """What is known of a track."""
@@ -116,30 +135,35 @@ class Tracks:
 
     def __init__(self, label: str, sidecar: Sidecar | None) -> None:
         self.places: list[Place] = []
-        self.processes = Processes()
+        self._processes: dict[int, Processes] = {}
         self.descriptors: dict[int, Descriptor] = {}
         self._label = label
         self._sidecar = sidecar
         self._of_uuid: dict[int, int] = {}
         self._of_key: dict[Any, int] = {}
 
-    def describe(self, data: bytes) -> None:
+    def processes(self, machine: int) -> Processes:
+        """The processes of a machine."""
+        return self._processes.setdefault(machine, Processes())
+
+    def describe(self, data: bytes, machine: int = 0) -> None:
         """Takes a TrackDescriptor. Raises ValueError where it is no protobuf."""
         t = f.TRACK_DESCRIPTOR
         found = gather(data)
-        uuid = int(first(found, t["uuid"], 0))
+        uuid = wide(int(first(found, t["uuid"], 0)), machine)
+        processes = self.processes(machine)
         track = self.descriptors.setdefault(uuid, Descriptor())
         if t["parent_uuid"] in found:
-            track.parent = int(first(found, t["parent_uuid"], 0))
+            track.parent = wide(int(first(found, t["parent_uuid"], 0)), machine)
         for name in ("name", "static_name", "atrace_name"):
             track.name = text(first(found, t[name], b"")) or track.name
         track.description = text(first(found, t["description"], b"")) or track.description
         if t["sibling_order_rank"] in found:
             track.order = int32(first(found, t["sibling_order_rank"], 0))
         if t["process"] in found:
-            track.pid, track.is_process = self.processes.process(as_bytes(found[t["process"]][-1])), True
+            track.pid, track.is_process = processes.process(as_bytes(found[t["process"]][-1])), True
         if t["thread"] in found:
-            track.pid, track.tid = self.processes.thread(as_bytes(found[t["thread"]][-1]))
+            track.pid, track.tid = processes.thread(as_bytes(found[t["thread"]][-1]))
         if t["counter"] in found:
             self._counter(track, as_bytes(found[t["counter"]][-1]))
 
@@ -155,17 +179,21 @@ class Tracks:
             name, unit = names.get(builtin, (None, None))
             track.name, track.unit = track.name or name, track.unit or unit
 
-    def at(self, uuids: UInt64) -> Int64:
-        """The numbers of the places of many uuids."""
-        distinct, back = distinct_of(uuids)
-        found: Int64 = np.array([self.of(uuid) for uuid in distinct.tolist()], np.int64)[back]
+    def at(self, uuids: UInt64, machine: Int64) -> Int64:
+        """The numbers of the places of many uuids, each of a machine."""
+        found = np.empty(len(uuids), np.int64)
+        for one in np.unique(machine).tolist():
+            mine = machine == one
+            distinct, back = distinct_of(uuids[mine])
+            found[mine] = np.array([self.of(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
         return found
 
-    def of(self, uuid: int) -> int:
+    def of(self, uuid: int, machine: int) -> int:
         """The number of the place of a uuid."""
-        number = self._of_uuid.get(uuid)
+        key = wide(uuid, machine)
+        number = self._of_uuid.get(key)
         if number is None:
-            number = self._of_uuid[uuid] = self.add(self._place(uuid))
+            number = self._of_uuid[key] = self.add(self._place(key))
         return number
 
     def keyed(self, key: Any, **columns: Any) -> int:
@@ -188,15 +216,17 @@ class Tracks:
         return len(self.places) - 1
 
     def _place(self, uuid: int) -> Place:
-        if self._sidecar is not None and uuid in self._sidecar.tracks:
-            columns = _legal(self._sidecar.tracks[uuid])
+        if self._sidecar is not None and bare(uuid) in self._sidecar.tracks:
+            columns = _legal(self._sidecar.tracks[bare(uuid)])
             counter, unit = columns.pop("counter", None), columns.pop("unit", None)
             return Place({"source": self._label} | columns, counter, unit, uuid)
         track = self.descriptors.get(uuid, Descriptor())
         columns = {"source": self._label} | self._owner(uuid)
+        if host := host_of(uuid >> _UUID_BITS):
+            columns["host"] = host
         if not (track.is_process or track.tid is not None) or track.is_counter:
-            columns["track"] = str(uuid)
-        counter = (track.name or str(uuid)) if track.is_counter else None
+            columns["track"] = str(bare(uuid))
+        counter = (track.name or str(bare(uuid))) if track.is_counter else None
         return Place(columns, counter, track.unit, uuid, track.scale, track.incremental)
 
     def _owner(self, uuid: int) -> dict[str, Any]:
@@ -233,8 +263,26 @@ class Tracks:
 
     def facts(self) -> Iterator[dict[str, Any]]:
         """What the descriptors say, as rows of the catalog without source and id."""
-        processes = self.processes
-        orders = {d.pid: d.order for d in self.descriptors.values() if d.is_process and d.order is not None}
+        for machine in sorted(self._processes):
+            yield from self._process_facts(machine)
+        for place in self.places:
+            track = self.descriptors.get(place.uuid) if place.uuid is not None else None
+            if track is None or "track" not in place.columns:
+                continue
+            facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
+            facts["parent_track"] = (
+                str(bare(track.parent)) if track.parent and not self._is_owner(track.parent) else None
+            )
+            key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
+            yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}
+
+    def _process_facts(self, machine: int) -> Iterator[dict[str, Any]]:
+        """What is known of the processes and threads of a machine."""
+        processes, host = self._processes[machine], host_of(machine)
+        described = [track for uuid, track in self.descriptors.items() if uuid >> _UUID_BITS == machine]
+        orders = {track.pid: track.order for track in described if track.is_process and track.order is not None}
+        if host:
+            yield {"entity": "host", "host": host, "name": host}
         for pid in sorted({*processes.names, *processes.commands, *processes.labels, *processes.parents}):
             facts = {
                 "command": processes.commands.get(pid),
@@ -242,17 +290,10 @@ class Tracks:
                 "parent_pid": processes.parents.get(pid),
             }
             name, order = processes.names.get(pid), orders.get(pid)
-            yield {"entity": "process", "pid": pid, "name": name, "order": order, "facts": _given(facts)}
+            key = {"entity": "process", "host": host, "pid": pid}
+            yield key | {"name": name, "order": order, "facts": _given(facts)}
         for (of, tid), name in processes.threads.items():
-            yield {"entity": "thread", "pid": of, "tid": tid, "name": name}
-        for place in self.places:
-            track = self.descriptors.get(place.uuid) if place.uuid is not None else None
-            if track is None or "track" not in place.columns:
-                continue
-            facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
-            facts["parent_track"] = str(track.parent) if track.parent and not self._is_owner(track.parent) else None
-            key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
-            yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}
+            yield {"entity": "thread", "host": host, "pid": of, "tid": tid, "name": name}
 
     def _is_owner(self, uuid: int) -> bool:
         track = self.descriptors.get(uuid)

@@ -105,8 +105,8 @@ def _facts(context: Context, rows: Rows) -> None:
         rows.fact(**fact)
     for (entity, key), facts in context.facts.items():
         rows.fact(entity, **dict(key), facts=facts)
-    for device, known in context.devices.items():
-        rows.fact("device", device=device, **known)
+    for (host, device), known in context.devices.items():
+        rows.fact("device", host=host, device=device, **known)
     for name, description in context.metrics.items():
         if description:
             rows.fact("metric", name=name, facts={"description": description})
