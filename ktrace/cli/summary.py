@@ -10,7 +10,7 @@ from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import Progress
-from ktrace.cli._figures import FORMATS, write_figures
+from ktrace.cli._figures import FORMATS, format_of, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
 
@@ -33,7 +33,9 @@ _TOP = 10
     "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10 in text and md by default."
 )
 @click.option("--unclassified", is_flag=True, help="List the kernels of which no rule says the operation.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", help="How to write it.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
+)
 @click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
 @click.option("--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace.")
@@ -45,7 +47,7 @@ def command(
     by: tuple[str, ...],
     top: int | None,
     unclassified: bool,
-    format_: str,
+    format_: str | None,
     output: str,
     overwrite: bool,
     rules: str | None,
@@ -62,7 +64,7 @@ def command(
     ktrace summary run.json                        use of the devices, operations, the heaviest kernels
     ktrace summary rank*.json.gz --by rank,layer
     ktrace summary run.sqlite --step 3             of a part of it
-    ktrace summary run.json --format html -o run.html   a page with charts
+    ktrace summary run.json -o run.html            a page with charts
     ktrace summary run.json --format csv --by kernel | head
     """
     keep_freed_memory()
@@ -70,7 +72,8 @@ def command(
     from ktrace.summary.compute import summarise
     from ktrace.summary.model import UNCLASSIFIED
 
-    wanted = (UNCLASSIFIED,) if unclassified else by or (None if format_ == "html" else _BY)
+    form = format_ or format_of(output)
+    wanted = (*by, UNCLASSIFIED) if unclassified else by or (None if form == "html" else _BY)
     with Progress(inputs) as progress:
         summary = summarise(
             list(inputs),
@@ -84,7 +87,7 @@ def command(
         )
     if summary.report:
         tell_issues(summary.report)
-    for_people = format_ in ("text", "md")
+    for_people = form in ("text", "md")
     shown = summary.tables(wanted, top or (_TOP if for_people else None), brief=for_people)
     title = ", ".join(summary.sources)
-    write_figures(shown, format_, output, title=title, subject=summary, overwrite=overwrite)
+    write_figures(shown, form, output, title=title, subject=summary, overwrite=overwrite)

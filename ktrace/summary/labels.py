@@ -37,7 +37,7 @@ class Labels:
         own: dict[str, Key] = {
             "kernel": lambda row: row.get("short_name") or row["name"],
             "stream": self.stream,
-            "device": lambda row: self.device((row["source"], row.get("host"), row.get("device"))),
+            "device": self._device,
             "rank": lambda row: _text(self.rank(row["source"])),
             UNCLASSIFIED: _unclassified,
             "step": lambda row: OTHER,
@@ -53,11 +53,13 @@ class Labels:
     def device(self, place: tuple[str, str | None, int | None]) -> str:
         """The name of a device."""
         source, host, device = place
-        if device is None and not self._by_device:
-            return OTHER
         words = [source] if self._by_source else []
         words += [host] if self._by_host and host else []
         return " ".join([*words, "device" if device is None else f"device {device}"])
+
+    def _device(self, row: Shape) -> str:
+        known = self._by_device or row.get("device") is not None
+        return self.device((row["source"], row.get("host"), row.get("device"))) if known else OTHER
 
     def stream(self, row: Shape) -> str:
         """The name of a stream: its number, else what else it is called."""

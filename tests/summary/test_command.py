@@ -70,10 +70,13 @@ def test_json_has_exact_figures() -> None:
 def test_an_output_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     for name in ("o.html", "o.md", "o.csv", "o.json", "o.txt"):
         suffix = name.partition(".")[2]
-        form = {"txt": "text"}.get(suffix, suffix)
-        done = run(STEP, "--format", form, "-o", tmp_path / name)
+        done = run(STEP, "-o", tmp_path / name)
         assert done.exit_code == 0 and done.stdout == "", done.output
-        assert "AllReduce" in (tmp_path / name).read_text("utf-8")
+        text = (tmp_path / name).read_text("utf-8")
+        assert "AllReduce" in text
+        assert text.startswith(
+            {"html": "<!doctype html>", "json": "{", "csv": "table,", "md": "| source"}.get(suffix, "source")
+        )
     again = ktrace(STEP, "-o", tmp_path / "o.txt")
     assert again.returncode == 1 and "exists already" in again.stderr
     assert ktrace(STEP, "-o", tmp_path / "o.txt", "--overwrite").returncode == 0
@@ -111,6 +114,8 @@ def test_unclassified(tmp_path: Path) -> None:
     assert lines[lines.index("kernels without an operation") + 2].startswith(
         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL("
     )
+    both = run(STEP, "--unclassified", "--by", "library", "--rules", rules).stdout
+    assert "by library" in both and "kernels without an operation" in both
     assert lines[-1] == "23.2% of the time has no operation; rules of your own may say one."
 
 
