@@ -177,7 +177,8 @@ class _Summarised:
         if len(runs) > 1:
             self._notes.append(f"The statistics of {len(runs):,} runs are added up; by run they stand apart.")
         groups = self._groups(events, self._statistics)
-        if missing := [by for by in self._asked if by not in groups]:
+        missing = [by for by in self._asked if by not in groups]
+        if missing and (len(events) or self._statistics):
             self._notes.append(f"Not said in it: {', '.join(missing)}.")
         devices = events.devices(self._labels.device, self._labels.rank) if self._work == "events" else []
         return Summary(

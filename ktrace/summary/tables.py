@@ -55,7 +55,8 @@ def _overview(summary: Summary) -> Table:
     columns = [Column("source"), Column("counted"), Column("rows", "count"), Column("total", summary.unit)]
     more = len(summary.sources) - _SOURCES
     sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
-    row: list[Cell] = [sources, _WORK[summary.work], summary.count, summary.total]
+    counted = _WORK[summary.work] if summary.count != 0 else "nothing"
+    row: list[Cell] = [sources, counted, summary.count, summary.total]
     if summary.span and len(summary.sources) == 1:  # clocks of several may differ
         columns.append(Column("span", "ns"))
         row.append(summary.span[1] - summary.span[0])
@@ -154,7 +155,9 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
             row += [getattr(group, figure) for figure in told]
             rows.append((*row, group.name) if whole else tuple(row))
     run = runs[0][0] if len(runs) == 1 else ""
-    title = "kernels without an operation" if name == UNCLASSIFIED else f"by {name}"
+    title = {UNCLASSIFIED: "kernels without an operation"}.get(name, f"by {name}")
+    if runs[0][1].work == "host" and name == "kernel":
+        title = "by name"
     table, title = (f"{name} of {run}", f"{run}: {title}") if run else (name, title)
     notes = [_unclassified(runs)] if name == UNCLASSIFIED else []
     return Table(table, title, tuple(columns), rows, notes, len(every) - len(rows))
