@@ -173,6 +173,8 @@ class _Summarised:
         """All of it."""
         events, catalog = self._events, self._gathered.catalog
         sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key]
+        sources = sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys())
+        sources = sources or [one["source"] for one in self._report.inputs]
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
             self._notes.append(f"The statistics of {len(runs):,} runs are added up; by run they stand apart.")
@@ -182,7 +184,7 @@ class _Summarised:
             self._notes.append(f"Not said in it: {', '.join(missing)}.")
         devices = events.devices(self._labels.device, self._labels.rank) if self._work == "events" else []
         return Summary(
-            sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys()),
+            sources,
             self._work,
             self._total(self._statistics),
             self._count(self._statistics),
