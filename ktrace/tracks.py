@@ -198,7 +198,8 @@ def _told_apart(processes: list[Node]) -> list[Node]:
             words = [(column, getattr(node.key, column)) for column in columns]
             shown = [_TELLING[column].format(word) for column, word in words if word not in (None, name)]
             if shown:
-                node.shown = replace(node.shown, name=f"{name} ({', '.join(shown)})")
+                head = f"{name[:-1]}, " if node.shown.labels and name.endswith(")") else f"{name} ("
+                node.shown = replace(node.shown, name=f"{head}{', '.join(shown)})")
     return processes
 
 

@@ -143,7 +143,7 @@ _RULES = {
     "reference": "its clock is that of the output",
     "unix": "by unix time",
     "begin": "begins with the first source: nothing relates their clocks",
-    "same clock": "has the same kind of clock, its times stay",
+    "same clock": "its clock is that of another source",
     "as it is": "has no times to align",
     "none": "its times stay",
     "marker": "by the marker",

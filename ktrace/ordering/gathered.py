@@ -43,8 +43,10 @@ class Gathered:
         return cls([columns], np.zeros_like(rows), rows, words)
 
     def some(self, index: Int64) -> Gathered:
-        """Some of the rows, to be joined where they are asked for as these are."""
-        return Gathered(self._parts, self._part[index], self._row[index], self._words)
+        """Some of the rows, with the columns that some of them have, to be joined where they are asked for."""
+        part = self._part[index]
+        used = np.flatnonzero(np.bincount(part)) if len(part) else np.zeros(1, np.int64)
+        return Gathered([self._parts[one] for one in used], np.searchsorted(used, part), self._row[index], self._words)
 
     def __len__(self) -> int:
         return len(self._row)

@@ -324,3 +324,40 @@ def test_a_real_rank_beside_itself_with_another_clock(tmp_path: Path) -> None:
     assert len(both) == len(whole.events)
     # durations of the collectives didn't gain, so that their ends are a little off; the drift is told all the same
     assert (both.ts_x - both.ts_y).abs().max() < 20_000
+
+
+def _boottime(path: Path, host: str, begin: int) -> Path:
+    """A source by the boottime of a host, as tools of ROCm write it."""
+    label = path.stem
+    facts = [
+        {"source": label, "id": 0, "entity": "clock", "facts": '{"kind":"boottime"}'},
+        {"source": label, "id": 0, "entity": "host", "name": host},
+    ]
+    ktrace.Trace(batches([collective(label, 1, begin + 50_000)], facts)).write(path)
+    return path
+
+
+def test_two_sources_by_one_clock_stay_together(tmp_path: Path) -> None:
+    """Two of one host's boottime, which nothing relates to the first source, and one of another host's."""
+    hosts = [("b", "node0", 5_000), ("c", "node0", 7_000), ("d", "node1", 9_000)]
+    paths = [_boottime(tmp_path / f"{name}.parquet", host, begin) for name, host, begin in hosts]
+    report = ktrace.merge([RANKS[0], *paths], tmp_path / "out.parquet")
+    assert [said["rule"] for said in report.alignment] == ["reference", "begin", "same clock", "begin"]
+    begins = {row["source"]: row["ts"] for row in reversed(rows(tmp_path / "out.parquet"))}
+    assert begins["c"] - begins["b"] == 2_000
+    assert begins["d"] == begins["b"]
+    report = ktrace.merge(paths, tmp_path / "own.parquet")
+    assert [(said["rule"], said["offset_ns"]) for said in report.alignment[:2]] == [("reference", 0), ("same clock", 0)]
+
+
+@pytest.mark.skipif(not REAL.exists(), reason="the real traces are not at hand (../shared/corpus)")
+def test_real_files_and_other_tools_together_come_back(tmp_path: Path) -> None:
+    """Real Kineto with nsys: on several machines, with columns that only some sources have."""
+    inputs = [REAL, REAL.with_name("rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz"), NSYS]
+    table, timeline = tmp_path / "run.parquet", tmp_path / "run.perfetto"
+    for path in (table, timeline):
+        assert ktrace.merge(inputs, path).balanced()
+    direct, back = (ktrace.read(path).events[["source", "id", "ts", "dur", "name"]] for path in (table, timeline))
+    direct, back = (frame.sort_values(["source", "id"], ignore_index=True) for frame in (direct, back))
+    missing = direct.merge(back, on=["source", "id"], how="left", indicator=True).query("_merge != 'both'")
+    assert len(missing) == 0

@@ -58,8 +58,8 @@ def by_auto(sources: Sequence[str], catalog: Catalog, begins: Mapping[str, int])
     """The moves of all sources, as well as the clocks allow.
 
     `begins` has the first time of each source that has one. Sources that say unix time are placed by it, against one
-    another where the first source doesn't. A source that doesn't stays as it is where its clock is of the kind and host
-    of the first one's, which is then the same clock; else it begins when the first source does.
+    another where the first source doesn't. A source that doesn't moves as one whose clock is of the same kind and host,
+    which is then the same clock; where there is none it begins when the first source does.
     """
     first = sources[0]
     anchors = {source: anchor for source in sources if (anchor := anchor_of(catalog, source)) is not None}
@@ -67,24 +67,27 @@ def by_auto(sources: Sequence[str], catalog: Catalog, begins: Mapping[str, int])
     leader = next(iter(anchors), None)  # whom the others with an anchor follow
     base = 0
     if leader is not None:
-        placed.setdefault(leader, _beside(leader, first, catalog, begins))
+        placed.setdefault(leader, _beside(leader, first, placed, catalog, begins))
         base = anchors[leader] - placed[leader].move.offset
+    for source, anchor in anchors.items():
+        placed.setdefault(source, Placed(Move(anchor - base), "unix"))
     for source in sources:
-        if source in placed:
-            continue
-        if source in anchors:
-            placed[source] = Placed(Move(anchors[source] - base), "unix")
-        else:
-            placed[source] = _beside(source, first, catalog, begins)
+        if source not in placed:
+            placed[source] = _beside(source, first, placed, catalog, begins)
     return {source: placed[source] for source in sources}
 
 
-def _beside(source: str, first: str, catalog: Catalog, begins: Mapping[str, int]) -> Placed:
+def _beside(
+    source: str, first: str, placed: Mapping[str, Placed], catalog: Catalog, begins: Mapping[str, int]
+) -> Placed:
+    """The move of a source that says no unix time."""
     if source not in begins or first not in begins:
         return Placed(Move(), "as it is")
-    kinds = [_kind_and_host(catalog, one) for one in (source, first)]
-    if kinds[0] == kinds[1] and kinds[0][0] in _SHARED:
-        return Placed(Move(), "same clock")
+    clock = _kind_and_host(catalog, source)
+    if clock[0] in _SHARED:
+        for other, known in placed.items():
+            if _kind_and_host(catalog, other) == clock:
+                return Placed(known.move, "same clock")
     return Placed(Move(begins[first] - begins[source]), "begin")
 
 
