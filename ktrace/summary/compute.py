@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.errors import UsageError
+from ktrace.errors import KtraceError, UsageError
 from ktrace.model import Batch
 from ktrace.report import Report
 from ktrace.rows import to_rows
@@ -92,6 +92,8 @@ def summary_of(
     known = _known(paired(batches, report), gathered)
     for batch in known if filter is None else filtered(known, filter, report):
         gathered.count(batch)
+    if not report.balanced():
+        raise KtraceError("the account of this reading doesn't add up", remedy="please report this as a bug")
     return _Summarised(gathered, by, report).summary()
 
 

@@ -238,6 +238,8 @@ def test_a_trace_in_memory_says_the_same(tmp_path: Path) -> None:
     path = written(tmp_path, STEPS)
     assert ktrace.read(path).summary().groups == ktrace.summarise(path).groups
     assert ktrace.read(path).summary().devices == ktrace.summarise(path).devices
+    wanted = ktrace.Filter(names=("gemm",))
+    assert ktrace.read(path).filter(wanted).summary(by=["kernel"]).total == 51
 
 
 def test_a_part_of_it(tmp_path: Path) -> None:
