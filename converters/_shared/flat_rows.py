@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +29,9 @@ from .encode import is_json
 from .records import RECORD, kinds
 
 Faults = dict[int, str]
+
+#: The numbers of rows: a range, where none was left out.
+Numbers = range | npt.NDArray[np.int64]
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 
@@ -53,9 +57,9 @@ class FlatRows:
 
         With `wanted` the other rows are left out as if they weren't there.
         """
-        numbers = pa.array(np.arange(first, first + rows.num_rows))
+        numbers: Numbers = range(first, first + rows.num_rows)
         if wanted is not None:
-            rows, numbers = rows.filter(wanted), numbers.filter(wanted)
+            rows, numbers = rows.filter(wanted), _those(numbers, wanted)
         self._report.record(rows.num_rows)
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
@@ -68,19 +72,19 @@ class FlatRows:
         for word, record in RECORD.items():
             if word in words:
                 mine = pc.fill_null(pc.equal(column, word), False)
-                yield from self._of_record(record, rows.filter(mine), numbers.filter(mine))
+                yield from self._of_record(record, rows.filter(mine), _those(numbers, mine))
         strange = pc.invert(pc.is_in(column, pa.array(list(RECORD))))
-        for number, word in zip(numbers.filter(strange).to_pylist(), column.filter(strange).to_pylist(), strict=True):
+        for number, word in zip(_those(numbers, strange), column.filter(strange).to_pylist(), strict=True):
             self._bad(number, f"record: {json.dumps(word)} is none of {', '.join(RECORD)}")
 
-    def _of_record(self, record: str, rows: pa.RecordBatch, numbers: pa.Int64Array) -> Iterator[Batch]:
+    def _of_record(self, record: str, rows: pa.RecordBatch, numbers: Numbers) -> Iterator[Batch]:
         columns, faults = self._typed(record, rows)
         for row, reason in sorted(faults.items()):
-            self._bad(numbers[row].as_py(), reason)
+            self._bad(numbers[row], reason)
         if faults:
             whole = pa.array([row not in faults for row in range(len(numbers))], pa.bool_())
             columns = {name: column.filter(whole) for name, column in columns.items()}
-            numbers, rows = numbers.filter(whole), rows.filter(whole)
+            numbers, rows = _those(numbers, whole), rows.filter(whole)
         if not len(numbers):
             return
         self._keep_unknown(record, rows, columns, numbers)
@@ -107,9 +111,7 @@ class FlatRows:
                 columns[name] = rows.column(name)
         return columns, faults
 
-    def _keep_unknown(
-        self, record: str, rows: pa.RecordBatch, columns: dict[str, pa.Array], numbers: pa.Int64Array
-    ) -> None:
+    def _keep_unknown(self, record: str, rows: pa.RecordBatch, columns: dict[str, pa.Array], numbers: Numbers) -> None:
         """Puts the values of unknown columns and kinds into `args` (`facts` of the catalog)."""
         unknown: dict[str, pa.Array] = {}
         known = {"record", *arrow_schema(record).names}
@@ -118,7 +120,7 @@ class FlatRows:
                 values = rows.column(name)
                 if values.null_count < len(values):
                     unknown[f"${name}"] = values
-                    first = numbers[pc.index(pc.is_valid(values), True).as_py()].as_py()
+                    first = numbers[pc.index(pc.is_valid(values), True).as_py()]
                     self._report.issue(
                         "unknown-column",
                         f"row {first}",
@@ -133,7 +135,7 @@ class FlatRows:
             columns.update({f"args.{name}": values for name, values in unknown.items()})
 
     def _known_kinds(
-        self, record: str, columns: dict[str, pa.Array], numbers: pa.Int64Array, unknown: dict[str, pa.Array]
+        self, record: str, columns: dict[str, pa.Array], numbers: Numbers, unknown: dict[str, pa.Array]
     ) -> None:
         """Reads unknown kinds as a range, or an instant where there is no duration."""
         words = columns["kind"].unique().to_pylist()
@@ -148,9 +150,16 @@ class FlatRows:
         ]
         columns["kind"] = pa.array(read, arrow_schema(record).field("kind").type)
         unknown["$kind"] = pa.array([kind if kind in strange else None for kind in given], pa.string())
-        for number, kind, now in zip(numbers.to_pylist(), given, read, strict=True):
+        for number, kind, now in zip(numbers, given, read, strict=True):
             if kind in strange:
                 self._report.issue("unknown-kind", f"row {number}", f"kind {json.dumps(kind)}, read as {now}")
+
+
+def _those(numbers: Numbers, mask: pa.BooleanArray) -> Numbers:
+    """The numbers of the rows of a mask."""
+    whole = np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
+    found: npt.NDArray[np.int64] = whole[mask.to_numpy(zero_copy_only=False)]
+    return found
 
 
 def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.Array:
