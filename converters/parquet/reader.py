@@ -78,13 +78,21 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion) -> Ite
         record = record_of(names, footer, shown)
         rows = FlatRows(conversion, record)
         yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
-        looked_at = names if conversion.columns is None else [n for n in names if n in _NEEDED | conversion.columns]
+        looked_at = _looked_at(names, record, conversion.columns)
         ids = conversion.ids if record != "catalog" else None
         try:
             for columns, first in ahead(_parts(file, looked_at, conversion.batch_rows, ids)):
                 yield from rows.batches(columns, first, None if ids is None else _named(columns.column("id"), ids))
         except (OSError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
+
+
+def _looked_at(names: list[str], record: str | None, columns: frozenset[str] | None) -> list[str]:
+    """The columns to read of those that are there; facts are always read whole, wherever they stand."""
+    if columns is None or record == "catalog":
+        return names
+    needed = _NEEDED | columns | (set() if record else set(arrow_schema("catalog").names))
+    return [name for name in names if name in needed]
 
 
 def _parts(

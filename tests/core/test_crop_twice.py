@@ -111,3 +111,11 @@ def test_a_row_that_is_bad_in_another_column_is_told_where_it_would_stay(tmp_pat
     assert [where for where, _ in report.issues["bad-record"].places] == ["row 51"]
     kept = [json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()[1:]]
     assert kept == [45, 46, 47, 48, 49, 51, 52, 53, 54]
+
+
+def test_a_part_of_a_folder_is_that_of_the_file(tmp_path: Path) -> None:
+    chance = random.Random(9)
+    lines, _ = files(tmp_path, steps_of_two_ranks(chance))
+    ktrace.convert(lines, f"{tmp_path}/folder.parquet/")
+    for crop in (Crop("2us..4us"), Crop(step="3..4"), Crop(around="b", margin=50)):
+        assert written(tmp_path / "folder.parquet", tmp_path, crop=crop) == written(lines, tmp_path, crop=crop)
