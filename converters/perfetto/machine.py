@@ -231,7 +231,7 @@ class Machine:
     def _introduce(self) -> None:
         """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
         queues = islice(self._gpus.queues.values(), self._queues_said, None)
-        stages = {queue.iid: columns_of(queue.track) for queue in queues}
+        stages = {queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]} for queue in queues}
         self._queues_said += len(stages)
         self._shared.say_places(stages)
         for descriptor in self._tracks.fresh:

@@ -65,7 +65,7 @@ class Context:
     keys: Pool = field(default_factory=Pool)
     sequences: dict[int, State] = field(default_factory=dict)
     tabs: Looker | None = None  # is told of what the GPU tabs of viewers look for
-    held: list[Batch] = field(default_factory=list)  # counters of kernels, which have yet to be found
+    held: list[tuple[Batch, Int64]] = field(default_factory=list)  # counters of kernels yet to be found, their machines
     flows: set[int] = field(default_factory=set)
     states: set[int] = field(default_factory=set)  # places at which a state lasts
     submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts

@@ -7,6 +7,7 @@ times are looked for in a second reading, which a trace without such metrics is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from .read_context import Context
 from .read_packets import Data
 from .read_trace import TraceReader
 from .read_tracks import Tracks
+from .read_wire import Int64
 from .sidecar import Sidecar
 
 #: The columns of a kernel that its metrics share.
@@ -30,26 +32,27 @@ _SHARED = (*TRACK_COLUMNS, "dur", "timing")
 def with_parents(context: Context, data: Data) -> Iterator[Batch]:
     """The counters that were held back, each with the kernel that begins at its time on its GPU as parent.
 
-    Where several do, it is the one of the device with the GPU's number; one that has none stays as it is.
+    Where several do, it is the one on a queue of that GPU; a counter that has none stays as it is.
     """
     if not context.held:
         return
-    held = pa.Table.from_batches([batch.columns for batch in context.held], context.held[0].columns.schema)
+    batches = [batch for batch, _ in context.held]
+    held = pa.Table.from_batches([batch.columns for batch in batches], batches[0].columns.schema)
     kernels = _kernels(context, data, pc.unique(held["ts"]))
     if kernels is None:
-        yield from context.held
+        yield from batches
         return
     times, devices = (np.asarray(kernels[name].fill_null(-1)) for name in ("ts", "device"))
     order = np.lexsort((devices, times))
-    times, devices = times[order], devices[order]
-    for batch in context.held:
+    times = times[order]
+    gpus = _Gpus(context.sidecar, kernels, order)
+    for batch, machine in context.held:
         ts, gpu = (np.asarray(batch.column(name)) for name in ("ts", "device"))
         first = np.searchsorted(times, ts)
         last = np.searchsorted(times, ts, "right")
         at = first.copy()
         for row in np.flatnonzero(last - first > 1).tolist():
-            same = np.flatnonzero(devices[first[row] : last[row]] == gpu[row])
-            at[row] += int(same[0]) if len(same) else 0
+            at[row] += gpus.first((int(machine[row]), int(gpu[row])), int(first[row]), int(last[row]))
         found = pa.array(order[np.minimum(at, len(order) - 1)], mask=first == last)
         columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
         columns["parent"] = kernels["id"].take(found).combine_chunks()
@@ -58,6 +61,27 @@ def with_parents(context: Context, data: Data) -> Iterator[Batch]:
                 theirs = decoded(kernels[name].take(found).combine_chunks())
                 columns[name] = pc.coalesce(theirs, decoded(columns[name])) if name in columns else theirs
         yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+
+class _Gpus:
+    """Which kernels are on which GPU, by the queues of the sidecar; a trace that is older has numbers of devices."""
+
+    def __init__(self, sidecar: Sidecar | None, kernels: pa.Table, order: Int64) -> None:
+        self._queues: dict[tuple[int, int], set[tuple[Any, ...]]] = {}
+        for place in sidecar.queues.values() if sidecar else ():
+            if isinstance(gpu := place.get("gpu"), list) and len(gpu) == 2:
+                self._queues.setdefault((gpu[0], gpu[1]), set()).add(tuple(place.get(name) for name in TRACK_COLUMNS))
+        self._kernels = kernels
+        self._order = order
+
+    def first(self, gpu: tuple[int, int], begin: int, end: int) -> int:
+        """The first of the ordered kernels from `begin` to `end` that is on the GPU, counted from `begin`; else 0."""
+        rows = self._kernels.take(pa.array(self._order[begin:end])).to_pylist()
+        known = self._queues.get(gpu)
+        for number, row in enumerate(rows):
+            if row["device"] == gpu[1] if known is None else tuple(row.get(name) for name in TRACK_COLUMNS) in known:
+                return number
+        return 0
 
 
 def _kernels(context: Context, data: Data, times: pa.Array) -> pa.Table | None:

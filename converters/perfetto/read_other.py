@@ -109,7 +109,7 @@ class Gpus:
             columns["clock"] = chunk.own.column(events.clock[owner].astype(np.int32))
         batch = Batch("events", pa.RecordBatch.from_pydict(columns))
         if self._context.own:
-            self._context.held.append(batch)
+            self._context.held.append((batch, machine))
         else:
             yield batch
 

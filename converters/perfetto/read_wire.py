@@ -325,8 +325,8 @@ def distinct_of(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int64]:
 
 def combinations(first: Int64, columns: list[UInt64]) -> tuple[Int64, Int64]:
     """The first row of each combination of numbers that occurs, and for each row which it is."""
-    mark = first.astype(np.uint64)
-    for column in columns:  # a hash of 64 bits stands for the combination
+    mark = np.zeros(len(first), np.uint64)
+    for column in (first.astype(np.uint64), *columns):  # a hash of 64 bits stands for the combination
         mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
         mark ^= mark >> np.uint64(31)
     distinct, of = distinct_of(mark)

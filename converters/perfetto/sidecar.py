@@ -7,7 +7,7 @@ It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every v
     {"links": "/////3gBAAAQ.."}
     {"tracks": {"12": {"source": "run", "pid": 4242, "tid": 4242},
                 "19": {"source": "run", "device": 0, "counter": "power", "unit": "W"}}}
-    {"queues": {"101": {"source": "run", "device": 0, "context": 1, "stream": 7}}}
+    {"queues": {"101": {"source": "run", "device": 0, "context": 1, "stream": 7, "gpu": [0, 0]}}}
     {"ktrace": "1.0", "part": "end"}                                                           the last packet
 
 ktrace      version of the model; the mark by which a trace of ktrace is known, and whether it was cut
@@ -16,7 +16,7 @@ catalog     the rows of the record `catalog`, without the columns that are null;
 links       rows of the record `links`, as they are: an Arrow IPC stream, compressed by zstd, in base64
 tracks      uuid of a track with TrackEvents -> the track columns that aren't null, and the internal `run` where there
             is one. A counter track has its name and unit, too, as they stand in the rows
-queues      hw_queue_iid of a GpuRenderStageEvent -> the same
+queues      hw_queue_iid of a GpuRenderStageEvent -> the same, and `gpu`, the machine and the number of its GPU there
 
 Catalog and links stand at the begin, tracks and queues before they are used: what is left of a cut trace has them.
 """

@@ -268,7 +268,7 @@ def check_stages(trace: list[dict[str, Any]], found: Decoded) -> None:
         row = by_id.pop(stage.arguments["id"][1])
         dur = end_of(trace) - row["ts"] if row["dur"] is None else row["dur"]
         assert (stage.ts, stage.event.duration) == (row["ts"], dur)
-        assert stage.queue == {"source": "run", **GPU}
+        assert stage.queue == {"source": "run", **GPU, "gpu": [0, 0]}
         assert stage.kernel.demangled_name == stage.stage.name == row["name"]
         assert (stage.stage.category, stage.stage.description) == (
             (2, "Kernel") if row["kind"] == "kernel" else (0, "Memcpy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import ktrace
@@ -67,3 +68,13 @@ def test_they_are_machines_again(trace: Path, tmp_path: Path) -> None:
     assert sorted(machines.values()) == ["app of 0", "app of 7 (on machine 7)", "app of 9 (on machine 9)"]
     both = [ktrace.read(path).events.sort_values("ts").host for path in (trace, tmp_path / "out.perfetto")]
     assert both[0].fillna("").tolist() == both[1].fillna("").tolist()
+
+
+def test_combinations_of_small_numbers_are_told_apart() -> None:
+    """State 8 with number 2 isn't state 11 with number 1, though 8 ^ 2 == 11 ^ 1."""
+    from ktrace.converters.perfetto.read_wire import combinations
+
+    first, second = (part.ravel() for part in np.meshgrid(np.arange(64), np.arange(64, dtype=np.uint64)))
+    rows, of = combinations(first.astype(np.int64), [second.astype(np.uint64), np.zeros(len(second), np.uint64)])
+    assert len(rows) == 64 * 64
+    assert of.tolist() == list(range(64 * 64))

@@ -231,3 +231,17 @@ def test_names_of_members_are_legal_and_apart(tmp_path: Path) -> None:
         names = archive.getnames()[1:]
     assert len(set(names)) == 4
     assert all(name.isascii() and not name.startswith(".") and len(name) < 100 for name in names)
+
+
+def test_counters_of_kernels_come_back_to_their_sources(tmp_path: Path) -> None:
+    """Three sources with metrics on kernels that begin at the same time, and one on another machine."""
+    inputs = [*sorted((SAMPLES / "rocpd").iterdir()), RANKS[0]]
+    table, timeline = tmp_path / "run.parquet", tmp_path / "run.perfetto"
+    for path in (table, timeline):
+        ktrace.merge(inputs, path)
+    counts = []
+    for path in (table, timeline):
+        events = ktrace.read(path).events.query("kind == 'counter'")
+        counts.append(Counter(zip(events.source, events.name, events.device, events.ts, events.value, strict=True)))
+    assert counts[0] == counts[1]
+    assert len(counts[0]) > 20
