@@ -77,7 +77,7 @@ class Counters:
         part = {"dispatch": dispatch, "id": pa.array(ids), **told}
         if self._first:
             if self._wanted is None:
-                self._wanted = pa.array(np.unique(np.concatenate(self._dispatches)))
+                self._wanted = pa.array(np.concatenate(self._dispatches)).unique()
             counted = pc.is_in(dispatch, value_set=self._wanted)
             part = {name: column.filter(counted) for name, column in part.items()}
         self._kernels.append(part)

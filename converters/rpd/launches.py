@@ -43,7 +43,7 @@ class Launches:
         first[1:] = self._op[order[1:]] != self._op[order[:-1]]
         self._further = np.sort(order[~first])
         self._first = order[first]
-        self._launching = pa.array(np.unique(self._api))
+        self._launching = pa.array(self._api).unique()
 
     def _read(self, table: str | None) -> tuple[Int64, Int64, Int64]:
         parts: list[tuple[Int64, Int64, Int64]] = [(np.empty(0, np.int64),) * 3]
