@@ -240,6 +240,46 @@ def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_p
     assert told[1] == "  because --from says so"
 
 
+def test_info_of_several_ranks_says_which_of_them_is_meant() -> None:
+    lines = ktrace("info", SAMPLES / "kineto" / "collectives-of-two-ranks-rank*.json").stdout.decode().splitlines()
+    for rank in (0, 1):
+        at = lines.index(f"  collectives-of-two-ranks-rank{rank}: rank {rank}, host node{rank}")
+        assert lines[at + 1].startswith(f"    device {rank}: NVIDIA H100 80GB HBM3 (")
+
+
+def test_info_says_once_what_devices_have_in_common(tmp_path: Path) -> None:
+    devices = [{"id": number, "name": "H100" if number < 3 else "A100"} for number in range(4)]
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "deviceProperties": devices, "traceEvents": []}))
+    text = ktrace("info", tmp_path / "t.json").stdout.decode()
+    assert "  devices 0, 1, 2: H100 (" in text
+    assert "  device 3: A100 (" in text
+
+
+def test_names_of_a_trace_never_steer_the_terminal(tmp_path: Path) -> None:
+    import pty
+
+    name = "k\x1b[2J\u202e\n#"
+    kernel = {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 1, "dur": 1, "args": {"device": 0}}
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [kernel, {**kernel, "dur": name}]}))
+    for command in (["info"], ["summary"], ["convert", "--around", name + "x", "-o", tmp_path / "o.csv"]):
+        ours, theirs = pty.openpty()  # click leaves out what steers a terminal where there is none
+        try:
+            subprocess.run(
+                [sys.executable, "-m", "ktrace", *map(str, command), str(tmp_path / "t.json")],
+                stdout=theirs,
+                stderr=theirs,
+                env=os.environ | {"NO_COLOR": "1", "TERM": "dumb"},
+                check=False,
+            )
+            said = os.read(ours, 1 << 16).decode()
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        assert "k\\x1b[2J" in said
+        assert "\x1b[2J" not in said
+        assert "\u202e" not in said
+
+
 def test_formats_lists_what_there_is_without_colours_when_piped() -> None:
     text = ktrace("formats").stdout.decode()
     assert "perfetto" in text

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktrace.rendering.figures import harmless
 from ktrace.times import time_text
 
 if TYPE_CHECKING:
@@ -18,11 +19,11 @@ _DETAIL = 120
 def tell_issues(account: Report) -> None:
     """A line for each kind of issue, the worst first, with its first places and what was wrong at the first."""
     for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
-        places = ", ".join(dict.fromkeys(where for where, _ in issue.places[:3]))
+        places = ", ".join(dict.fromkeys(harmless(where) for where, _ in issue.places[:3]))
         more = ", ..." if len(issue.places) > 3 else ""
         what = f"{issue.rows:,} x {issue.kind}" if issue.rows else issue.kind
         detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
-        first = f" First: {detail[:_DETAIL]}" if detail else ""
+        first = f" First: {harmless(detail[:_DETAIL])}" if detail else ""
         click.echo(f"{issue.severity.name.lower()}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import click
@@ -10,10 +11,17 @@ import click
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import heading, print_table
-from ktrace.rendering.figures import duration
+from ktrace.rendering.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
+    from ktrace.catalog import Entry
     from ktrace.info import Info
+
+#: What a source says of itself that is shown.
+_FACTS = ("tool", "version", "model", "run", "rank")
+
+#: Sources, devices and letters of a name that are shown.
+_SOURCES, _NUMBERS, _NAME = 16, 16, 100
 
 
 @click.command("info")
@@ -27,15 +35,7 @@ def command(path: str, from_: str | None) -> None:
     info = inspect(path, format=from_)
     heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")
     _tell_why(info, from_)
-    for entry in info.catalog.of("source"):
-        for fact in ("tool", "version", "model", "run", "rank"):
-            if fact in entry.facts:
-                click.echo(f"  {fact}: {entry.facts[fact]}")
-    for device in info.devices:
-        facts = ", ".join(f"{name} {_plain(value)}" for name, value in device.facts.items())
-        click.echo(
-            f"  device {device.key.get('device', '')}: {device.name or 'unnamed'}" + (f" ({facts})" if facts else "")
-        )
+    _tell_sources(info)
     if info.span:
         click.echo(f"  span: {duration(info.span[1] - info.span[0])}")
     if info.tables:
@@ -47,10 +47,10 @@ def command(path: str, from_: str | None) -> None:
     for title, lines in info.about.items():
         heading(title)
         for line in lines:
-            click.echo(f"  {line}")
+            click.echo(f"  {harmless(line)}")
     if top := info.top():
         heading("heaviest device work")
-        work = [(duration(total), f"{times:,}", _short(name)) for name, times, total in top]
+        work = [(duration(total), f"{times:,}", shortened(harmless(name), _NAME)) for name, times, total in top]
         print_table(("time", "count", "name"), work, right=[0, 1])
 
 
@@ -71,10 +71,46 @@ def _tell_why(info: Info, from_: str | None) -> None:
             click.echo(f"  could also be {match.format}: it {match.reason}")
 
 
+def _tell_sources(info: Info) -> None:
+    """What each source says of itself, and its devices; where there are several sources, below the name of each."""
+    devices: defaultdict[str, list[Entry]] = defaultdict(list)
+    for device in info.devices:
+        devices[device.key.get("source", "")].append(device)
+    hosts = {entry.key.get("source"): entry.name for entry in info.catalog.of("host") if entry.name}
+    facts = {entry.key.get("source", ""): entry.facts for entry in info.catalog.of("source")}
+    sources = list(dict.fromkeys([*facts, *devices]))
+    for source in sources[:_SOURCES]:
+        said = {fact: _plain(facts[source][fact]) for fact in _FACTS if fact in facts.get(source, {})}
+        lines = _device_lines(devices[source])
+        if len(sources) == 1:
+            lines = [*(f"{fact}: {value}" for fact, value in said.items()), *lines]
+        else:
+            said |= {"host": harmless(hosts[source])} if source in hosts else {}
+            words = ", ".join(f"{fact} {value}" for fact, value in said.items())
+            click.echo(f"  {harmless(source)}" + (f": {words}" if words else ""))
+            lines = [f"  {line}" for line in lines]
+        for line in lines:
+            click.echo(f"  {line}")
+    if len(sources) > _SOURCES:
+        click.echo(f"  ... and {len(sources) - _SOURCES:,} more sources")
+
+
+def _device_lines(devices: list[Entry]) -> list[str]:
+    """A line for devices of which the same is said: `devices 0, 1: NVIDIA H100 (api cuda, ...)`."""
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for device in devices:
+        facts = ", ".join(f"{harmless(name)} {_plain(value)}" for name, value in device.facts.items())
+        host = device.key.get("host")
+        number = f"{device.key.get('device', '')}" + (f" of {harmless(host)}" if host else "")
+        alike[harmless(device.name or "unnamed") + (f" ({facts})" if facts else "")].append(number)
+    return [
+        f"device{'s' if len(numbers) > 1 else ''} {', '.join(numbers[:_NUMBERS])}"
+        + (f" and {len(numbers) - _NUMBERS:,} more" if len(numbers) > _NUMBERS else "")
+        + f": {what}"
+        for what, numbers in list(alike.items())[:_NUMBERS]
+    ]
+
+
 def _plain(value: object) -> str:
     """A fact as it is written; lists and objects as JSON."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
-
-
-def _short(name: str, width: int = 100) -> str:
-    return name if len(name) <= width else name[: width - 1] + "…"
+    return harmless(json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value))
