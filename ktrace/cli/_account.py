@@ -1,19 +1,47 @@
-"""How commands tell what was noted, repaired or skipped."""
+"""How commands tell what was noted, repaired or skipped: on standard error, and with `--report` in a file."""
 
 from __future__ import annotations
 
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
+from ktrace.errors import UsageError
 from ktrace.rendering.figures import harmless
 from ktrace.times import time_text
 
 if TYPE_CHECKING:
+    from ktrace.fleet.batch import BatchReport
     from ktrace.report import Report
 
 #: Letters of a detail that are shown.
 _DETAIL = 120
+
+
+@contextmanager
+def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[Report | BatchReport], None]]:
+    """What writes the account to the file of `--report`, which appears at the end of the block; nothing without one.
+
+    Raises UsageError where it would be one of the `others`: inputs and output of the command.
+    """
+    if path is None:
+        yield lambda account: None
+        return
+    from ktrace.sink import Sink, writing
+
+    if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
+        raise UsageError("--report needs a file of its own", expected="not '-', an input or the output")
+    with writing(Sink(path, overwrite=True)) as sink:
+
+        def write(account: Report | BatchReport) -> None:
+            text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
+            sink.open().write(text.encode("utf-8", "backslashreplace"))
+
+        yield write
 
 
 def tell_issues(account: Report) -> None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
+from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_input_format
+from ktrace.cli._options import classify_of, classify_option, from_all_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
-from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -23,16 +19,10 @@ if TYPE_CHECKING:
 @click.command("batch", cls=Grouped)
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset, here or a URL.")
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the inputs are.")
+@from_all_option
 @click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that work; the default is the cores.")
 @click.option("--dask", metavar="ADDRESS", help="Have the workers of a Dask cluster do it: tcp://host:8786.")
-@click.option(
-    "--classify",
-    metavar="[RULES]",
-    is_flag=False,
-    flag_value="",
-    help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
-)
+@classify_option
 @click.option("--strict", is_flag=True, help="Fail an input where anything has to be repaired, skipped or cut off.")
 @click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write what became of each input.")
 @part_options
@@ -63,12 +53,9 @@ def command(
     """
     import_pyarrow()
     from ktrace.fleet.batch import batch
-    from ktrace.sink import Sink, writing
 
-    if report and (report == "-" or os.path.realpath(report) in map(os.path.realpath, inputs)):
-        raise UsageError("--report needs a file of its own", expected="not '-' or an input")
     try:
-        with writing(Sink(report, overwrite=True)) if report else nullcontext() as account_file:
+        with account_file(report, inputs) as write_account:
             account = batch(
                 list(inputs),
                 output,
@@ -76,14 +63,12 @@ def command(
                 jobs=jobs,
                 dask=dask,
                 strict=strict,
-                classify=classify or classify is not None,
+                classify=classify_of(classify),
                 crop=crop_of(part),
                 filter=filter_of(part),
                 progress=_tell,
             )
-            if account_file:
-                text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
-                account_file.open().write(text.encode("utf-8", "backslashreplace"))
+            write_account(account)
     except KeyboardInterrupt:
         click.echo(f"ktrace: interrupted; the same command goes on with what isn't in {output} yet", err=True)
         ctx.exit(1)

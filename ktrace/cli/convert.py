@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import nullcontext
 from typing import Any
 
 import click
 
-from ktrace.cli._account import tell_issues, tell_parts
+from ktrace.cli._account import account_file, tell_issues, tell_parts
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_input_format, complete_output_format
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import (
+    classify_of,
+    classify_option,
+    from_option,
+    inputs_argument,
+    jobs_option,
+    output_option,
+    overwrite_option,
+    split_by_option,
+    strict_option,
+    to_option,
+)
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
-from ktrace.errors import UsageError
 
 
 @click.command("convert", cls=Grouped)
-@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
-@click.option("-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output.")
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
-@click.option(
-    "--to", metavar="FORMAT", shell_complete=complete_output_format, help="What to write, whatever OUT is called."
-)
+@inputs_argument
+@output_option
+@from_option
+@to_option
 @click.option(
     "--table",
     type=click.Choice(["events", "summaries", "links", "catalog"]),
@@ -36,20 +41,14 @@ from ktrace.errors import UsageError
 @click.option(
     "--launch-skip", metavar="N", type=click.IntRange(0), help="Launches of IN before the first that has metrics."
 )
-@click.option(
-    "--classify",
-    metavar="[RULES]",
-    is_flag=False,
-    flag_value="",
-    help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
-)
-@click.option("--split-by", metavar="WAY", help="Write numbered parts: time=10s, size=500MB or step.")
-@click.option("--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off.")
+@classify_option
+@split_by_option
+@strict_option
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
 )
-@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@overwrite_option
+@jobs_option
 @part_options
 def command(
     inputs: tuple[str, ...],
@@ -85,12 +84,8 @@ def command(
     keep_freed_memory()
     import_pyarrow()
     from ktrace.pipeline import convert
-    from ktrace.sink import Sink, writing
 
-    if report and (report == "-" or os.path.realpath(report) in map(os.path.realpath, (output, *inputs))):
-        raise UsageError("--report needs a file of its own", expected="not '-', an input or the output")
-    report_sink = writing(Sink(report, overwrite=True)) if report else nullcontext()
-    with report_sink as account_file, Progress(inputs) as progress:
+    with account_file(report, (output, *inputs)) as write_account, Progress(inputs) as progress:
         account = convert(
             list(inputs),
             output,
@@ -103,14 +98,12 @@ def command(
             jobs=jobs,
             metrics=metrics,
             launch_skip=launch_skip,
-            classify=classify or classify is not None,
+            classify=classify_of(classify),
             filter=filter_of(part),
             crop=crop_of(part),
             split_by=split_by,
         )
-        if account_file:
-            text = json.dumps(account.to_dict(), indent=1, ensure_ascii=False) + "\n"
-            account_file.open().write(text.encode("utf-8", "backslashreplace"))
+        write_account(account)
     tell_issues(account)
     tell_parts(account)
     click.echo(f"{output}: {account.line()}", err=True)

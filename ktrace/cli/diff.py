@@ -8,10 +8,10 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import FORMATS, format_of, write_figures
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
 
 #: Rows of a table that people see, if nothing is said; programs get all.
@@ -61,10 +61,10 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs, both of A.")
 @click.option("--fail-over", metavar="P%", callback=_percent, help="Exit with 1 where the whole got slower by more.")
 @click.option("--fail-over-each", metavar="P%", callback=_percent, help="The same for each row of the first table.")
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the inputs are.")
-@click.option("--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace.")
-@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@from_all_option
+@rules_option
+@overwrite_option
+@jobs_option
 @part_options
 def command(
     a: str,

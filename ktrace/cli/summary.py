@@ -8,10 +8,10 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import FORMATS, format_of, write_figures
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
 
 #: What is shown where nobody asks for anything else; a page shows all.
@@ -22,7 +22,7 @@ _TOP = 10
 
 
 @click.command("summary", cls=Grouped)
-@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
+@inputs_argument
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -37,10 +37,10 @@ _TOP = 10
     "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
 )
 @click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
-@click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
-@click.option("--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace.")
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores.")
+@overwrite_option
+@rules_option
+@from_option
+@jobs_option
 @part_options
 def command(
     inputs: tuple[str, ...],

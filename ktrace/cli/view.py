@@ -11,9 +11,9 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import from_option, inputs_argument
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import KtraceError
 
@@ -25,8 +25,8 @@ TIMEOUT = 600
 
 
 @click.command("view", cls=Grouped)
-@click.argument("inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
+@inputs_argument
+@from_option
 @click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; it needs ktrace[viewer].")
 @click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
 @click.option(
