@@ -6,21 +6,24 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from ktrace.errors import KtraceError, UsageError
 from ktrace.model import Batch
+from ktrace.ordering.spill import Spill
 from ktrace.report import Report
 from ktrace.rows import to_rows
-from ktrace.summary.events import Events, natural
+from ktrace.summary.columns import by_source
+from ktrace.summary.events import Work, natural
 from ktrace.summary.figures import Durations
 from ktrace.summary.gather import COLUMNS, Gathered
 from ktrace.summary.labels import CLASSIFIED, Key, Labels, Shape
 from ktrace.summary.marked import Marked
-from ktrace.summary.model import BY, OTHER, UNCLASSIFIED, Group, Summary
+from ktrace.summary.model import BY, OTHER, UNCLASSIFIED, DeviceUse, Group, Summary
 from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 from ktrace.taxonomy import Taxonomy, taxonomy
 
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from ktrace.transforms.filter import Filter
 
 Int32 = npt.NDArray[np.int32]
+
+#: Bytes that wait in memory before they are spilled to disk.
+SPILL_BYTES = 64 << 20
 
 
 def summarise(
@@ -88,13 +94,18 @@ def summary_of(
     for name in by or ():
         if name not in (*BY, UNCLASSIFIED):
             raise UsageError(f"'{name}' is nothing to group by", expected=", ".join(BY))
-    gathered = Gathered(rules)
-    known = _known(paired(batches, report), gathered)
-    for batch in known if filter is None else filtered(known, filter, report):
-        gathered.count(batch)
-    if not report.balanced():
-        raise KtraceError("the account of this reading doesn't add up", remedy="please report this as a bug")
-    return _Summarised(gathered, by, report).summary()
+    spill = Spill(SPILL_BYTES)
+    try:
+        gathered = Gathered(rules, spill)
+        known = _known(by_source(paired(batches, report)), gathered)
+        for batch in known if filter is None else filtered(known, filter, report):
+            gathered.count(batch)
+        pa.default_memory_pool().release_unused()  # 85 MB after reading 6 M rows of Parquet
+        if not report.balanced():
+            raise KtraceError("the account of this reading doesn't add up", remedy="please report this as a bug")
+        return _Summarised(gathered, by, report).summary()
+    finally:
+        spill.close()
 
 
 def _known(batches: Iterable[Batch], gathered: Gathered) -> Iterator[Batch]:
@@ -112,17 +123,19 @@ class _Summarised:
         self._asked = asked or ()
         self._by = BY if asked is None else dict.fromkeys(asked)
         self._notes: list[str] = []
-        self._events = Events.of_work(gathered)
+        self._events = Work.of_devices(gathered)
         self._statistics = self._add_up()
         self._work = "events" if len(self._events) else "statistics"
         if not len(self._events) and not self._statistics:
             self._take_host()
-        if self._events.unfinished:
-            self._leave_out(self._events.unfinished, "without an end")
+        self._leave_out(self._events.unfinished, "without an end")
         self._unit = self._one_unit()
-        self._marked = Marked(self._events, gathered)
         rows = [*self._events.shapes, *(one.row for one in self._statistics)]
         self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
+        self._marked = Marked(self._events)
+        self._durations = Durations(gathered.spill, len(self._marked.steps), len(self._marked.layers))
+        self._time = 0
+        self._devices = self._take_events()
 
     def _add_up(self) -> list[Statistic]:
         """The statistics of device work in the sources that have no events of it."""
@@ -149,7 +162,7 @@ class _Summarised:
 
     def _take_host(self) -> None:
         """Takes what the host did, in place of device work."""
-        self._events = Events.of_host(self._gathered)
+        self._events = Work.of_host(self._gathered)
         if not len(self._events):
             self._statistics = [one for rows in self._tables.values() for one in self._told(statistics(rows))]
         if len(self._events) or self._statistics:
@@ -158,6 +171,18 @@ class _Summarised:
             self._notes.append(f"There is no device work: these are calls, operators or ranges of the host{own}.")
         else:
             self._notes.append("There is nothing whose time could be added up: no device work, no calls of the host.")
+
+    def _take_events(self) -> list[DeviceUse]:
+        """Takes the work of each source; returns the use of its devices."""
+        uses = []
+        for events in self._events.each():
+            step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
+            self._durations.add(events.source, dur=events.dur, shape=events.shape, step=step, layer=layer)
+            self._time += int(events.dur.sum())
+            if self._work == "events":
+                self._marked.add(events, step)
+                uses += events.devices(self._labels.device, self._labels.rank)
+        return sorted(uses, key=lambda use: natural(use.label))
 
     def _one_unit(self) -> str:
         """The unit of all totals: shares are left out where anything has a time."""
@@ -180,11 +205,10 @@ class _Summarised:
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
             self._notes.append(f"The statistics of {len(runs):,} runs are added up; by run they stand apart.")
-        groups = self._groups(events, self._statistics)
+        groups = self._groups(True, self._statistics)
         missing = [by for by in self._asked if by not in groups]
         if missing and (len(events) or self._statistics):
             self._notes.append(f"Not said in it: {', '.join(missing)}.")
-        devices = events.devices(self._labels.device, self._labels.rank) if self._work == "events" else []
         return Summary(
             sources,
             self._work,
@@ -192,7 +216,7 @@ class _Summarised:
             self._count(self._statistics),
             self._gathered.span,
             groups,
-            devices,
+            self._devices,
             self._marked.steps,
             self._marked.use() if self._work == "events" else [],
             list(dict.fromkeys(self._notes)),
@@ -205,31 +229,26 @@ class _Summarised:
         """The summary of the statistics of one run."""
         mine = [one for one in self._statistics if one.row.get("run") == run]
         sources = list(dict.fromkeys(one.row["source"] for one in mine))
-        groups = self._groups(None, mine)
+        groups = self._groups(False, mine)
         return Summary(
             sources, "statistics", self._total(mine, False), self._count(mine, False), None, groups, unit=self._unit
         )
 
     def _total(self, found: list[Statistic], events: bool = True) -> float:
-        timed = int(self._events.dur.sum()) if events else 0
+        timed = self._time if events else 0
         return timed + math.fsum(one.total for one in found) if found else timed
 
     def _count(self, found: list[Statistic], events: bool = True) -> int | None:
         counts = [one.row.get("count") for one in found]
         known = [count for count in counts if count is not None]
-        return None if len(known) < len(counts) else sum(known) + (len(self._events) if events else 0)
+        return None if len(known) < len(counts) else sum(known) + (len(self._durations) if events else 0)
 
-    def _groups(self, events: Events | None, found: list[Statistic]) -> dict[str, list[Group]]:
+    def _groups(self, events: bool, found: list[Statistic]) -> dict[str, list[Group]]:
         """The groups by all that was asked for and that anything is said about."""
-        durations = None
-        if events is not None and len(events):
-            durations = Durations(
-                events.dur, self._marked.step if self._marked.steps else None, len(self._marked.steps)
-            )
         groups = {}
         for by in self._by:
             key = self._labels.key(by)
-            mine = self._by_events(by, durations, key) if durations else []
+            mine = self._by_events(by, key) if events and len(self._durations) else []
             mine = _merged(mine, grouped(found, key))
             if by == UNCLASSIFIED:
                 groups[by] = [group for group in mine if group.key != CLASSIFIED]
@@ -237,19 +256,27 @@ class _Summarised:
                 groups[by] = self._in_order(by, mine)
         return groups
 
-    def _by_events(self, by: str, durations: Durations, key: Key) -> list[Group]:
+    def _by_events(self, by: str, key: Key) -> list[Group]:
         """The groups of the events."""
-        events, marked = self._events, self._marked
+        steps, layers = self._marked.steps, self._marked.layers
         if by == "step":
-            return durations.groups(marked.step + 1, [OTHER, *marked.steps])
-        number, keys = events.by_shape(key)
-        of = number[events.shape]
-        if by == "layer" and marked.layers:
-            known = {name: place for place, name in enumerate(keys)}
-            numbers = np.array([known.setdefault(name, len(known)) for name in marked.layers], np.int32)
-            of = np.where((of == known.get(OTHER, -1)) & (marked.layer >= 0), numbers[marked.layer], of)
-            keys = list(known)
-        return durations.groups(of, keys, _names(keys, events.shapes, number) if by == "kernel" else None)
+            if not steps:
+                return []
+            return self._durations.groups(by, lambda rows: rows["step"] + 1, [OTHER, *steps])
+        number, keys = self._events.by_shape(key)
+        if by != "layer" or not layers:
+            names = _names(keys, self._events.shapes, number) if by == "kernel" else None
+            return self._durations.groups(by, lambda rows: number[rows["shape"]], keys, names)
+        known = {name: place for place, name in enumerate(keys)}
+        numbers = np.array([known.setdefault(name, len(known)) for name in layers], np.int32)
+        other = known.get(OTHER, -1)
+
+        def of(rows: dict[str, Any]) -> Int32:
+            own = number[rows["shape"]]
+            found: Int32 = np.where((own == other) & (rows["layer"] >= 0), numbers[rows["layer"]], own)
+            return found
+
+        return self._durations.groups(by, of, list(known))
 
     def _in_order(self, by: str, groups: list[Group]) -> list[Group]:
         if by == "layer":

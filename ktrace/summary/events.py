@@ -1,9 +1,9 @@
-"""The work that events tell of, with what groups it: names, labels, tracks, steps, layers."""
+"""The work that events tell of, with what groups it: names, labels, tracks, calls. Each source stands for itself."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.model import HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.summary.columns import BLOCK, Columns
 from ktrace.summary.figures import by_group
-from ktrace.summary.gather import Gathered, Gathering, durations, kinds_in
+from ktrace.summary.gather import WORK, Gathered, durations, kinds_in
 from ktrace.summary.launched import Correlated, innermost, launches, linked
 from ktrace.summary.model import DeviceUse, Int64
 from ktrace.summary.shapes import Shapes
@@ -21,68 +22,50 @@ from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
 
 Int32 = npt.NDArray[np.int32]
 Shape = dict[str, Any]
-Columns = dict[str, Any]
+
+#: The id of what no arrow leads to.
+_NOTHING = -1
 
 
-class Events:
-    """The work of some events as columns, without slices that have no end (`unfinished` of them).
+class Work:
+    """The work of all sources, without slices that have no end (`unfinished` of them).
 
-    `work` has ts, dur, correlation, occupancy and shape, the place of its shape in `shapes`.
+    What each shape of it is stands by the number of the shape; `each` gives the work of one source.
     """
 
-    def __init__(self, gathered: Gathered, work: Columns, shapes: Shapes) -> None:
-        done = work["dur"] >= 0
-        self.unfinished = int(np.count_nonzero(~done))
-        if self.unfinished:
-            work = {name: column[done] for name, column in work.items()}
-        self.ts: Int64 = work["ts"]
-        self.dur: Int64 = work["dur"]
-        self.shape: Int32 = work["shape"]
+    def __init__(self, gathered: Gathered, rows: Columns, shapes: Shapes) -> None:
+        self.gathered, self.rows = gathered, rows
+        self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
         self.shapes = shapes.all()
-        self._work, self._gathered, self._done = work, gathered, done
-
-    @cached_property
-    def _unjoined(self) -> tuple[Int64, Int64]:
-        """The places of work without a correlation, and their ids."""
-        rows = self._gathered.unjoined.whole()
-        mine = self._done[rows["place"]]
-        return (np.cumsum(self._done) - 1)[rows["place"][mine]], rows["id"][mine]
+        self.threads = gathered.threads.all()
+        self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
+        self.device, self.devices = self.by_shape(lambda shape: (shape["source"], shape["host"], shape["device"]))
+        numbers: dict[Any, int] = {}
+        self.thread_process, self.thread_machine = _places(self.threads, numbers)
+        process, self.machine = _places(self.shapes, numbers)
+        self.process = np.where(process < 0, _only(self.thread_process, self.thread_machine, self.machine), process)
 
     @classmethod
-    def of_work(cls, gathered: Gathered) -> Events:
+    def of_devices(cls, gathered: Gathered) -> Work:
         """Device work."""
-        return cls(gathered, gathered.work.whole(), gathered.shapes)
+        return cls(gathered, gathered.work, gathered.shapes)
 
     @classmethod
-    def of_host(cls, gathered: Gathered) -> Events:
+    def of_host(cls, gathered: Gathered) -> Work:
         """Calls and operators, else ranges, each with the time that it didn't spend in others of its thread."""
-        of_kind = [kinds_in(Batch("events", rows), HOST_KINDS)[0] for rows in gathered.host]
-        kept = of_kind if any(mine.any() for mine in of_kind) else [~mine for mine in of_kind]
-        shapes, threads = Shapes(gathered.shapes.names), Shapes(TRACK_COLUMNS)
-        columns = Gathering(ts="i8", dur="i8", correlation="i8", occupancy="f4", shape="i4", thread="i4")
-        for rows, mine in zip(gathered.host, kept, strict=True):
-            batch = Batch("events", rows.filter(pa.array(mine)))
-            if not len(batch):
-                continue
-            every = np.arange(len(batch))
-            columns.add(
-                ts=batch.column("ts").to_numpy(),
-                dur=durations(batch),
-                correlation=0,
-                occupancy=np.nan,
-                shape=shapes.number(batch, every),
-                thread=threads.number(batch, every),
-            )
-        work = columns.whole()
-        own = np.maximum(work["dur"], 0)
-        around = innermost(work["thread"], work["ts"], work["ts"] + own)
-        inside = np.zeros(len(own), np.int64)
-        np.add.at(inside, around[around >= 0], own[around >= 0])
-        work["dur"] = np.where(work["dur"] < 0, work["dur"], np.maximum(work["dur"] - inside, 0))
-        return cls(gathered, work, shapes)
+        shapes, rows = Shapes(gathered.shapes.names), Columns(gathered.spill, "host_work", **WORK)
+        for source in gathered.host.sources:
+            found = _of_host(gathered, source, shapes)
+            if found is not None:
+                rows.add(source, **found, correlation=0, occupancy=np.nan, id=_NOTHING)
+        return cls(gathered, rows, shapes)
 
     def __len__(self) -> int:
-        return len(self.ts)
+        return len(self.rows) - self.unfinished
+
+    def each(self) -> Iterator[Events]:
+        """The work of each source."""
+        return (Events(self, source) for source in self.rows.sources)
 
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
         """A number for each shape, and the values that they stand for."""
@@ -90,71 +73,103 @@ class Events:
         numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
         return np.array(numbers, np.int32), list(known)
 
-    @cached_property
-    def places(self) -> tuple[Int32, list[tuple[Any, ...]]]:
-        """The device of each piece of work, and (source, host, device) of each."""
-        numbers, found = self.by_shape(lambda shape: (shape["source"], shape["host"], shape["device"]))
-        return numbers[self.shape], found
+
+def _of_host(gathered: Gathered, source: str, shapes: Shapes) -> dict[str, Any] | None:
+    """What the host did in one source."""
+    threads = Shapes(TRACK_COLUMNS)
+    parts: list[tuple[npt.NDArray[Any], ...]] = []
+    for columns in gathered.host.of(source):
+        (mine,) = kinds_in(Batch("events", columns), HOST_KINDS)
+        batch = Batch("events", columns.filter(pa.array(mine if gathered.has_calls else ~mine)))
+        if len(batch):
+            every = np.arange(len(batch))
+            numbers = shapes.number(batch, every), threads.number(batch, every)
+            parts.append((batch.column("ts").to_numpy(), durations(batch), *numbers))
+    if not parts:
+        return None
+    ts, dur, shape, thread = map(np.concatenate, zip(*parts, strict=True))
+    own = np.maximum(dur, 0)
+    around = innermost(thread, ts, ts + own)
+    inside = np.zeros(len(own), np.int64)
+    np.add.at(inside, around[around >= 0], own[around >= 0])
+    return {"ts": ts, "dur": np.where(dur < 0, dur, np.maximum(dur - inside, 0)), "shape": shape}
+
+
+class Events:
+    """The work of one source as columns, without slices that have no end."""
+
+    def __init__(self, work: Work, source: str) -> None:
+        self.source, self._all = source, work
+        columns = work.rows.of(source)
+        done = columns["dur"] >= 0
+        if not done.all():
+            columns = {name: column[done] for name, column in columns.items()}
+        self.ts: Int64 = columns["ts"]
+        self.dur: Int64 = columns["dur"]
+        self.shape: Int32 = columns["shape"]
+        self._columns = columns
+
+    def __len__(self) -> int:
+        return len(self.ts)
 
     @cached_property
     def roles(self) -> npt.NDArray[np.uint8]:
         """What each piece of work is to the use of its device."""
-        roles = [_role(shape) for shape in self.shapes]
-        return np.array(roles, np.uint8)[self.shape]
+        return self._all.roles[self.shape]
+
+    @cached_property
+    def places(self) -> tuple[Int32, Int32]:
+        """The device of each piece of work among those that the source has, and the numbers of these."""
+        devices = self._all.device[self.shape]
+        mine = np.flatnonzero(np.bincount(devices)).astype(np.int32)
+        return np.searchsorted(mine, devices).astype(np.int32), mine
 
     @cached_property
     def calls(self) -> dict[str, Any]:
         """The calls that may have launched work."""
-        return self._gathered.calls.whole()
+        return self._all.gathered.calls.of(self.source)
 
     @cached_property
     def call(self) -> Int64:
         """The place of the call that launched each piece of work, -1 where it isn't known."""
-        threads, thread, calls = self._gathered.threads.all(), self.calls["thread"], self.calls
-        numbers: dict[Any, int] = {}
-        of, on = _places(threads, numbers)
-        process, machine = _places(self.shapes, numbers)
-        process = np.where(process < 0, _only(of, on, machine), process)
-        work = Correlated(self._work["correlation"], process[self.shape], machine[self.shape])
-        known = Correlated(calls["correlation"], of[thread], on[thread])
-        found = launches(work, known, calls["ts"], calls["ts"] + np.maximum(calls["dur"], 0))
-        if self._gathered.links:
-            sources: dict[str, int] = {}
-            mine = np.array([sources.setdefault(shape["source"], len(sources)) for shape in self.shapes], np.int32)
-            theirs = np.array([sources.setdefault(one["source"], len(sources)) for one in threads], np.int32)
-            place, id_ = self._unjoined
-            ends = mine[self.shape[place]], id_
-            found[place] = linked(self._gathered.links, sources, ends, (theirs[thread], calls["id"]))
+        every, calls, correlation = self._all, self.calls, self._columns["correlation"]
+        thread = calls["thread"]
+        work = Correlated(correlation, every.process[self.shape], every.machine[self.shape])
+        known = Correlated(calls["correlation"], every.thread_process[thread], every.thread_machine[thread])
+        found = launches(work, known, calls["ts"], calls["dur"])
+        links = list(every.gathered.links.of(self.source))
+        if links:
+            unjoined = np.flatnonzero(correlation == 0)
+            found[unjoined] = linked(links, self._columns["id"][unjoined], calls["id"])
         return found
 
     @cached_property
     def waits(self) -> Int64:
         """How long each piece of work came after the return of its call, -1 where that isn't known."""
         found = np.full(len(self), -1, np.int64)
-        mine = np.flatnonzero(self.call >= 0)
-        call = self.call[mine]
-        ended = self.calls["dur"][call] >= 0
-        mine, call = mine[ended], call[ended]
-        found[mine] = np.maximum(self.ts[mine] - self.calls["ts"][call] - self.calls["dur"][call], 0)
+        ts, dur = self.calls["ts"], self.calls["dur"]
+        for first in range(0, len(self) if len(ts) else 0, BLOCK):
+            block = slice(first, first + BLOCK)
+            call = self.call[block]
+            wait = np.maximum(self.ts[block] - ts[call] - dur[call], 0)
+            found[block] = np.where((call >= 0) & (dur[call] >= 0), wait, -1)
         return found
 
     def devices(self, label: Callable[[tuple[Any, ...]], str], rank: Callable[[str], int | None]) -> list[DeviceUse]:
-        """The use of each device, in the order of their names."""
+        """The use of each device."""
         which, found = self.places
         rows_of = by_group(which, len(found)) if len(found) > 1 else lambda number: slice(None)
         end = self.ts + self.dur
         uses = []
-        for number, (source, host, device) in enumerate(found):
+        for number, key in enumerate(self._all.devices[place] for place in found.tolist()):
             rows = rows_of(number)
-            if not len(end[rows]):
-                continue
+            source, host, device = key
             waits = self.waits[rows]
-            entry = self._gathered.catalog.get("device", source=source, host=host, device=device)
-            name = entry.name if entry else None
-            place = Place(label((source, host, device)), source, device, rank(source), name)
-            occupancy = self._work["occupancy"][rows]
+            entry = self._all.gathered.catalog.get("device", source=source, host=host, device=device)
+            place = Place(label(key), source, device, rank(source), entry.name if entry else None)
+            occupancy = self._columns["occupancy"][rows]
             uses.append(device_use(place, self.ts[rows], end[rows], self.roles[rows], waits[waits >= 0], occupancy))
-        return sorted(uses, key=lambda use: natural(use.label))
+        return uses
 
 
 def _role(shape: Shape) -> int:

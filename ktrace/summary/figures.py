@@ -9,14 +9,20 @@ spreadsheets): the median of 7 and 9 is 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ktrace.ordering.spill import Spill
+from ktrace.summary.columns import BLOCK, Columns, new_column
 from ktrace.summary.model import Float64, Group, Int64, Spread
 
 Int32 = npt.NDArray[np.int32]
+
+#: Gives the number of the group of each of some rows, which are columns.
+Number = Callable[[dict[str, Any]], Int32]
 
 #: numpy sorts numbers of 16 bits by their digits, many times faster.
 _SHORT = 1 << 16
@@ -36,33 +42,54 @@ def by_group(group: npt.NDArray[np.integer], groups: int) -> Callable[[int], Int
 
 
 class Durations:
-    """Durations of work in rising order, from which groups by anything are made."""
+    """Durations of work, from which groups by anything are made.
 
-    def __init__(self, durations: Int64, steps: Int32 | None = None, step_count: int = 0) -> None:
-        """`steps` is the number of the step of each piece of work, -1 where it is in none."""
-        self._order = np.argsort(durations, kind="stable")
-        self._rising = durations[self._order]
-        self._steps = None if steps is None else steps[self._order]
-        self._step_count = step_count
+    They wait source by source, rising, with what groups them: `shape`, and where there are any `step` and `layer`, the
+    numbers of these (-1: none). What is made of them is in files where they are many; the groups can be used after the
+    folder has been removed.
+    """
 
-    def groups(self, group: Int32, keys: Sequence[str], names: Sequence[str | None] | None = None) -> list[Group]:
-        """A group for each key that any row is of, heaviest first; `group` is the number of each row's key.
+    def __init__(self, spill: Spill, steps: int = 0, layers: int = 0) -> None:
+        """`steps` and `layers` say how many there are."""
+        self._spill, self._steps = spill, steps
+        self._names = ["dur", "shape", *(["step"] if steps else []), *(["layer"] if layers else [])]
+        self._rows = Columns(spill, "durations", **{name: "i8" if name == "dur" else "i4" for name in self._names})
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, source: str, **columns: npt.NDArray[Any]) -> None:
+        """Adds the work of a source, all of it."""
+        order = np.argsort(columns["dur"])
+        for first in range(0, len(order), BLOCK):
+            block = order[first : first + BLOCK]
+            self._rows.add(source, **{name: columns[name][block] for name in self._names})
+
+    def groups(
+        self, by: str, number: Number, keys: Sequence[str], names: Sequence[str | None] | None = None
+    ) -> list[Group]:
+        """A group for each key that any row is of, heaviest first; `number` gives those of the keys of some rows.
 
         `names` are the whole names of the keys.
         """
-        own = group[self._order]
-        rising = self._rising[sorted_by(own, len(keys))]
-        counts = np.bincount(own, minlength=len(keys))
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        steps = self._by_step(own, len(keys))
+        counts, steps = np.zeros(len(keys), np.int64), np.zeros((len(keys), self._steps))
+        for rows in self._blocks():
+            own = number(rows)
+            counts += np.bincount(own, minlength=len(keys))
+            if self._steps:
+                _add_steps(steps, own, rows)
+        bounds = np.concatenate([[0], np.cumsum(counts)])
+        rising = self._rising(by, number, bounds)
         found = []
-        for number in np.flatnonzero(counts).tolist():
-            mine = rising[starts[number] : starts[number + 1]]
+        for place in np.flatnonzero(counts).tolist():
+            mine = rising[bounds[place] : bounds[place + 1]]
+            if len(self._rows.sources) > 1:
+                mine.sort()
             total = int(mine.sum())
             median, p95, p99 = percentiles(mine, (50, 95, 99))
             found.append(
                 Group(
-                    keys[number],
+                    keys[place],
                     total,
                     len(mine),
                     total / len(mine),
@@ -71,21 +98,41 @@ class Durations:
                     p99,
                     int(mine[0]),
                     int(mine[-1]),
-                    name=names[number] if names else None,
+                    name=names[place] if names else None,
                     durations=mine,
-                    steps=None if steps is None else steps[number],
+                    steps=steps[place] if self._steps else None,
                 )
             )
         return sorted(found, key=lambda one: -one.total)
 
-    def _by_step(self, own: Int32, groups: int) -> Float64 | None:
-        """The total of each group in each step. Sums of whole ns below 2^53 (104 days) are exact."""
-        if self._steps is None:
-            return None
-        inside = self._steps >= 0
-        cell = own[inside].astype(np.int64) * self._step_count + self._steps[inside]
-        sums = np.bincount(cell, weights=self._rising[inside], minlength=groups * self._step_count)
-        return sums.astype(np.float64, copy=False).reshape(groups, self._step_count)
+    def _blocks(self) -> Iterator[dict[str, Any]]:
+        """The rows, those of each source in rising order."""
+        for source in self._rows.sources:
+            rows = self._rows.of(source)
+            for first in range(0, len(rows["dur"]), BLOCK):
+                yield {name: column[first : first + BLOCK] for name, column in rows.items()}
+
+    def _rising(self, by: str, number: Number, bounds: Int64) -> Int64:
+        """The durations group by group, those of each source in rising order."""
+        found = new_column(self._spill, f"by.{by}", int(bounds[-1]))
+        free = bounds[:-1].copy()
+        for rows in self._blocks():
+            own = number(rows)
+            counts = np.bincount(own, minlength=len(free))
+            durations = rows["dur"][sorted_by(own, len(free))]
+            there, first = np.flatnonzero(counts), 0
+            for count, at in zip(counts[there].tolist(), free[there].tolist(), strict=True):
+                found[at : at + count] = durations[first : first + count]
+                first += count
+            free += counts
+        return found
+
+
+def _add_steps(totals: Float64, own: Int32, rows: dict[str, Any]) -> None:
+    """Adds the time of each group in each step. Sums of whole ns below 2^53 (104 days) are exact."""
+    inside = rows["step"] >= 0
+    cell = own[inside].astype(np.int64) * totals.shape[1] + rows["step"][inside]
+    totals += np.bincount(cell, weights=rows["dur"][inside], minlength=totals.size).reshape(totals.shape)
 
 
 def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:

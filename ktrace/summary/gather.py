@@ -1,18 +1,17 @@
 """What a summary needs of a trace, gathered from its batches: some numbers for each piece of work.
 
-    work    ts, dur, correlation, occupancy, shape      kernels, copies, ...: 32 bytes each
+    work    ts, dur, correlation, occupancy, id, shape  kernels, copies, ...: 40 bytes each
     calls   ts, dur, correlation, id, thread            what may have launched work: 36 bytes each
     marks   ts, dur, track, meaning                     ranges that are called as a step or a layer
-    links   source, key, role, event                    arrows from calls to work
+    links   key, role, event                            arrows from calls to work
 
-A shape is the rest of a row: its track, kind, name and labels. Memory grows with the pieces of work and calls, not with
-the arguments or the other rows of the trace.
+A shape is the rest of a row: its track, kind, name and labels. Memory grows with the shapes; the columns wait in
+temporary files where they are many (`ktrace.summary.columns`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +20,8 @@ import pyarrow as pa
 from ktrace.catalog import Catalog
 from ktrace.model import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import LIMIT, values
+from ktrace.ordering.spill import Spill
+from ktrace.summary.columns import Columns, Rows, source_of
 from ktrace.summary.shapes import Shapes
 from ktrace.taxonomy import Taxonomy
 from ktrace.transforms.attached import truth, words_in
@@ -54,6 +55,12 @@ COLUMNS = frozenset(
     )
 )
 
+#: Columns of a piece of work.
+WORK = {"ts": "i8", "dur": "i8", "correlation": "i8", "occupancy": "f4", "id": "i8", "shape": "i4"}
+
+#: Columns of what the host did.
+HOST_COLUMNS = (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")
+
 _STATISTICS = (
     *("source", "id", "parent", "ts", "kind", "name", "short_name", "operation", "library", "precision", "layer"),
     *("device", "stream", "run", "table", "scope", "metric", "unit", "value", "percent", "count"),
@@ -61,36 +68,14 @@ _STATISTICS = (
 )
 
 
-class Gathering:
-    """Columns of numbers that grow by parts."""
-
-    def __init__(self, **types: str) -> None:
-        self._types = types
-        self._parts: dict[str, list[npt.NDArray[np.generic]]] = {name: [] for name in types}
-        self._rows = 0
-
-    def __len__(self) -> int:
-        return self._rows
-
-    def add(self, **columns: npt.ArrayLike) -> None:
-        """Adds rows, a column (or one value) for each name."""
-        length = max(np.size(column) for column in columns.values())
-        for name, kind in self._types.items():
-            self._parts[name].append(np.broadcast_to(np.asarray(columns[name], kind), length))
-        self._rows += length
-
-    def whole(self) -> dict[str, Any]:
-        """The columns. No rows are added after that."""
-        found = {}
-        for name, kind in self._types.items():
-            found[name] = np.concatenate([np.empty(0, kind), *self._parts.pop(name)])
-        return found
-
-
 class Gathered:
-    """What batches say that a summary is made of. `know` and `count` all of them first."""
+    """What batches say that a summary is made of. `know` and `count` all of them first.
 
-    def __init__(self, taxonomy: Taxonomy) -> None:
+    Those of events and links are of one source each (`by_source`).
+    """
+
+    def __init__(self, taxonomy: Taxonomy, spill: Spill) -> None:
+        self.spill = spill
         self._taxonomy = taxonomy
         self._known: dict[str, int] = {}
         self.meanings: dict[tuple[str | None, str | None], int] = {}
@@ -98,13 +83,13 @@ class Gathered:
         self.shapes = Shapes(_SHAPE)
         self.threads = Shapes(TRACK_COLUMNS[:4])
         self.tracks = Shapes(TRACK_COLUMNS)
-        self.work = Gathering(ts="i8", dur="i8", correlation="i8", occupancy="f4", shape="i4")
-        self.unjoined = Gathering(place="i8", id="i8")
-        self.calls = Gathering(ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
-        self.marks = Gathering(ts="i8", dur="i8", track="i4", meaning="i4")
+        self.work = Columns(spill, "work", **WORK)
+        self.calls = Columns(spill, "calls", ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
+        self.marks = Columns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
+        self.links = Rows(spill, "links")
+        self.host = Rows(spill, "host")
+        self.has_calls = False
         self.statistics: list[pa.RecordBatch] = []
-        self.links: list[pa.RecordBatch] = []
-        self.host: list[pa.RecordBatch] = []
         self.span: tuple[int, int] | None = None
 
     def know(self, batch: Batch) -> None:
@@ -114,7 +99,7 @@ class Gathered:
         elif batch.record == "links" and len(batch):
             mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
             if mine.any():
-                self.links.append(_some(batch, mine, ("source", "key", "role", "event")))
+                self.links.add(source_of(batch), _some(batch, mine, ("key", "role", "event")))
 
     def count(self, batch: Batch) -> None:
         """Takes of a batch what is added up, and the catalog."""
@@ -145,32 +130,37 @@ class Gathered:
         calls = np.flatnonzero(api | (host & (correlation != 0)))
         if len(calls):
             id_, thread = batch.column("id").to_numpy()[calls], self.threads.number(batch, calls)
-            self.calls.add(ts=ts[calls], dur=dur[calls], correlation=correlation[calls], id=id_, thread=thread)
+            known = {"ts": ts[calls], "dur": dur[calls], "correlation": correlation[calls]}
+            self.calls.add(source_of(batch), **known, id=id_, thread=thread)
         self._marks(batch, other, ts, dur)
 
     def _events(self, batch: Batch) -> None:
         ts, dur = batch.column("ts").to_numpy(), durations(batch)
         self._widen(ts, dur)
-        work, slices = kinds_in(batch, DEVICE_KINDS, _HOST)
+        work, slices, calls = kinds_in(batch, DEVICE_KINDS, _HOST, HOST_KINDS)
         correlation, _ = values(batch.columns, "correlation")
         self._work(batch, np.flatnonzero(work), ts, dur, correlation)
         if not len(self.work) and slices.any():
-            self.host.append(_some(batch, slices, (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")))
+            self.host.add(source_of(batch), _some(batch, slices, HOST_COLUMNS))
+            self.has_calls |= bool(calls.any())
 
     def _work(self, batch: Batch, rows: Int64, ts: Int64, dur: Int64, correlation: Int64) -> None:
         if not len(rows):
             return
-        self.host.clear()
         if batch.has("occupancy"):
             filled = batch.column("occupancy").fill_null(np.nan)
             occupancy = filled.to_numpy()[rows].astype(np.float32)
         else:
             occupancy = np.full(1, np.nan, np.float32)
-        shape = self.shapes.number(batch, rows)
-        unjoined = np.flatnonzero(correlation[rows] == 0)
-        if len(unjoined):
-            self.unjoined.add(place=len(self.work) + unjoined, id=batch.column("id").to_numpy()[rows[unjoined]])
-        self.work.add(ts=ts[rows], dur=dur[rows], correlation=correlation[rows], occupancy=occupancy, shape=shape)
+        self.work.add(
+            source_of(batch),
+            ts=ts[rows],
+            dur=dur[rows],
+            correlation=correlation[rows],
+            occupancy=occupancy,
+            id=batch.column("id").to_numpy()[rows],
+            shape=self.shapes.number(batch, rows),
+        )
 
     def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
         """Takes the ranges of which the name says a step or a layer."""
@@ -186,7 +176,7 @@ class Gathered:
         rows = np.flatnonzero(mine & (meaning[codes] >= 0))
         if len(rows):
             track = self.tracks.number(batch, rows)
-            self.marks.add(ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
+            self.marks.add(source_of(batch), ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
 
     def _widen(self, ts: Int64, dur: Int64) -> None:
         first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())

@@ -15,17 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.ordering.matching import find
+from ktrace.ordering.matching import find, fresh
 from ktrace.ordering.nesting import around, around_crossing
+from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import by_group
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-_LINKS = pa.schema([("source", pa.string()), ("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
-
-#: Pieces of work of which the calls are looked up at once.
-_BLOCK = 1 << 18
+_LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
 
 #: The greatest key that fits.
 _GREATEST = 1 << 62
@@ -39,8 +37,8 @@ class Correlated(NamedTuple):
     machine: Int32
 
 
-def launches(work: Correlated, calls: Correlated, ts: Int64, end: Int64) -> Int64:
-    """The place of the call that launched each piece of work, -1 where none is known. `ts`, `end` are of the calls.
+def launches(work: Correlated, calls: Correlated, ts: Int64, dur: Int64) -> Int64:
+    """The place of the call that launched each piece of work, -1 where none is known. `ts`, `dur` are of the calls.
 
     They are joined by correlation within a process; work of which the process isn't known by that within the machine,
     where one process alone has a call with it. Of several calls the outermost counts, under which the others stand.
@@ -53,16 +51,16 @@ def launches(work: Correlated, calls: Correlated, ts: Int64, end: Int64) -> Int6
     number = _Numbers(calls.correlation[mine], groups)
     key = number.of(calls.correlation[mine], calls.process[mine])
     if np.any(key[1:] <= key[:-1]):
-        order = np.lexsort((-end[mine], ts[mine], key))
-        order = order[np.concatenate([[True], key[order[1:]] != key[order[:-1]]])]
+        order = np.lexsort((-np.maximum(dur, 0)[mine], ts[mine], key))
+        order = order[fresh((key[order],))]
         key, mine = key[order], mine[order]
     lost = np.any(work.process < 0)
     if lost:
         machine = number.of(calls.correlation[mine], calls.machine[mine])
         machine, first, often = np.unique(machine, return_index=True, return_counts=True)
         machine, alone = machine[often == 1], mine[first[often == 1]]
-    for start in range(0, len(found), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, len(found), BLOCK):
+        block = slice(start, start + BLOCK)
         correlation, process = work.correlation[block], work.process[block]
         place = _looked_up(number.of(correlation, process), key, mine)
         if lost:
@@ -104,49 +102,45 @@ def _looked_up(wanted: Int64, keys: Int64, places: Int64) -> Int64:
     return np.where(keys[at] == wanted, places[at], -1)
 
 
-def linked(
-    links: list[pa.RecordBatch],
-    sources: dict[str, int],
-    work: tuple[Int32, Int64],
-    calls: tuple[Int32, Int64],
-) -> Int64:
+def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
     """The place of the call from which an arrow leads to each piece of work, -1 where there is none.
 
-    `links` have source, key, role and event; `work` and `calls` are the numbers of their sources and their ids.
+    `links` have key, role and event; `work` and `calls` are ids. All are of one source.
     """
     rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
-    words, codes = np.unique(rows["source"].to_numpy(), return_inverse=True)
-    source = np.array([sources.setdefault(word, len(sources)) for word in words], np.int32)[codes]
     key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
     event, out = rows["event"].to_numpy(), pc.equal(rows["role"], "out").to_numpy()
-    begun = find((source[~out], key[~out]), (source[out], key[out]))
+    begun = find((key[~out],), (key[out],))
     known = begun >= 0
     call = np.full(len(begun), -1, np.int64)
-    call[known] = find((source[out][begun[known]], event[out][begun[known]]), calls)
-    end = find(work, (source[~out], event[~out]))
+    call[known] = find((event[out][begun[known]],), (calls,))
+    end = find((work,), (event[~out],))
     return np.where(end >= 0, call[end], -1) if len(call) else end
 
 
-def around_times(track: Int32, begin: Int64, end: Int64, at_track: Int32, at: Int64) -> Int64:
-    """For each time on a track the place of the innermost of some ranges that is around it, -1 where none is.
+class Ranges:
+    """Some ranges on tracks, among which is found which one is around a time. A range holds its begin, not its end."""
 
-    A range holds its begin, not its end.
-    """
-    found = np.full(len(at), -1, np.int64)
-    if not len(begin) or not len(at):
+    def __init__(self, track: Int32, begin: Int64, end: Int64) -> None:
+        # Between two bounds of ranges the answer is one, so that only the bounds are looked at.
+        on, at = np.concatenate([track, track]), np.concatenate([begin, end])
+        inside = innermost(np.concatenate([track, on]), np.concatenate([begin, at]), np.append(end, at))
+        order = np.lexsort((at, on))
+        self.track = track
+        self._on, self._at, self._inside = on[order], at[order], inside[len(begin) :][order]
+
+    def around(self, track: Int32, at: Int64) -> Int64:
+        """For each time on a track the place of the innermost range that is around it, -1 where none is."""
+        found = np.full(len(at), -1, np.int64)
+        if not len(self.track) or not len(at):
+            return found
+        rows = by_group(track, int(max(track.max(), self.track.max())) + 1)
+        for number in np.unique(self.track).tolist():
+            mine = rows(number)
+            low, high = np.searchsorted(self._on, [number, number + 1])
+            place = low + np.searchsorted(self._at[low:high], at[mine], "right") - 1
+            found[mine] = np.where(place >= low, self._inside[np.maximum(place, 0)], -1)
         return found
-    # Between two bounds of ranges the answer is one, so that only the bounds are looked at.
-    bound_track, bounds = np.concatenate([track, track]), np.concatenate([begin, end])
-    inside = innermost(np.concatenate([track, bound_track]), np.concatenate([begin, bounds]), np.append(end, bounds))
-    order = np.lexsort((bounds, bound_track))
-    bound_track, bounds, inside = bound_track[order], bounds[order], inside[len(begin) :][order]
-    rows = by_group(at_track, int(max(track.max(), at_track.max())) + 1)
-    for number in np.unique(track).tolist():
-        mine = rows(number)
-        low, high = np.searchsorted(bound_track, [number, number + 1])
-        place = low + np.searchsorted(bounds[low:high], at[mine], "right") - 1
-        found[mine] = np.where(place >= low, inside[np.maximum(place, 0)], -1)
-    return found
 
 
 def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:

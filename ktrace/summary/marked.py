@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.summary.events import Events
-from ktrace.summary.gather import Gathered
-from ktrace.summary.launched import around_times
+from ktrace.summary.columns import BLOCK
+from ktrace.summary.events import Events, Work
+from ktrace.summary.launched import Ranges
 from ktrace.summary.model import Int64, StepUse
 from ktrace.summary.use import parts_of
 from ktrace.transforms.marks import step_of
@@ -42,91 +42,100 @@ class _Ranges(NamedTuple):
 
 
 class Marked:
-    """The names of `steps` and `layers`; `step` and `layer` are the number of its own for each piece of work, or -1."""
+    """The names of `steps` and `layers`, and those of the work of each source."""
 
-    def __init__(self, events: Events, gathered: Gathered) -> None:
-        self._events = events
+    def __init__(self, work: Work) -> None:
+        gathered = work.gathered
+        self._work, self._marks = work, gathered.marks
+        self._last = gathered.span[1] if gathered.span else 0
         self._tracks = gathered.tracks.all()
-        self._threads = gathered.threads.all()
-        self._numbers: dict[Any, int] = {}
-        marks = gathered.marks.whole()
-        last = gathered.span[1] if gathered.span else 0
-        marks["end"] = np.where(marks["dur"] < 0, np.maximum(last, marks["ts"]), marks["ts"] + marks["dur"])
+        placed = [track["device"] is not None or track["stream"] is not None for track in self._tracks]
+        self._on_device = np.array(placed, np.bool_)
         steps = [step for step, _ in gathered.meanings]
         layers = [layer for _, layer in gathered.meanings]
         self.steps = sorted({step for step in steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
         self.layers = sorted({layer for layer in layers if layer is not None})
-        self._of_steps = _ranges(marks, steps, self.steps)
-        self._of_layers = _ranges(marks, layers, self.layers)
-        self.step = self._find(self._of_steps, _STEP)
-        self.layer = self._find(self._of_layers, _LAYER)
+        self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
+        self._places = {way: self._placed(way) for way in {*_STEP, *_LAYER}}
+        self._use = np.zeros((len(self.steps), 6), np.int64)
 
-    def _find(self, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
+    def _placed(self, way: _Way) -> tuple[Int32, Int32]:
+        """Numbers for the places of tracks, and of what is looked for among them: the threads of calls, or work."""
+        numbers: dict[Any, int] = {}
+
+        def of(shapes: list[Shape]) -> Int32:
+            keys = (tuple(shape[name] for name in way.columns) for shape in shapes)
+            return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+
+        return of(self._tracks), of(self._work.threads if way.at_call else self._work.shapes)
+
+    def steps_of(self, events: Events) -> Int32:
+        """The number of the step of each piece of work of a source, -1 where it is in none."""
+        return self._find(events, self._ranges(events.source, self._step_of), _STEP)
+
+    def layers_of(self, events: Events) -> Int32:
+        """The number of the layer of each piece of work of a source, -1 where no range says it."""
+        return self._find(events, self._ranges(events.source, self._layer_of), _LAYER)
+
+    def _ranges(self, source: str, number: Int32) -> _Ranges:
+        """The ranges of a source that are called so."""
+        marks = self._marks.of(source)
+        ts, dur = marks["ts"], marks["dur"]
+        end = np.where(dur < 0, np.maximum(self._last, ts), ts + dur)
+        label = number[marks["meaning"]]
+        return _Ranges(ts, end, label, marks["track"]).where(label >= 0)
+
+    def _find(self, events: Events, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
         """The label of the range that each piece of work belongs to: the first way by which there are ranges counts."""
-        events = self._events
         found = np.full(len(events), -1, np.int32)
-        if not len(ranges.begin):
-            return found
-        on_device = self._on_device(ranges)
-        left = np.ones(len(events), np.bool_)
+        among = []
         for way in ways:
-            rows = np.flatnonzero(left & (events.call >= 0)) if way.at_call else np.flatnonzero(left)
-            mine = ranges.where(on_device == way.on_device)
-            if not len(rows) or not len(mine.begin):
-                continue
-            track = self._place(self._tracks, way.columns)[mine.track]
-            if way.at_call:
-                call = events.call[rows]
-                place, at = (
-                    self._place(self._threads, way.columns)[events.calls["thread"][call]],
-                    events.calls["ts"][call],
-                )
-            else:
-                place, at = self._place(events.shapes, way.columns)[events.shape[rows]], events.ts[rows]
-            known = np.isin(place, track)
-            rows, place, at = rows[known], place[known], at[known]
-            around = around_times(track, mine.begin, mine.end, place, at)
-            found[rows] = np.where(around >= 0, mine.label[around], -1)
-            left[rows] = False
+            mine = ranges.where(self._on_device[ranges.track] == way.on_device)
+            if len(mine.begin):
+                tracks, places = self._places[way]
+                among.append((way, places, mine.label, Ranges(tracks[mine.track], mine.begin, mine.end)))
+        for first in range(0, len(events) if among else 0, BLOCK):
+            left = np.ones(min(BLOCK, len(events) - first), np.bool_)
+            launched = events.call[first : first + BLOCK] >= 0
+            for way, places, label, known in among:
+                rows = first + np.flatnonzero(left & launched if way.at_call else left)
+                if way.at_call:
+                    call = events.call[rows]
+                    place, at = places[events.calls["thread"][call]], events.calls["ts"][call]
+                else:
+                    place, at = places[events.shape[rows]], events.ts[rows]
+                there = np.isin(place, known.track)
+                rows = rows[there]
+                around = known.around(place[there], at[there])
+                found[rows] = np.where(around >= 0, label[around], -1)
+                left[rows - first] = False
         return found
 
-    def _on_device(self, ranges: _Ranges) -> Bools:
-        placed = [track["device"] is not None or track["stream"] is not None for track in self._tracks]
-        return np.array(placed, np.bool_)[ranges.track]
-
-    def _place(self, shapes: list[Shape], columns: tuple[str, ...]) -> Int32:
-        """A number for the place of each shape, the same where these columns are."""
-        keys = [(columns, *(shape[name] for name in columns)) for shape in shapes]
-        return np.array([self._numbers.setdefault(key, len(self._numbers)) for key in keys], np.int32)
+    def add(self, events: Events, step: Int32) -> None:
+        """Adds the work of a source to the use of its steps."""
+        device, devices = events.places
+        group = np.where(step >= 0, step.astype(np.int64) * len(devices) + device, -1)
+        found = parts_of(group, len(self.steps) * len(devices), events.ts, events.ts + events.dur, events.roles)
+        self._use += found.reshape(len(self.steps), len(devices), 6).sum(axis=1)
 
     def use(self) -> list[StepUse]:
-        """The use of each step."""
-        events, count = self._events, len(self.steps)
-        devices, places = events.places
-        inside = np.flatnonzero(self.step >= 0)
-        group = self.step[inside].astype(np.int64) * len(places) + devices[inside]
-        ts = events.ts[inside]
-        found = parts_of(group, count * len(places), ts, ts + events.dur[inside], events.roles[inside])
-        figures = found.reshape(count, len(places), found.shape[1]).sum(axis=1).tolist()
-        walls, often = self._walls()
-        return [StepUse(*row[:3], *row[3]) for row in zip(self.steps, often, walls, figures, strict=True)]
-
-    def _walls(self) -> tuple[list[int], list[int]]:
-        """How long the ranges of each step are together, and how many: those on the host where a source has some."""
-        ranges = self._of_steps
-        source = self._place(self._tracks, ("source",))[ranges.track]
-        on_device = self._on_device(ranges)
-        mine = ranges.where(~on_device | ~np.isin(source, source[~on_device]))
-        walls = np.zeros(len(self.steps), np.int64)
-        np.add.at(walls, mine.label, mine.end - mine.begin)
-        return walls.tolist(), np.bincount(mine.label, minlength=len(self.steps)).tolist()
+        """The use of each step by the work that was added."""
+        walls, often = np.zeros(len(self.steps), np.int64), np.zeros(len(self.steps), np.int64)
+        for source in self._marks.sources:  # those on the host, where the source has some
+            ranges = self._ranges(source, self._step_of)
+            on_device = self._on_device[ranges.track]
+            if not on_device.all():
+                ranges = ranges.where(~on_device)
+            np.add.at(walls, ranges.label, ranges.end - ranges.begin)
+            often += np.bincount(ranges.label, minlength=len(self.steps))
+        rows = zip(self.steps, often.tolist(), walls.tolist(), self._use.tolist(), strict=True)
+        return [StepUse(*row[:3], *row[3]) for row in rows]
 
 
-def _ranges(marks: dict[str, Any], said: list[str | None], words: list[str]) -> _Ranges:
-    """The marks of which the meaning, by its number, says one of these words."""
+def _numbers(said: list[str | None], words: list[str]) -> Int32:
+    """For each meaning the number of the word that it says, -1 where it says none."""
     number = {word: place for place, word in enumerate(words)}
-    label = np.array([-1 if word is None else number[word] for word in said], np.int32)[marks["meaning"]]
-    return _Ranges(marks["ts"], marks["end"], label, marks["track"]).where(label >= 0)
+    return np.array([-1 if word is None else number[word] for word in said], np.int32)
 
 
 class _Way(NamedTuple):

@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.summary.figures import spread
+from ktrace.summary.columns import BLOCK
+from ktrace.summary.figures import sorted_by, spread
 from ktrace.summary.model import DeviceUse, Int64
 
-Bools = npt.NDArray[np.bool_]
+Roles = npt.NDArray[np.integer]
 
 #: What a piece of work is to the use of a device.
 COMPUTE, COMMUNICATION, COPY = 0, 1, 2
-
 
 #: The greatest time on a line.
 _GREATEST = 1 << 61
@@ -61,9 +61,10 @@ def union(begin: Int64, end: Int64) -> Union:
 
 
 class Parts(NamedTuple):
-    """The time of some work, ns, as in `DeviceUse`."""
+    """The times of no work between some work, and the time that it takes, ns, as in `DeviceUse`."""
 
-    busy: Union
+    gaps: Int64
+    busy: int
     compute: int
     communication: int
     copies: int
@@ -71,17 +72,67 @@ class Parts(NamedTuple):
     exposed_copies: int
 
 
-def parts(begin: Int64, end: Int64, role: npt.NDArray[np.integer]) -> Parts:
-    """How the time of some work is used; `role` is COMPUTE, COMMUNICATION or COPY of each piece."""
+def parts(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Parts:
+    """How the time of some work is used; `role` is COMPUTE, COMMUNICATION or COPY of each piece.
+
+    Window after window of time, each with the begins of `block` pieces; what lasts beyond is open in the next one.
+    """
+    order = None if np.all(begin[1:] >= begin[:-1]) else np.argsort(begin, kind="stable")
+    times, gaps, reached = np.zeros(6, np.int64), [np.zeros(0, np.int64)], None
+    open_ = begin[:0], end[:0], role[:0]
+    for first in range(0, len(begin), block):
+        rows = slice(first, first + block) if order is None else order[first : first + block]
+        here = begin[rows], end[rows], role[rows]
+        begins, ends, roles = (np.concatenate(pair) for pair in zip(open_, here, strict=True))
+        if first + block < len(begin):
+            until = begin[first + block if order is None else order[first + block]]
+            open_ = _beyond(until, ends, roles)
+            ends = np.minimum(ends, until)
+        busy = union(begins, ends)
+        if len(busy.begin):
+            between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
+            gaps.append(between[between > 0])
+            reached = busy.end[-1]
+        times += _times(begins, ends, roles, busy)
+    return Parts(np.concatenate(gaps), *times.tolist())
+
+
+def _beyond(until: np.int64, end: Int64, role: Roles) -> tuple[Int64, Int64, Roles]:
+    """What of each role lasts beyond a time, from then on."""
+    lasts = end > until
+    roles = np.unique(role[lasts])
+    ends = np.array([end[lasts & (role == one)].max() for one in roles], np.int64)
+    return np.full(len(roles), until, np.int64), ends, roles
+
+
+def _times(begin: Int64, end: Int64, role: Roles, busy: Union) -> list[int]:
+    """The times of `Parts`."""
     compute, communication, copies = (
         union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
     )
     exposed = communication.without(compute), copies.without(compute)
-    return Parts(union(begin, end), compute.length, communication.length, copies.length, *exposed)
+    return [busy.length, compute.length, communication.length, copies.length, *exposed]
 
 
-def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: npt.NDArray[np.integer]) -> Int64:
-    """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies."""
+def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Int64:
+    """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies.
+
+    `group` is -1 where work is in none. As many groups as have about `block` pieces are looked at at once.
+    """
+    order = sorted_by(group + 1, groups + 1)
+    bounds = np.cumsum(np.bincount(group + 1, minlength=groups + 1))
+    found = np.zeros((groups, 6), np.int64)
+    first = 0
+    while first < groups:
+        last = max(first + 1, int(np.searchsorted(bounds, bounds[first] + block, "right")) - 1)
+        rows = order[bounds[first] : bounds[last]]
+        if len(rows):
+            found[first:last] = _parts_of(group[rows] - first, last - first, begin[rows], end[rows], role[rows])
+        first = last
+    return found
+
+
+def _parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Roles) -> Int64:
     compute, communication, copies = ((role == one) for one in (COMPUTE, COMMUNICATION, COPY))
     every = np.ones(len(role), np.bool_)
     busy, alone, sent, moved, sending, moving = (
@@ -121,7 +172,7 @@ def device_use(
     place: Place,
     begin: Int64,
     end: Int64,
-    role: npt.NDArray[np.integer],
+    role: Roles,
     waits: Int64 | None,
     occupancy: npt.NDArray[np.floating],
 ) -> DeviceUse:
@@ -136,13 +187,13 @@ def device_use(
     return DeviceUse(
         **place._asdict(),
         span=int(end.max() - begin.min()),
-        busy=found.busy.length,
+        busy=found.busy,
         compute=found.compute,
         communication=found.communication,
         copies=found.copies,
         exposed_communication=found.exposed_communication,
         exposed_copies=found.exposed_copies,
-        gaps=spread(found.busy.gaps()),
+        gaps=spread(found.gaps),
         queueing=None if waits is None else spread(np.maximum(waits, 0)),
         occupancy=float(np.average(occupancy[said], weights=weights)) if len(weights) else None,
     )

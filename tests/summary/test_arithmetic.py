@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktrace.model import Batch
+from ktrace.ordering.spill import Spill
 from ktrace.summary.figures import Durations, percentiles, spread
-from ktrace.summary.launched import Correlated, around_times, innermost, launches
+from ktrace.summary.launched import Correlated, Ranges, innermost, launches
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, parts_of, union
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
+BLOCKS = st.sampled_from([1, 2, 7, 1000])
 ROLES = {COMPUTE: "compute", COMMUNICATION: "communication", COPY: "copies"}
-WORK = st.tuples(st.integers(-50, 50), st.integers(0, 30), st.sampled_from(list(ROLES)), st.integers(0, 3))
+WORK = st.tuples(st.integers(-50, 50), st.integers(0, 30), st.sampled_from(list(ROLES)), st.integers(-1, 3))
 
 
 def columns(rows: list[tuple[int, ...]], count: int, kind: str = "i8") -> list[np.ndarray]:
@@ -36,14 +38,18 @@ def test_union(rows: list[tuple[int, int]]) -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30), st.sampled_from(list(ROLES))), min_size=1, max_size=25)
+    st.lists(
+        st.tuples(st.integers(-50, 50), st.integers(0, 30), st.sampled_from(list(ROLES))), min_size=1, max_size=25
+    ),
+    BLOCKS,
 )
 @settings(deadline=None)
-def test_parts(rows: list[tuple[int, int, int]]) -> None:
+def test_parts(rows: list[tuple[int, int, int]], block: int) -> None:
     begin, dur, role = columns(rows, 3)
-    found = parts(begin, begin + dur, role)
+    found = parts(begin, begin + dur, role, block)
     swept = plain.sweep((at, at + length, ROLES[what]) for at, length, what in rows)
-    assert found.busy.length == sum(time for roles, time in swept.items() if roles)
+    assert found.busy == sum(time for roles, time in swept.items() if roles)
+    assert found.gaps.tolist() == plain.gaps((at, at + length) for at, length, _ in rows)
     for name in ROLES.values():
         assert getattr(found, name) == sum(time for roles, time in swept.items() if name in roles)
     for name in ("communication", "copies"):
@@ -51,18 +57,18 @@ def test_parts(rows: list[tuple[int, int, int]]) -> None:
         assert getattr(found, f"exposed_{name}") == alone
 
 
-@given(st.lists(WORK, max_size=25), st.booleans())
+@given(st.lists(WORK, max_size=25), st.booleans(), BLOCKS)
 @settings(deadline=None)
-def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool) -> None:
+def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool, block: int) -> None:
     begin, dur, role, group = columns(rows, 4)
     # So far apart that the groups don't fit behind each other on one line of time.
     begin = np.where(begin == 50, begin + (1 << 60), begin) if far else begin
-    found = parts_of(group, 4, begin, begin + dur, role)
+    found = parts_of(group, 4, begin, begin + dur, role, block)
     for number in range(4):
         mine = group == number
         if mine.any():
             own = parts(begin[mine], (begin + dur)[mine], role[mine])
-            assert found[number].tolist() == [own.busy.length, *own[1:]]
+            assert found[number].tolist() == [*own[1:]]
         else:
             assert not found[number].any()
 
@@ -75,7 +81,7 @@ def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool) -> No
 def test_the_innermost_range_around_a_time(ranges: list[tuple[int, int, int]], times: list[tuple[int, int]]) -> None:
     track, begin, dur = columns(ranges, 3)
     at_track, at = columns(times, 2)
-    found = around_times(track, begin, begin + dur, at_track, at)
+    found = Ranges(track, begin, begin + dur).around(at_track, at)
     for (own, time), place in zip(times, found.tolist(), strict=True):
         around = [(b, -d, n) for n, (t, b, d) in enumerate(ranges) if t == own and b <= time < b + d]
         if not around:
@@ -119,7 +125,7 @@ def test_launches(work: list[tuple[int, int]], calls: list[tuple[int, int, int, 
     on = np.array([machine[one] for one in process.tolist()], "i4")
     theirs = np.array([machine[one] for one in of.tolist()], "i4")
     found = launches(
-        Correlated(correlation, process.astype("i4"), on), Correlated(known, of.astype("i4"), theirs), ts, ts + dur
+        Correlated(correlation, process.astype("i4"), on), Correlated(known, of.astype("i4"), theirs), ts, dur
     )
     for (number, own), place in zip(work, found.tolist(), strict=True):
         mine = [n for n, call in enumerate(calls) if number and call[0] == number]
@@ -135,11 +141,20 @@ def test_launches(work: list[tuple[int, int]], calls: list[tuple[int, int, int, 
             assert calls[place] == calls[first]
 
 
-@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**50), st.integers(-1, 2)), min_size=1, max_size=40))
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 2**50), st.integers(-1, 2)), min_size=1, max_size=40),
+    st.integers(1, 3),
+    st.sampled_from([0, 100, 1 << 20]),
+)
 @settings(deadline=None)
-def test_groups_of_durations(rows: list[tuple[int, int, int]]) -> None:
-    group, dur, step = columns(rows, 3)
-    found = Durations(dur, step.astype("i4"), 3).groups(group.astype("i4"), list("abcde"))
+def test_groups_of_durations(rows: list[tuple[int, int, int]], sources: int, limit: int) -> None:
+    spill = Spill(limit)
+    durations = Durations(spill, 3)
+    for source in range(sources):
+        group, dur, step = columns(rows[source::sources], 3)
+        durations.add(str(source), dur=dur, shape=group.astype("i4"), step=step.astype("i4"))
+    found = durations.groups("name", lambda some: some["shape"], list("abcde"))
+    spill.close()  # the groups stay
     assert {one.key for one in found} == {"abcde"[number] for number, _, _ in rows}
     for one in found:
         mine = [(length, at) for number, length, at in rows if "abcde"[number] == one.key]
