@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from browser import chromium
 from colours import contrast, luminance
 from summaries import tables, training
 
@@ -31,9 +30,6 @@ HOSTILE = [
     "kernel<" + "cutlass::Shape<128, 128, 64>, " * 400 + ">",
 ]
 
-_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-          "--disable-component-update", "--disable-sync"]  # fmt: skip
-
 #: What of the page is text on its ground.
 _TEXTS = (
     "body",
@@ -52,17 +48,8 @@ _TEXTS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    if importlib.util.find_spec("playwright") is None:
-        pytest.skip("no playwright to drive a browser with (pip install playwright)")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if chromium is None:
-        pytest.skip("no Chromium here")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=_FLAGS)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 class Opened:

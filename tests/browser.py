@@ -1,0 +1,33 @@
+"""Headless Chromium for the tests that look at pages as people do."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+#: Flags for a browser that talks to nobody: not every machine lets it make a sandbox, or has a GPU.
+_FLAGS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A fresh browser; the test is skipped where there is none, or nothing to drive it with."""
+    if importlib.util.find_spec("playwright") is None:
+        pytest.skip("no playwright to drive a browser with (pip install playwright)")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no Chromium on PATH")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, headless=True, args=_FLAGS)
+        yield browser
+        browser.close()
