@@ -26,14 +26,11 @@ from ktrace.conversion import Conversion
 from ktrace.format import Format
 from ktrace.jsontext import decoded, dump_json
 from ktrace.model import Batch
-from ktrace.ordering.spill import Batches, Spill
+from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.pipeline import write_batches
 from ktrace.report import Ledger, Report
 from ktrace.sink import Sink, writing
 from ktrace.tracks import Process, host_of, rank_of
-
-#: Bytes of rows that wait in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
 
 #: The name that Perfetto's own tools give the manifest.
 MANIFEST = "perfetto_manifest.json"

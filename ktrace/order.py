@@ -28,7 +28,7 @@ from ktrace.ordering.gathered import Gathered
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.ordering.pairing import pair
-from ktrace.ordering.spill import Rows, Runs, Spill
+from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
 from ktrace.ordering.sweep import Ordered, is_work, sweep
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
@@ -37,12 +37,6 @@ from ktrace.tracks import Track
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
-
-#: Bytes of batches that are kept in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
-
-#: Rows that a batch of a timeline has, about.
-RANGE_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,11 @@ from ktrace.ordering.endlinks import EndLinks
 from ktrace.ordering.eventstore import GONE, EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.pairing import pair
-from ktrace.ordering.spill import Runs, Spill, ranges
+from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill, ranges
 from ktrace.ordering.tally import Tally
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Ledger, Report
-
-#: Bytes of halves that are kept in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
-
-#: Rows of a batch of slices, about.
-RANGE_ROWS = 1 << 16
 
 
 def paired(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:

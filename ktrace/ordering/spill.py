@@ -21,6 +21,12 @@ import pyarrow as pa
 Int64 = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.void]
 
+#: Bytes of rows that wait in memory before they are spilled to disk.
+SPILL_BYTES = 64 << 20
+
+#: Rows that are looked up, or given on, at once, about.
+RANGE_ROWS = 1 << 16
+
 #: How many samples are taken of a part, when a table is cut into parts of about equal size.
 SAMPLES_PER_PART = 64
 

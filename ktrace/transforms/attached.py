@@ -24,7 +24,7 @@ from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
 from ktrace.ordering.eventstore import LIMIT, values
 from ktrace.ordering.matching import find
 from ktrace.ordering.slices import Slices, none_open
-from ktrace.ordering.spill import Batches, Rows, Runs, Spill, ranges
+from ktrace.ordering.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.tracks import Track
@@ -33,9 +33,6 @@ Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
-
-#: Rows that are looked up at once, about.
-RANGE_ROWS = 1 << 16
 
 _BOOL = np.dtype(np.bool_)
 

@@ -25,7 +25,7 @@ from ktrace.errors import InputError, UsageError
 from ktrace.model import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import GONE, SLICE, EventStore, values
 from ktrace.ordering.links import LinkStore
-from ktrace.ordering.spill import Batches, Spill, ranges
+from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
@@ -37,12 +37,6 @@ from ktrace.transforms.part import Bounds, Part, steps_of
 
 Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
-
-#: Bytes of rows that wait in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
-
-#: Rows of a batch that is given on, about.
-RANGE_ROWS = 1 << 16
 
 #: Columns that say what hangs on a row, and where it is.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)

@@ -17,11 +17,11 @@ import numpy.typing as npt
 from ktrace.model import TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import EventStore
 from ktrace.ordering.matching import among
-from ktrace.ordering.spill import Spill, ranges
+from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report, Severity
-from ktrace.transforms.crop import RANGE_ROWS, SPILL_BYTES, Crop, cropped
+from ktrace.transforms.crop import Crop, cropped
 from ktrace.transforms.filter import some
 
 Int64 = npt.NDArray[np.int64]

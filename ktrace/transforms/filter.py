@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
 from ktrace.model import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
-from ktrace.ordering.spill import Batches, Spill
+from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.report import Report
 from ktrace.times import parse_time
 from ktrace.transforms.attached import Attached, are_figures, truth, words_in
@@ -34,9 +34,6 @@ Bools = npt.NDArray[np.bool_]
 
 #: Kinds of events and summaries; those of other packages begin with "x_".
 KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
-
-#: Bytes of rows that wait in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
 
 WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
 

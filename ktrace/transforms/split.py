@@ -22,7 +22,7 @@ from ktrace.catalog import Catalog, Entry
 from ktrace.model import TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import EventStore, values
 from ktrace.ordering.links import LinkStore
-from ktrace.ordering.spill import Batches, Spill
+from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.transforms.attached import Attached, are_figures
@@ -33,12 +33,6 @@ from ktrace.transforms.steps import Steps
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-
-#: Bytes of rows that wait in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
-
-#: Rows of a batch that is given on, about.
-RANGE_ROWS = 1 << 16
 
 #: Columns that say what hangs on a row, and where it is.
 _PLACE = ("id", "parent", "event", "bind", "kind", "metric", "ts", "dur", *TRACK_COLUMNS)

@@ -22,7 +22,7 @@ from ktrace.errors import InputError, UsageError
 from ktrace.jsontext import decoded, dump_json
 from ktrace.model import Batch
 from ktrace.ordering.eventstore import LIMIT
-from ktrace.ordering.spill import Batches, Spill
+from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.report import Report
 from ktrace.rows import to_batch
 from ktrace.transforms.align.clocks import Placed, anchor_of, by_auto, by_unix
@@ -31,9 +31,6 @@ from ktrace.transforms.align.moves import Move, moved
 from ktrace.transforms.align.wanted import Align
 from ktrace.transforms.attached import truth
 from ktrace.transforms.marks import Marks, called, no_such
-
-#: Bytes of rows that wait in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
 
 
 def aligned(
