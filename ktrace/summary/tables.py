@@ -103,18 +103,20 @@ def _devices(devices: list[DeviceUse], brief: bool) -> Table:
 
 
 def _waits(devices: list[DeviceUse], brief: bool) -> Table:
-    """Gaps, queueing and occupancy of each device, a row each."""
+    """Gaps, queueing and occupancy of each device, a row each. Waits that overlap have no total that says anything."""
     columns = [Column("device"), Column("occupancy", "%")]
-    told = ("median", "p95", "max") if brief else ("total", "median", "p95", "max")
-    for name in ("gaps", "queueing"):
+    told = {"gaps": ("total", "median", "p95", "max"), "queueing": ("median", "p95", "max")}
+    told = dict.fromkeys(told, told["queueing"]) if brief else told
+    for name, figures in told.items():
         columns += [] if brief else [Column(name, "count")]
-        columns += [Column(f"{name} {what}", "ns") for what in told]
+        columns += [Column(f"{name} {figure}", "ns") for figure in figures]
     rows = []
     for use in devices:
         found: list[Cell] = []
-        for waits in (use.gaps, use.queueing):
+        for name, figures in told.items():
+            waits = getattr(use, name)
             found += [] if brief else [getattr(waits, "count", None)]
-            found += [getattr(waits, what, None) for what in told]
+            found += [getattr(waits, figure, None) for figure in figures]
         rows.append((use.label, use.occupancy, *found))
     return Table("waits", "gaps between work, and waits of work behind its call", tuple(columns), rows)
 

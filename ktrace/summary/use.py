@@ -173,27 +173,21 @@ def device_use(
     begin: Int64,
     end: Int64,
     role: Roles,
-    waits: Int64 | None,
+    waits: Int64,
     occupancy: npt.NDArray[np.floating],
 ) -> DeviceUse:
     """The use of a device by this work.
 
-    `waits` are the times between the return of a call and the begin of the work that it launched, None where launches
-    aren't known; `occupancy` is in percent, NaN where a kernel doesn't say it.
+    `waits` are the times between the return of a call and the begin of the work that it launched, where that is known;
+    `occupancy` is in percent, NaN where a kernel doesn't say it.
     """
     found = parts(begin, end, role)
     said = ~np.isnan(occupancy) & (end > begin)
     weights = (end - begin)[said]
     return DeviceUse(
         **place._asdict(),
+        **(found._asdict() | {"gaps": spread(found.gaps)}),
         span=int(end.max() - begin.min()),
-        busy=found.busy,
-        compute=found.compute,
-        communication=found.communication,
-        copies=found.copies,
-        exposed_communication=found.exposed_communication,
-        exposed_copies=found.exposed_copies,
-        gaps=spread(found.gaps),
-        queueing=None if waits is None else spread(np.maximum(waits, 0)),
+        queueing=spread(waits),
         occupancy=float(np.average(occupancy[said], weights=weights)) if len(weights) else None,
     )
