@@ -24,13 +24,14 @@ import pyarrow.compute as pc
 from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
 from ktrace.format import Format
-from ktrace.jsontext import decoded, dump_json
+from ktrace.jsontext import dump_json
 from ktrace.model import Batch
 from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.pipeline import write_batches
 from ktrace.report import Ledger, Report
 from ktrace.sink import Sink, writing
 from ktrace.tracks import Process, host_of, rank_of
+from ktrace.transforms.masks import each_source
 
 #: The name that Perfetto's own tools give the manifest.
 MANIFEST = "perfetto_manifest.json"
@@ -102,12 +103,7 @@ def _by_source(batches: Iterable[Batch], spill: Spill) -> dict[str, _Member]:
     """The batches sorted by source, in the order in which these come."""
     members: dict[str, _Member] = {}
     for batch in batches:
-        column = batch.column("source")
-        sources = decoded(column.unique()).to_pylist()
-        for source in sources:
-            rows = batch
-            if len(sources) > 1:
-                rows = Batch(batch.record, batch.columns.filter(pc.equal(decoded(column), source)))
+        for source, rows in each_source(batch):
             if source not in members:
                 members[source] = _Member(spill, len(members))
             members[source].keep(rows)

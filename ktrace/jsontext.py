@@ -18,6 +18,11 @@ def decoded(column: pa.Array) -> pa.Array:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
+def encoded(column: pa.Array) -> pa.DictionaryArray:
+    """The column as a dictionary."""
+    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+
+
 def json_cells(column: pa.Array) -> pa.StringArray:
     """The values of a column as JSON texts, null where they are null; binary is JSON text already."""
     kind = column.type

@@ -19,11 +19,6 @@ def words(values: list[str], codes: npt.NDArray[Any]) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(values, pa.string()))
 
 
-def encoded(column: pa.Array) -> pa.DictionaryArray:
-    """The column as a dictionary."""
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-
-
 def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
     """The index of each row into the dictionary, -1 for null."""
     found = column.indices

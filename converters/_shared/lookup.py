@@ -20,9 +20,10 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.database import quoted_name
+from ktrace.jsontext import encoded
 
 from .blocks import Block
-from .dictionaries import constant, encoded, indices
+from .dictionaries import constant, indices
 from .sqlite import Database
 
 Int64 = npt.NDArray[np.int64]

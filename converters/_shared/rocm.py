@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.jsontext import encoded
 
 from .blocks import Block
-from .dictionaries import encoded
 
 #: hipMemcpyKind; 4 (default) leaves it to the addresses.
 HIP_MEMCPY_KIND = {0: "HtoH", 1: "HtoD", 2: "DtoH", 3: "DtoD"}

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import dump_json
+from ktrace.jsontext import dump_json, encoded
 from ktrace.model import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.rows import to_batch
 from ktrace.source import Source
 
 from .._shared.arguments import PLAIN
-from .._shared.dictionaries import constant, encoded, words
+from .._shared.dictionaries import constant, words
 from .._shared.trace_json.dialect import Dialect, Into
 from .._shared.trace_json.draft import Draft, by_word, integers, mapped, numbers, valid
 from .._shared.trace_json.events import Events, Int64

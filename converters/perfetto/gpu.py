@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
+from ktrace.jsontext import decoded, encoded
 
-from .._shared.dictionaries import encoded
 from . import field_names as f
 from .encode import Columns, Int64, Table
 from .encode_fields import (

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
+from ktrace.jsontext import decoded, encoded
 from ktrace.model import arrow_schema
 
 from .read_args import WHOLE
@@ -47,7 +47,7 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
 
 def _said_kind(category: pa.Array, said: pa.Array | None) -> pa.Array | None:
     """The kind that an argument says, else the category; None where neither says one in any row."""
-    words = category if pa.types.is_dictionary(category.type) else category.dictionary_encode()
+    words = encoded(category)
     kinds = pa.array([CATEGORY_KINDS.get(word) for word in words.dictionary.to_pylist()], pa.string())
     if kinds.null_count == len(kinds):
         return said

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.jsontext import encoded
 from ktrace.model import Batch
 
 from .._shared.blocks import Batches, Block, timed
-from .._shared.dictionaries import encoded
 from .._shared.lookup import FirstId, Lookup, Texts
 from .._shared.rocm import executed
 from .._shared.sqlite import Database

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.jsontext import encoded
 from ktrace.model import Batch
 from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.dictionaries import encoded
 from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.events import Events
 from .._shared.trace_json.gpus import on_devices

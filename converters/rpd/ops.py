@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.jsontext import encoded
 from ktrace.model import Batch
 
 from .._shared.blocks import Batches, Block, timed
-from .._shared.dictionaries import encoded
 from .._shared.lookup import FirstId, Lookup
 from .._shared.rocm import copy_kind, executed, short_names
 from .._shared.sqlite import Database

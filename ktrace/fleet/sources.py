@@ -19,7 +19,7 @@ from ktrace.jsontext import decoded, dump_json
 from ktrace.model import Batch
 from ktrace.report import Ledger
 from ktrace.rows import to_batch
-from ktrace.transforms.attached import words_in
+from ktrace.transforms.masks import words_in
 from ktrace.transforms.relabel import relabelled
 
 #: Entities that say where a source belongs.

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
 from ktrace.model import Batch
 from ktrace.ordering.spill import Batches, Spill
+from ktrace.transforms.masks import each_source
 
 #: Rows of which temporary columns are made at once.
 BLOCK = 1 << 18
@@ -143,10 +142,7 @@ def source_of(batch: Batch) -> str:
 def by_source(batches: Iterable[Batch]) -> Iterator[Batch]:
     """The batches, events and links of each source apart; nearly all are of one anyway."""
     for batch in batches:
-        column = batch.column("source") if batch.record in ("events", "links") else None
-        words = () if column is None else decoded(column.unique())
-        if len(words) < 2:
+        if batch.record in ("events", "links"):
+            yield from (rows for _, rows in each_source(batch))
+        else:
             yield batch
-            continue
-        for word in words:
-            yield Batch(batch.record, batch.columns.filter(pc.equal(decoded(column), word)))

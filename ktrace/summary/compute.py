@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ktrace.errors import KtraceError, UsageError
 from ktrace.model import Batch
-from ktrace.ordering.spill import Spill
+from ktrace.ordering.spill import SPILL_BYTES, Spill
 from ktrace.report import Report
 from ktrace.rows import to_rows
 from ktrace.summary.columns import by_source
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from ktrace.transforms.filter import Filter
 
 Int32 = npt.NDArray[np.int32]
-
-#: Bytes that wait in memory before they are spilled to disk.
-SPILL_BYTES = 64 << 20
 
 
 def summarise(

@@ -18,14 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.catalog import Catalog
+from ktrace.jsontext import encoded
 from ktrace.model import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import LIMIT, values
 from ktrace.ordering.spill import Spill
 from ktrace.summary.columns import Columns, Rows, source_of
 from ktrace.summary.shapes import Shapes
 from ktrace.taxonomy import Taxonomy
-from ktrace.transforms.attached import truth, words_in
 from ktrace.transforms.marks import step_of
+from ktrace.transforms.masks import truth, words_in
 
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
@@ -167,7 +168,7 @@ class Gathered:
         if not mine.any():
             return
         names = batch.column("name")
-        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+        coded = encoded(names)
         codes = coded.indices.to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(codes[mine], minlength=len(coded.dictionary)))
         words = coded.dictionary.take(pa.array(used)).to_pylist()
@@ -186,7 +187,7 @@ class Gathered:
 def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
     """For each set of kinds which rows are of one of them."""
     column = batch.column("kind")
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    coded = encoded(column)
     words, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
     return [np.array([word in kinds for word in words], np.bool_)[codes] for kinds in map(tuple, sets)]
 

@@ -28,24 +28,13 @@ from ktrace.ordering.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.tracks import Track
+from ktrace.transforms.masks import Bools, truth, words_in
 
-Bools = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 
 _BOOL = np.dtype(np.bool_)
-
-
-def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
-    """Which rows of a column of text hold one of these words."""
-    return truth(pc.is_in(decoded(column), pa.array(words, pa.string())))
-
-
-def truth(mask: pa.Array) -> Bools:
-    """A mask for numpy; null is false."""
-    found: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
-    return found
 
 
 def are_figures(batch: Batch) -> Bools:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
+from ktrace.jsontext import decoded, encoded
 from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.report import Report
 from ktrace.taxonomy import COLUMNS, Labels, Taxonomy
@@ -70,7 +70,7 @@ class _Classifier:
 
     def filled(self, batch: Batch) -> Batch:
         """The batch with its columns filled."""
-        kinds = _encoded(batch.column("kind"))
+        kinds = encoded(batch.column("kind"))
         words = kinds.dictionary.to_pylist()
         device = np.array([word in DEVICE_KINDS for word in words], np.bool_)[_codes(kinds)]
         rows = np.flatnonzero(device)
@@ -88,7 +88,7 @@ class _Classifier:
 
     def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
         """The different labels of these rows, and the number of each row's."""
-        coded = [_encoded(batch.column(name)) for name in ("kind", "source", "name")]
+        coded = [encoded(batch.column(name)) for name in ("kind", "source", "name")]
         codes, size = np.zeros(len(rows), np.int64), 1
         for column in coded:
             codes = codes * len(column.dictionary) + _codes(column)[rows]
@@ -116,7 +116,7 @@ class _Classifier:
     def _scopes(self, batch: Batch, device: npt.NDArray[np.bool_]) -> pa.Array:
         """The layer of each row of device work by its scopes, of which the innermost counts."""
         scope = batch.column("scope")
-        coded = _encoded(pc.list_flatten(scope))
+        coded = encoded(pc.list_flatten(scope))
         layers = [self._taxonomy.layer(word) for word in coded.dictionary.to_pylist()]
         of = np.full(len(batch), -1, np.int64)
         codes, parents = _codes(coded), pc.list_parent_indices(scope).to_numpy()
@@ -124,10 +124,6 @@ class _Classifier:
         of[parents[said]] = codes[said]  # the last of several stays
         rows = np.flatnonzero(of >= 0)
         return _spread(layers, of[rows], rows, len(batch))
-
-
-def _encoded(column: pa.Array) -> pa.DictionaryArray:
-    return column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
 
 
 def _codes(column: pa.DictionaryArray) -> Int64:

@@ -30,12 +30,12 @@ from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
 from ktrace.times import parse_interval, parse_time
-from ktrace.transforms.attached import Attached, are_figures, truth, words_in
-from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account, some
+from ktrace.transforms.attached import Attached, are_figures
+from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.transforms.launched import launch_ends, launch_links
+from ktrace.transforms.masks import Bools, some, truth, words_in
 from ktrace.transforms.part import Bounds, Part, steps_of
 
-Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
 #: Columns that say what hangs on a row, and where it is.

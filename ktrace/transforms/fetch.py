@@ -22,7 +22,7 @@ from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report, Severity
 from ktrace.transforms.crop import Crop, cropped
-from ktrace.transforms.filter import some
+from ktrace.transforms.masks import some
 
 Int64 = npt.NDArray[np.int64]
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from fnmatch import translate
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,9 +27,8 @@ from ktrace.model import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.report import Report
 from ktrace.times import parse_time
-from ktrace.transforms.attached import Attached, are_figures, truth, words_in
-
-Bools = npt.NDArray[np.bool_]
+from ktrace.transforms.attached import Attached, are_figures
+from ktrace.transforms.masks import Bools, Fits, some, truth, words_in
 
 #: Kinds of events and summaries; those of other packages begin with "x_".
 KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
@@ -80,8 +78,8 @@ class _Tests:
     def __init__(self, wanted: Filter, sources: frozenset[str]) -> None:
         self._wanted = wanted
         self._sources = tuple(sorted(sources))
-        self._pattern = re.compile("|".join(map(translate, wanted.names)))
-        self._last: dict[str, tuple[pa.Array, pa.Array]] = {}
+        fits = re.compile("|".join(map(translate, wanted.names))).match
+        self._named = {column: Fits(lambda name: fits(name) is not None) for column in ("name", "short_name")}
 
     def failed(self, batch: Batch) -> dict[str, Bools]:
         """For each test which rows don't pass it."""
@@ -91,7 +89,8 @@ class _Tests:
         if wanted.kinds:
             found["--kind"] = ~words_in(batch.column("kind"), tuple(wanted.kinds))
         if wanted.names:
-            found["--name"] = ~(self._named(batch, "name") | self._named(batch, "short_name"))
+            named = [fits(batch.column(column)) for column, fits in self._named.items() if batch.has(column)]
+            found["--name"] = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *named])
         for option, numbers in (("device", wanted.devices), ("stream", wanted.streams)):
             if numbers:
                 found[f"--{option}"] = ~truth(pc.is_in(batch.column(option), pa.array(numbers, pa.int64())))
@@ -102,18 +101,6 @@ class _Tests:
             short = truth(pc.less(batch.column("dur"), pa.scalar(wanted.min_dur, pa.int64())))
             found["--min-dur"] = short & ~words_in(batch.column("kind"), POINT_KINDS)
         return found
-
-    def _named(self, batch: Batch, column: str) -> Bools:
-        """Which names fit a pattern; each distinct one is looked at once in a batch."""
-        if not batch.has(column):
-            return np.zeros(len(batch), np.bool_)
-        names = batch.column(column)
-        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
-        known = self._last.get(column)
-        if known is None or not known[0].equals(coded.dictionary):
-            fits = [word is not None and bool(self._pattern.match(word)) for word in coded.dictionary.to_pylist()]
-            known = self._last[column] = coded.dictionary, pa.array(fits, pa.bool_())
-        return truth(known[1].take(coded.indices))
 
 
 def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterator[Batch]:
@@ -197,11 +184,6 @@ def account(report: Report, stage: str, taken: int, given: int, removed: Counter
         if rows:
             ledger.removed[reason] += rows
             report.issue("left-out", f"{rows:,} by {reason}", rows=rows)
-
-
-def some(batch: Batch, mask: Bools) -> Batch:
-    """The rows of a mask."""
-    return batch if mask.all() else Batch(batch.record, batch.columns.filter(pa.array(mask)))
 
 
 def without_args(batch: Batch) -> Batch:

@@ -9,8 +9,7 @@ from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, bind_by_event
 from ktrace.ordering.spill import Runs, Spill
 from ktrace.ordering.trackindex import TrackIndex
-from ktrace.transforms.attached import truth, words_in
-from ktrace.transforms.filter import some
+from ktrace.transforms.masks import some, truth, words_in
 
 
 def launch_links(batch: Batch) -> Batch:

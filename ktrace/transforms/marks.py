@@ -13,18 +13,15 @@ from collections import defaultdict
 from collections.abc import Callable
 from fnmatch import translate
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import InputError
 from ktrace.jsontext import decoded
 from ktrace.model import Batch
 from ktrace.ordering.eventstore import LIMIT, values
-from ktrace.transforms.attached import truth, words_in
 from ktrace.transforms.intervals import NEVER, Intervals
+from ktrace.transforms.masks import Bools, Fits, truth, words_in
 
-Bools = npt.NDArray[np.bool_]
 Test = Callable[[str], bool]
 
 #: How profilers and training loops call a step, before its number: ProfilerStep#3, Iteration 3, train_step_3.
@@ -50,9 +47,8 @@ class Marks:
     """Gathers rows of some names and kinds from batches of events."""
 
     def __init__(self, test: Test, kinds: tuple[str, ...] = ()) -> None:
-        self._test = test
+        self._fits = Fits(test)
         self._kinds = kinds
-        self._last: tuple[pa.Array, pa.Array] | None = None
         self.names: dict[str, None] = {}
         self._host: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._device: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -81,16 +77,12 @@ class Marks:
         self.ids[source].append(number)
 
     def _named(self, batch: Batch) -> Bools:
+        """Which names fit; the first of all names are remembered."""
         names = batch.column("name")
-        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
-        if self._last is None or not self._last[0].equals(coded.dictionary):
-            words = coded.dictionary.to_pylist()
-            fits = [word is not None and self._test(word) for word in words]
-            self._last = coded.dictionary, pa.array(fits, pa.bool_())
         if len(self.names) < _NAMES:
-            here = coded.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else coded
+            here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
             self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
-        return truth(self._last[1].take(coded.indices))
+        return self._fits(names)
 
     def __bool__(self) -> bool:
         return bool(self.ids)

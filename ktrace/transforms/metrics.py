@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
-from ktrace.jsontext import decoded
+from ktrace.jsontext import decoded, encoded
 from ktrace.model import Batch, arrow_schema
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_rows
@@ -148,7 +148,7 @@ def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
     wanted = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
     if names is not None:
         name = batch.column("name")
-        coded = name if pa.types.is_dictionary(name.type) else name.dictionary_encode()
+        coded = encoded(name)
         fits = [any(how(word) in names for how in SPELLINGS) for word in coded.dictionary.to_pylist()]
         mine = pa.array(np.array(fits, np.bool_)[coded.indices.to_numpy(zero_copy_only=False)])
         if batch.has("short_name"):

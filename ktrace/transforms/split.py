@@ -26,13 +26,12 @@ from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.transforms.attached import Attached, are_figures
-from ktrace.transforms.filter import some
 from ktrace.transforms.launched import launch_ends, launch_links
+from ktrace.transforms.masks import Bools, some
 from ktrace.transforms.splitby import SplitBy
 from ktrace.transforms.steps import Steps
 
 Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 #: Columns that say what hangs on a row, and where it is.
 _PLACE = ("id", "parent", "event", "bind", "kind", "metric", "ts", "dur", *TRACK_COLUMNS)

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.jsontext import encoded
 from ktrace.model import Batch
 
-from ..dictionaries import constant, encoded, words
+from ..dictionaries import constant, words
 from .dialect import Rule
 from .draft import Bools, Draft, as_text, by_word, integers, valid
 from .events import Events

@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.jsontext import encoded
 from ktrace.model import Batch
 
-from ..dictionaries import constant, encoded
+from ..dictionaries import constant
 from .dialect import Rule
 from .draft import Bools, Draft, mapped, numbers, valid
 from .events import Events, Int64

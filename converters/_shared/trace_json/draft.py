@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import SPECIAL, json_cells
+from ktrace.jsontext import SPECIAL, encoded, json_cells
 from ktrace.model import Batch
 
-from ..dictionaries import constant, encoded, indices
+from ..dictionaries import constant, indices
 from .dialect import Into
 from .events import Events, Int64
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json, json_cells
+from ktrace.jsontext import dump_json, encoded, json_cells
 from ktrace.model import Batch
 from ktrace.rows import to_batch
 
-from ..dictionaries import encoded, indices
+from ..dictionaries import indices
 from .dialect import Dialect, Rule
 from .draft import Draft, numbered
 from .events import Events, Int64

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..dictionaries import encoded
+from ktrace.jsontext import encoded
+
 from .dialect import Dialect, Rule
 from .draft import Draft, as_text, integers, numbered
 

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.jsontext import encoded
 from ktrace.model import TRACK_COLUMNS, Batch
 
-from ..dictionaries import encoded, words
+from ..dictionaries import words
 from .arrows import bound, waits
 from .counters import of_events
 from .dialect import Rule

@@ -26,9 +26,8 @@ from ktrace.jsontext import decoded
 from ktrace.model import Batch
 from ktrace.ordering.eventstore import values
 from ktrace.transforms.align.moves import Move
-from ktrace.transforms.attached import truth, words_in
+from ktrace.transforms.masks import Bools, Fits, truth, words_in
 
-Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
 
@@ -49,6 +48,7 @@ _ROUNDS = 20
 #: Names of kernels of collectives, and the operation in them. Sends and receives don't wait for all ranks.
 _COLLECTIVE = re.compile(r"n?r?ccl|msccl|oneccl|hccl", re.IGNORECASE)
 _OPERATION = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce", re.IGNORECASE)
+_SENDS = re.compile(r"send|recv", re.IGNORECASE)
 
 
 Key = tuple[object, ...]
@@ -82,7 +82,8 @@ class Collectives:
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
-        self._last: tuple[pa.Array, pa.Array] | None = None
+        self._is_collective = Fits(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
+        self._sends = Fits(lambda name: _SENDS.search(name) is not None)
 
     def add(self, batch: Batch) -> None:
         """Takes the kernels of collectives from a batch of events."""
@@ -101,14 +102,10 @@ class Collectives:
 
     def _named(self, batch: Batch) -> Bools:
         """Which rows are of a collective by their names, or say a group."""
-        names = batch.column("name")
-        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
-        if self._last is None or not self._last[0].equals(coded.dictionary):
-            words = coded.dictionary.to_pylist()
-            fits = [bool(word and _COLLECTIVE.search(word) and _OPERATION.search(word)) for word in words]
-            self._last = coded.dictionary, pa.array(fits, pa.bool_())
-        found = truth(self._last[1].take(coded.indices))
-        return found | (truth(batch.column("comm").is_valid()) & ~_sends(batch)) if batch.has("comm") else found
+        found = self._is_collective(batch.column("name"))
+        if batch.has("comm"):
+            found |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
+        return found
 
     def fits(self, sources: Sequence[str]) -> dict[str, Fit]:
         """How each source but the first moves into the clock of the first.
@@ -146,13 +143,6 @@ class Collectives:
             expected=f"at least {LEAST} for each source; of kernels of collectives {has}",
             remedy="--align unix or auto, --align 'marker NAME', or --offset",
         )
-
-
-def _sends(batch: Batch) -> Bools:
-    """Which rows send or receive."""
-    names = decoded(batch.column("name")).dictionary_encode()
-    words = pa.array([bool(re.search(r"send|recv", word, re.IGNORECASE)) for word in names.dictionary.to_pylist()])
-    return truth(words.cast(pa.bool_()).take(names.indices))
 
 
 class _Keyed:

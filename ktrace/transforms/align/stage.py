@@ -29,8 +29,8 @@ from ktrace.transforms.align.clocks import Placed, anchor_of, by_auto, by_unix
 from ktrace.transforms.align.collectives import Collectives, Fit
 from ktrace.transforms.align.moves import Move, moved
 from ktrace.transforms.align.wanted import Align
-from ktrace.transforms.attached import truth
 from ktrace.transforms.marks import Marks, called, no_such
+from ktrace.transforms.masks import each_source, truth
 
 
 def aligned(
@@ -73,8 +73,7 @@ class _Stage:
 
     def take(self, batch: Batch) -> Iterator[Batch]:
         """What can be given on now that this batch has come."""
-        column = batch.column("source")
-        sources = decoded(column.unique()).to_pylist()
+        sources = decoded(batch.column("source").unique()).to_pylist()
         for source in sources:
             self._meet(source)
         if batch.record == "catalog":
@@ -83,10 +82,7 @@ class _Stage:
         if not len(batch):
             return
         self._rows += len(batch)
-        for source in sources:
-            rows = batch
-            if len(sources) > 1:
-                rows = Batch(batch.record, batch.columns.filter(pc.equal(decoded(column), source)))
+        for source, rows in each_source(batch):
             self._look(rows, source)
             if source in self._moves:
                 yield moved(rows, self._moves[source])
