@@ -14,6 +14,27 @@ if TYPE_CHECKING:
 
 
 @dataclass
+class Span:
+    """Bytes of a document whose events one reading takes, while others take the rest.
+
+    The events begin at `start` exactly, or where `guessed` at the first one that can be told there or behind, and go
+    on to the first that begins at `stop` or behind. With `stop` None they go to the end of the document, and what it
+    says beside its events, in front of them as well, is taken, too.
+
+    What the reader met: where its events begin (`begun`) and end (`end`), whether that is the `closed` list's end, and
+    with `stop` None where the list of events begins (`list`). -1 is not known.
+    """
+
+    start: int
+    stop: int | None = None
+    guessed: bool = True
+    begun: int = -1
+    end: int = -1
+    closed: bool = False
+    list: int = -1
+
+
+@dataclass
 class Conversion:
     """The settings of one conversion and the report that it fills.
 
@@ -22,7 +43,8 @@ class Conversion:
     `columns` are those that will be looked at, None for all; a reader to which it makes a difference may leave out
     others. `ids` are of the rows that will be looked at, sorted, None for all; a reader that finds rows by id may leave
     out others, uncounted. `ranks` are those of which rows will be looked at, None for all; a reader that knows the rank
-    of whole files may leave out those of others, and notes it.
+    of whole files may leave out those of others, and notes it. `span` is the part of the input that is to be read, one
+    of those that `Format.spans` gives.
     """
 
     report: Report
@@ -34,3 +56,4 @@ class Conversion:
     columns: frozenset[str] | None = None
     ids: npt.NDArray[np.int64] | None = None
     ranks: frozenset[int] | None = None
+    span: Span | None = None

@@ -1,6 +1,6 @@
 """What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
 
-A room is a package with up to four modules beside each other; one of ours is named with a leading dot,
+A room is a package with up to five modules beside each other; one of ours is named with a leading dot,
 `.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
 
     probe.py    probe(sample: Sample) -> Match | None
@@ -8,6 +8,8 @@ A room is a package with up to four modules beside each other; one of ours is na
     writer.py   Writer: a TableWriter, or a TimelineWriter where the format says `timeline`
     about.py    about(source: Source) -> dict[str, list[str]], if `ktrace info` should say more than what the rows do:
                 heading -> lines
+    spans.py    spans(source: Source, size: int, step: int) -> list[Span], if a big input can be read in parts: ranges
+                of about `step` of its `size` bytes, in their order; none where this one can't
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from ktrace.conversion import Conversion
+    from ktrace.conversion import Conversion, Span
     from ktrace.model import Batch
     from ktrace.order import Timeline, TimelineBatch
     from ktrace.sink import Sink
@@ -125,11 +127,17 @@ class Format:
 
     def about(self, source: Source) -> dict[str, list[str]]:
         """What the room says of an input beside its rows, heading -> lines; nothing where it has no module for it."""
-        room = import_module(self.room, "ktrace.converters")
-        if find_spec(f"{room.__name__}.about") is None:
+        if not self._has("about"):
             return {}
         said: dict[str, list[str]] = self._module("about").about(source)
         return said
+
+    def spans(self, source: Source, size: int, step: int) -> list[Span]:
+        """Ranges of about `step` bytes by which an input of `size` bytes can be read; none where it can't."""
+        if not self._has("spans"):
+            return []
+        found: list[Span] = self._module("spans").spans(source, size, step)
+        return found
 
     def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
         """A writer onto the sink: a TimelineWriter where `timeline`, else a TableWriter."""
@@ -139,6 +147,10 @@ class Format:
         """The length of the longest pattern that fits the name, 0 where none fits. Upper and lower case are alike."""
         fitting = [len(pattern) for pattern in self.patterns if fnmatch(filename.lower(), pattern.lower())]
         return max(fitting, default=0)
+
+    def _has(self, part: str) -> bool:
+        room = import_module(self.room, "ktrace.converters")
+        return find_spec(f"{room.__name__}.{part}") is not None
 
     def _module(self, part: str) -> Any:
         return import_module(f"{self.room}.{part}", "ktrace.converters")

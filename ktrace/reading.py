@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktrace.conversion import Conversion
+from ktrace.conversion import Conversion, Span
 from ktrace.detection import by_name, choose
 from ktrace.errors import InputError, KtraceError
 from ktrace.format import Format
@@ -55,12 +55,14 @@ def read_batches(
     ids: Int64 | None = None,
     ranks: frozenset[int] | None = None,
     labelled: Labels | None = None,
+    span: Span | None = None,
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
     A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `columns` are those
     that will be looked at, `ids` those of the rows, `ranks` those of the sources, all by default; a reader may leave
-    out others. No two inputs have rows of one source label; `labelled` is told of which input each is.
+    out others. No two inputs have rows of one source label; `labelled` is told of which input each is. `span` is the
+    part of a single input that is read, with what it says beside its events where that part is the last.
 
     Raises InputError and its kin at the first batch of an input that can't be read.
     """
@@ -70,7 +72,7 @@ def read_batches(
         label = taken.free(wanted)
         report.path = one.path
         conversion = Conversion(
-            report, label, batch_rows, progress=progress, jobs=jobs, columns=columns, ids=ids, ranks=ranks
+            report, label, batch_rows, progress=progress, jobs=jobs, columns=columns, ids=ids, ranks=ranks, span=span
         )
         source, fmt = open_input(one, label, conversion)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
@@ -110,11 +112,12 @@ def read_selected(
     classify: bool | str | Path = False,
     crop: Crop | None = None,
     filter: Filter | None = None,
+    span: Span | None = None,
 ) -> Iterator[Batch]:
     """The rows of all inputs that are wanted, with what options add to them; see `ktrace.convert` for their meaning.
 
-    `columns` as in `read_batches`; what the steps need beside them is read, too. Begins and ends are paired where
-    there is a crop or filter. Raises InputError and its kin.
+    `columns` and `span` as in `read_batches`; what the steps need beside `columns` is read, too. Begins and ends are
+    paired where there is a crop or filter. Raises InputError and its kin.
     """
     labelled = Labels()
     if align is not None and columns is not None:
@@ -136,6 +139,7 @@ def read_selected(
         columns=columns,
         ranks=frozenset(filter.ranks) if apart and filter and filter.ranks else None,
         labelled=labelled,
+        span=span,
     )
     if align is not None:
         from ktrace.transforms.align import aligned

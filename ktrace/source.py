@@ -196,6 +196,11 @@ class Source:
             return raw
         return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
 
+    def in_ranges(self) -> bool:
+        """Whether ranges of its bytes can be had: it isn't compressed, and is a file, or at a URL that allows it."""
+        with self._raw() as raw:
+            return raw.seekable() and codec_of(raw.read(4)) is None
+
     @contextmanager
     def local_path(self) -> Iterator[Path]:
         """A plain file on this machine that can be seeked: the input itself, or a temporary copy of it.

@@ -53,6 +53,8 @@ def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
             first = batch.columns.column("ts")[0].as_py()
         yield batch
     yield from facts
+    if conversion.span and conversion.span.stop is not None:
+        return  # the facts are in the last part
     if first is not None and first > _SINCE_1970 and not anchored:
         yield to_batch("catalog", [_row(clock("unix", unix_ns=0), conversion, 0)])
 

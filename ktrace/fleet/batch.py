@@ -7,7 +7,7 @@ found, options ──► done? ──► kept
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -20,6 +20,7 @@ from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
 from ktrace.fleet.manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.fleet.places import Place, place_of
+from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.stores import Store, is_remote, open_store
 from ktrace.fleet.tasks import Options, Outcome, Task
 from ktrace.reading import cores
@@ -36,6 +37,7 @@ class BatchReport:
 
     `done` were converted now, `kept` before and haven't changed since; `failed` maps the path of an input to the
     reason. `found` is how many inputs the patterns name, `left_out` those of them that are of ranks not asked for.
+    `as_whole` maps the path of a big input to the reason why it couldn't be read in ranges.
     `finding` notes what is no trace in folders that are named.
     """
 
@@ -45,6 +47,7 @@ class BatchReport:
     kept: list[Manifest] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    as_whole: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     finding: Report = field(default_factory=Report)
 
@@ -76,6 +79,8 @@ class BatchReport:
         for told in inputs:
             if told["path"] in self.seconds:
                 told["seconds"] = round(self.seconds[told["path"]], 3)
+            if told["path"] in self.as_whole:
+                told["as_whole"] = self.as_whole[told["path"]]
         inputs += [{"path": path, "state": "failed", "reason": reason} for path, reason in self.failed.items()]
         inputs += [{"path": path, "state": "left out"} for path in self.left_out]
         return {"output": self.output, "rows": self.rows, "inputs": sorted(inputs, key=lambda told: told["path"])}
@@ -127,20 +132,30 @@ def batch(
     finding = Report()
     finding.output = store.path
     found = [one for one in find(paths, finding, from_) if not one.path.startswith(store.path.rstrip("/") + "/")]
-    tasks, report = _planned(found, store, options)
+    files = _prepared(store)
+    tasks, report = _planned(found, store, files, options)
     report.finding = finding
-    if not tasks:
-        return report
-    outcomes = in_processes(tasks, min(jobs or cores(), len(tasks))) if dask is None else on_dask(tasks, dask)
+    joiner = Joiner(store, files)
+    report.as_whole = joiner.as_whole
     try:
-        with closing(outcomes):
-            for outcome in outcomes:
-                report.take(outcome)
-                if progress:
-                    progress(outcome, report)
+        for outcome in _settled(joiner, tasks, jobs or cores(), dask):
+            report.take(outcome)
+            if progress:
+                progress(outcome, report)
     finally:
         store.tidy()
     return report
+
+
+def _settled(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[Outcome]:
+    """What comes of each input; those that turn out not to be divisible are read once more, as a whole."""
+    tasks = joiner.plan(tasks)
+    yield from joiner.ready()
+    while tasks or (tasks := joiner.again()):
+        outcomes = in_processes(tasks, min(jobs, len(tasks))) if dask is None else on_dask(tasks, dask)
+        with closing(outcomes):
+            yield from filter(None, map(joiner.take, outcomes))
+        tasks = []
 
 
 def _absolute(path: str) -> str:
@@ -148,9 +163,10 @@ def _absolute(path: str) -> str:
     return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (resolve would follow links)
 
 
-def _planned(found: Sequence[Found], store: Store, options: Options) -> tuple[list[Task], BatchReport]:
+def _planned(
+    found: Sequence[Found], store: Store, files: dict[str, int], options: Options
+) -> tuple[list[Task], BatchReport]:
     """What is to be done, and the report with what is done already. Shards of unfinished inputs are removed."""
-    files = _prepared(store)
     known = {manifest.path: manifest for manifest in manifests(store, files)}
     named = {shard.name for manifest in known.values() for shard in manifest.shards}
     store.remove(name for name in files if is_shard(name) and name not in named)

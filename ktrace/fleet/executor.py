@@ -66,10 +66,10 @@ def _feed(
                 yield future.result()
                 del running[future]
         except BrokenProcessPool:
-            outcomes = [future.result() for future in running if future.done() and not future.exception()]
-            yield from outcomes
-            whole = {outcome.path for outcome in outcomes}
-            return [task for task in running.values() if task.path not in whole]
+            whole = [future for future in running if future.done() and not future.exception()]
+            suspects = [task for future, task in running.items() if future not in whole]
+            yield from [future.result() for future in whole]
+            return suspects
     return []
 
 

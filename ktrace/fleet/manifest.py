@@ -83,9 +83,13 @@ class Manifest:
         return sum(shard.rows for shard in self.shards)
 
 
-def file_stem(path: str) -> str:
-    """A name for the files of an input: one that people know it by, and a digest that no other input has."""
-    return f"{quote(stem(path)[:80], safe='')}-{sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
+def file_stem(path: str, number: int | None = None) -> str:
+    """A name for the files of an input: one that people know it by, and a digest that no other input has.
+
+    `number` is that of one of several files.
+    """
+    known = quote(stem(path)[:80], safe="") + ("" if number is None else f".{number:03}")
+    return f"{known}-{sha256(path.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
 
 
 def is_shard(name: str) -> bool:

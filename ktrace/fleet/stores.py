@@ -46,6 +46,9 @@ class Store(Protocol):
     def put(self, file: Path, name: str) -> None:
         """Moves a file of this machine into the folder."""
 
+    def move(self, name: str, to: str) -> None:
+        """Gives a file of the folder another name."""
+
     def remove(self, names: Iterable[str]) -> None:
         """Removes files; those that aren't there are none."""
 
@@ -101,6 +104,9 @@ class Local:
         target.parent.mkdir(parents=True, exist_ok=True)
         file.replace(target)
 
+    def move(self, name: str, to: str) -> None:
+        self.put(self._root / name, to)
+
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
             (self._root / name).unlink(missing_ok=True)
@@ -150,6 +156,11 @@ class Remote:
         with told(self.path):
             self._fs.put_file(str(file), f"{self._root}/{name}")
         file.unlink()
+
+    def move(self, name: str, to: str) -> None:
+        with told(self.path):
+            self._fs.cp_file(f"{self._root}/{name}", f"{self._root}/{to}")
+            self._fs.rm_file(f"{self._root}/{name}")
 
     def remove(self, names: Iterable[str]) -> None:
         with told(self.path):

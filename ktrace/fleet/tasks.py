@@ -2,20 +2,22 @@
 
     Task ──► read ──► Parquet under a temporary name ──► moved to its place ──► manifest ──► Outcome
 
+A range of a big input waits in the dataset for the others (`ranges`).
 A task is plain data and `convert_one` a function of a module, so that both go to other processes by their names.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import pyarrow.parquet as pq
 
 from ktrace import __version__
-from ktrace.conversion import Conversion
+from ktrace.conversion import Conversion, Span
 from ktrace.detection import by_name
 from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, Stamp, file_stem, write_manifest
@@ -49,6 +51,7 @@ class Task:
 
     `label` is what its source is called there, `place` what its path says of run, host and rank, `run` the run where
     nothing else says one, `digest` that of the options. `old` are the shards of an earlier conversion, which go.
+    Of a big input `span` is the range that is read, `staged` the file of the dataset that waits for the other ranges.
     """
 
     path: str
@@ -60,28 +63,65 @@ class Task:
     options: Options
     digest: str
     old: tuple[str, ...] = ()
+    span: Span | None = None
+    staged: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range of an input that is done: where its events began and ended, its file, its manifest with that shard."""
+
+    span: Span
+    staged: str
+    manifest: Manifest
+
+    @property
+    def shard(self) -> Shard:
+        """The file."""
+        return self.manifest.shards[0]
+
+    def is_of(self, task: Task) -> bool:
+        """Whether that task would make it again."""
+        mine, made = self.span, self.manifest
+        same = task.span is not None and (mine.start, mine.stop) == (task.span.start, task.span.stop)
+        return same and (made.stamp, made.ktrace, made.options) == (task.stamp, __version__, task.digest)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: its manifest, or the reason why it failed; seconds of work."""
+    """What came of a task: its manifest, or the reason why it failed; seconds of work.
+
+    Of a range it is a part, or `undivided` says why this input can't be read in ranges.
+    """
 
     path: str
     manifest: Manifest | None = None
     reason: str = ""
     seconds: float = 0.0
+    part: Part | None = None
+    undivided: str = ""
+
+
+class _Undivided(Exception):
+    """The input has to be read as a whole."""
 
 
 def convert_one(task: Task) -> Outcome:
     """Does a task. What goes wrong is told, not raised: an error of a library may be one that can't be pickled."""
     began = time.monotonic()
+    manifest = part = None
     try:
-        manifest = _converted(task)
+        if task.span is None:
+            manifest = _converted(task)
+        else:
+            part = _range(task, replace(task.span))
+    except _Undivided as why:
+        return Outcome(task.path, undivided=str(why))
     except KtraceError as error:
         return Outcome(task.path, reason=str(error))
     except Exception as error:  # a fault of ktrace or of a library shall not stop the other inputs
         return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")
-    return Outcome(task.path, manifest, seconds=time.monotonic() - began)
+    return Outcome(task.path, manifest, seconds=time.monotonic() - began, part=part)
 
 
 def _converted(task: Task) -> Manifest:
@@ -108,22 +148,54 @@ def _converted(task: Task) -> Manifest:
             whole.unlink()
             del files[whole]
         shards = {file: _shard(task, file, place) for file, place in files.items()}
-        manifest = Manifest(
-            task.path,
-            task.stamp,
-            __version__,
-            task.digest,
-            task.label,
-            ", ".join(dict.fromkeys(one["format"] for one in report.inputs)),
-            tuple(shards.values()),
-            sources.said,
-            {kind: issue.rows for kind, issue in report.issues.items()},
-        )
+        manifest = _manifest(task, report, sources, shards.values())
         _publish(store, task, manifest, shards)
     finally:
         for file in files:
             file.unlink(missing_ok=True)
     return manifest
+
+
+def _range(task: Task, span: Span) -> Part:
+    """Reads a range of an input. What its document says of itself comes with the last range, and so do its places."""
+    store, report, options = open_store(task.dst), Report(strict=task.options.strict), task.options
+    sources = Sources(task.label, stem(task.path), task.place if span.stop is None else Place())
+    batches = read_selected([task.path], report, format=options.format, jobs=1, classify=options.classify, span=span)
+    file = store.temporary()
+    try:
+        _write(sources.batches(_without_halves(batches)), file, report)
+        places = sources.places(task.run)
+        if set(places) != {task.label}:
+            raise _Undivided("it has sources of its own")
+        shard = Shard(task.staged, file.stat().st_size, pq.read_metadata(file).num_rows, *places.values())
+        part = Part(span, task.staged, _manifest(task, report, sources, [shard]))
+        store.put(file, task.staged)
+        store.write(f"{task.staged}.json", msgspec.json.encode(part))
+    finally:
+        file.unlink(missing_ok=True)
+    return part
+
+
+def _without_halves(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches. Raises _Undivided at a slice that comes in halves: the other one may be in another range."""
+    for batch in batches:
+        if batch.has("half") and batch.column("half").null_count < len(batch):
+            raise _Undivided("it has slices whose begin and end stand apart")
+        yield batch
+
+
+def _manifest(task: Task, report: Report, sources: Sources, shards: Iterable[Shard]) -> Manifest:
+    return Manifest(
+        task.path,
+        task.stamp,
+        __version__,
+        task.digest,
+        task.label,
+        ", ".join(dict.fromkeys(one["format"] for one in report.inputs)),
+        tuple(shards),
+        sources.said,
+        {kind: issue.rows for kind, issue in report.issues.items()},
+    )
 
 
 def _write(batches: Iterable[Batch], file: Path, report: Report) -> None:

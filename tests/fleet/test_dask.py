@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_traces import convert_or_die, figures, nanoseconds, write_trace
+from fleet_traces import convert_or_die, convert_or_die_once, figures, nanoseconds, write_big_trace, write_trace
 
 import ktrace
-from ktrace.fleet import executor
+from ktrace.fleet import executor, ranges
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 
@@ -75,3 +75,20 @@ def test_no_scheduler_is_an_error_that_says_so(tmp_path: Path, monkeypatch: pyte
         pytest.raises(ktrace.UsageError, match="no Dask scheduler at tcp"),
     ):
         ktrace.batch(f"{tmp_path}/*.json", tmp_path / "out", dask="tcp://127.0.0.1:1")
+
+
+def test_one_big_file_uses_all_workers_and_survives_one(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_big_trace(tmp_path / "rank3.json", events=30_000)
+    monkeypatch.setattr(ranges, "STEP", 1 << 20)
+    monkeypatch.setattr(executor, "convert_one", convert_or_die_once)
+    report = ktrace.batch(source, tmp_path / "out", dask=cluster.scheduler_address)
+    assert (tmp_path / "out.died").exists()
+    assert (len(report.done), report.failed, report.as_whole) == (1, {}, {})
+    assert len(report.done[0].shards) > 3
+    (tmp_path / "one").mkdir()
+    whole = ktrace.convert(source, tmp_path / "one/one.parquet", jobs=1)
+    assert report.rows == whole.written
+    assert figures(tmp_path / "out", "rank")[0][0] == 3
+    assert figures(tmp_path / "out", "name") == figures(tmp_path / "one", "name")

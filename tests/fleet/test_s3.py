@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet_traces import nanoseconds, write_trace
+from fleet_traces import nanoseconds, write_big_trace, write_trace
 
 import ktrace
+from ktrace.fleet import ranges
 
 s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
 server = pytest.importorskip("moto.server", reason="moto's server (moto[s3], flask, flask-cors) is not installed")
@@ -99,3 +100,17 @@ def test_what_is_not_there_is_an_error(store: Any, tmp_path: Path) -> None:
     assert error.value.path == "s3://no-such-bucket/run.parquet/"
     with pytest.raises(ktrace.OutputError, match="folder with other files"):
         ktrace.batch("s3://traces/in/*/rank*.json", "s3://traces/in/")
+
+
+def test_a_big_file_is_read_in_ranges(store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranges, "STEP", 1 << 20)
+    source = write_big_trace(tmp_path / "rank3.json")
+    store.put_file(str(source), "traces/big/rank3.json")
+    report = ktrace.batch("s3://traces/big/*.json", OUT, jobs=2)
+    assert (report.failed, report.as_whole, len(report.done[0].shards)) == ({}, {}, 2)
+    assert not store.find("traces/run.parquet/_ktrace/ranges")
+    one, other = (
+        trace.events.sort_values("id").reset_index(drop=True) for trace in (ktrace.read(source), ktrace.read(OUT))
+    )
+    assert one.equals(other)
+    assert len(ktrace.batch("s3://traces/big/*.json", OUT).kept) == 1

@@ -25,6 +25,7 @@ from .events import Events
 from .lists import List, is_event
 from .repair import mend, mend_all
 from .salvage import is_json
+from .spans import begin
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _MARK = re.compile(rb'["{}\[\]]')
@@ -217,6 +218,10 @@ class Document:
         self._found = True
         text = self._text
         again = False
+        span = self._conversion.span
+        if span and span.list < 0 and not lines:
+            span.list = text.pos
+            begin(text, span)
         while True:
             reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
             if not lines and not again and self._is_large():

@@ -16,6 +16,9 @@ What a room calls, and what it hands over:
         of the document: deviceProperties, baseTimeNanoseconds, otherData, stackFrames, ... wherever they stand. Members
         are no records: nothing is counted. One of more than `LARGEST_MEMBER` bytes is reported, and not handed over.
 
+    conversion.span
+        is the range of the first list of events that is read; `member` is called with the last range alone.
+
     folded
         are categories of which flows say what other events say, too (by `correlation`): the decoder counts them, and
         makes no columns of them, so that `rows` sees only those that have something of their own.
@@ -86,7 +89,13 @@ def read_document(
     """
     from .chunks import Text
     from .containers import Document
+    from .spans import read_span
 
+    if conversion.span and conversion.span.stop is not None:
+        with source.open() as stream:
+            for events in read_span(Text(stream), conversion.span, conversion.report, folded, quoted=quoted):
+                yield from rows(events, conversion)
+        return
     with (
         _opened(source, conversion) as (stream, file),
         closing(iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted))) as found,

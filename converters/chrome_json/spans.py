@@ -1,0 +1,14 @@
+"""Ranges by which a big file can be read: those of Trace Event JSON, but for what ktrace wrote."""
+
+from __future__ import annotations
+
+from ktrace.conversion import Span
+from ktrace.source import Source
+
+from .._shared.trace_json import spans as of_list
+from .own import own_head
+
+
+def spans(source: Source, size: int, step: int) -> list[Span]:
+    """As `trace_json.spans`; none of a file of ktrace's own, which may have several sources."""
+    return [] if own_head(source) is not None else of_list.spans(source, size, step)

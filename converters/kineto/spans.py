@@ -1,0 +1,7 @@
+"""Ranges by which a big file can be read: those of Trace Event JSON."""
+
+from __future__ import annotations
+
+from .._shared.trace_json.spans import spans
+
+__all__ = ["spans"]
