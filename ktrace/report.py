@@ -60,6 +60,11 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE,
         "Nothing relates the clock of a source to that of the first one: it begins when that does, which is a guess.",
     ),
+    "times-apart": Kind(
+        Severity.NOTE,
+        "A source begins so long after the others that a viewer shows next to nothing of either; "
+        "--align 'marker NAME' or --offset brings them together.",
+    ),
     "relabelled": Kind(Severity.NOTE, "Two inputs bring the same source label; the later one got another."),
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),

@@ -149,6 +149,20 @@ def test_the_same_file_twice_and_one_alone(tmp_path: Path) -> None:
     assert [(row["name"], row["ts"], row["dur"]) for row in rows(tmp_path / "one.parquet")] == times(RANKS[0], tmp_path)
 
 
+def test_sources_of_different_days_are_said_to_be_far_apart(tmp_path: Path) -> None:
+    """An offset of an hour between traces of 3 ms; nobody would find them on one timeline."""
+    near = ktrace.merge(RANKS, tmp_path / "near.parquet")
+    far = ktrace.merge(RANKS, tmp_path / "far.parquet", offsets={RANKS[1].name: "3600s"})
+    assert "times-apart" not in near.issues
+    assert [where for where, _ in far.issues["times-apart"].places] == [RANKS[1].stem]
+    begins = {
+        source: [row for row in rows(tmp_path / "far.parquet") if row["source"] == source]
+        for source in (RANKS[0].stem, RANKS[1].stem)
+    }
+    gap = min(row["ts"] for row in begins[RANKS[1].stem]) - max(row["ts"] + row["dur"] for row in begins[RANKS[0].stem])
+    assert str(gap // 10**9) in far.issues["times-apart"].places[0][1]
+
+
 def test_other_formats_are_placed_by_unix_time_or_by_their_begin(tmp_path: Path) -> None:
     """nsys says unix time, as Kineto does; Doppler's log counts from the start of a page."""
     out = tmp_path / "out.parquet"

@@ -25,12 +25,16 @@ from ktrace.ordering.eventstore import LIMIT
 from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.report import Report
 from ktrace.rows import to_batch
+from ktrace.times import time_text
 from ktrace.transforms.align.clocks import Placed, anchor_of, by_auto, by_unix
 from ktrace.transforms.align.collectives import Collectives, Fit
 from ktrace.transforms.align.moves import Move, moved
 from ktrace.transforms.align.wanted import Align
 from ktrace.transforms.marks import Marks, called, no_such
 from ktrace.transforms.masks import each_source, truth
+
+#: A gap is long if it is so many times as long as all of the rest.
+_EMPTY = 20
 
 
 def aligned(
@@ -66,7 +70,7 @@ class _Stage:
         self._placed: dict[str, Placed] = {}
         self._fits: dict[str, Fit] = {}
         self._held: dict[str, tuple[list[str], Batches]] = {}
-        self._begins: dict[str, int] = {}
+        self._spans: dict[str, tuple[int, int]] = {}  # first begin and last end of each source, by its own clock
         self._collectives = Collectives() if wanted.rule == "collective" else None
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
         self._rows = 0
@@ -118,10 +122,12 @@ class _Stage:
         """Sees what the rule needs to know of rows."""
         if rows.record != "events":
             return
-        if self._wanted.rule == "auto" and (source == next(iter(self._sources)) or source not in self._moves):
-            first = pc.min(rows.column("ts")).as_py()
-            if first is not None and first > -LIMIT:
-                self._begins[source] = min(self._begins.get(source, first), first)
+        ts = rows.column("ts")
+        ends = pc.add(ts, pc.coalesce(rows.column("dur"), pa.scalar(0, pa.int64())))
+        begin, end = pc.min(ts).as_py(), pc.max(ends).as_py()
+        if begin is not None and -LIMIT < begin <= end < LIMIT:
+            known = self._spans.get(source, (begin, end))
+            self._spans[source] = min(known[0], begin), max(known[1], end)
         if self._collectives is not None:
             self._collectives.add(rows)
         if self._marks is not None:
@@ -161,7 +167,7 @@ class _Stage:
         if self._wanted.rule == "unix":
             return by_unix(sources, self._catalog) | reference
         if self._wanted.rule == "auto":
-            return by_auto(sources, self._catalog, self._begins)
+            return by_auto(sources, self._catalog, {source: begin for source, (begin, _) in self._spans.items()})
         if self._collectives is not None:
             self._fits = self._collectives.fits(sources)
             return reference | {source: Placed(fit.move, "collective") for source, fit in self._fits.items()}
@@ -234,6 +240,24 @@ class _Stage:
             report.alignment.append(said)
             if placed.rule == "begin":
                 report.issue("begin-guessed", source, "no unix time, and another clock than the first source", 0)
+        for source, gap in apart({source: self._moved(span, source) for source, span in self._spans.items()}).items():
+            report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
+
+    def _moved(self, span: tuple[int, int], source: str) -> tuple[int, int]:
+        move = self._moves.get(source, Move())
+        return move.time(span[0]), move.time(span[1])
+
+
+def apart(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Sources that begin so long after all before them that a viewer shows next to nothing of either, and how long
+    that is in ns: more than `_EMPTY` times as long as all that the sources cover."""
+    covered, end, gaps = 0, None, {}
+    for source, span in sorted(spans.items(), key=lambda item: item[1]):
+        if end is not None and span[0] > end:
+            gaps[source] = span[0] - end
+        covered += max(span[1] - max(span[0], span[0] if end is None else end), 0)
+        end = span[1] if end is None else max(end, span[1])
+    return {source: gap for source, gap in gaps.items() if gap > _EMPTY * covered}
 
 
 def _of_source(error: InputError, source: str, found: Mapping[str, int]) -> InputError:
