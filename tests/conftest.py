@@ -16,6 +16,11 @@ def seed_path(number: int) -> Path | None:
     return next(iter(sorted((SHARED / "seeds").glob(f"{number:03}_*.txt"))), None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of readers that fork come first: they fork no more once a test has left a thread in the process."""
+    items.sort(key=lambda item: item.get_closest_marker("forks") is None)
+
+
 @pytest.fixture
 def seed() -> object:
     """`seed(0)` is the path of the real seed 000; the test is skipped where the seeds are not at hand."""

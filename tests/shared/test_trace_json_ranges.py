@@ -24,7 +24,7 @@ from ktrace.model import Batch
 from ktrace.report import Report
 from ktrace.source import Source
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+pytestmark = [pytest.mark.forks, pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")]
 
 
 def rows(events: Events, conversion: Conversion) -> Iterator[Batch]:
