@@ -28,7 +28,7 @@ from ktrace.jsontext import dump_json
 from ktrace.model import Batch
 from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.pipeline import write_batches
-from ktrace.report import Ledger, Report
+from ktrace.report import Report
 from ktrace.sink import Sink, writing
 from ktrace.tracks import Process, host_of, rank_of
 from ktrace.transforms.masks import each_source
@@ -49,7 +49,6 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, report: Rep
         members = {source: members[source] for source in sorted(members, key=names.__getitem__)}
         machines = {source: number for number, source in enumerate(members, 1)}
         least = min([0, *(member.begin for member in members.values())])
-        ledgers: dict[str, Ledger] = {}
         with (
             TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True) as folder,
             sink.open() as stream,
@@ -64,7 +63,7 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, report: Rep
                 options = {"machine": str(machines[source]), "origin": str(least)}
                 with writing(Sink(str(path))) as one:
                     write_batches(member.batches(), fmt, one, Conversion(account, options=options))
-                _count(account, ledgers, report)
+                report.add_part(account)
                 _add(archive, names[source], path)
                 path.unlink()
     finally:
@@ -151,16 +150,3 @@ def _add(archive: tarfile.TarFile, name: str, path: Path, data: bytes | None = N
     info.size = path.stat().st_size
     with path.open("rb") as file:
         archive.addfile(info, file)
-
-
-def _count(account: Report, ledgers: dict[str, Ledger], report: Report) -> None:
-    """Adds the account of a member to that of all."""
-    for ledger in account.stages:
-        if ledger.stage not in ledgers:
-            ledgers[ledger.stage] = report.stage(ledger.stage)
-        mine = ledgers[ledger.stage]
-        mine.taken += ledger.taken
-        mine.given += ledger.given
-        mine.added.update(ledger.added)
-        mine.removed.update(ledger.removed)
-    report.merge(account)

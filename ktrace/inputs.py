@@ -26,6 +26,11 @@ from ktrace.source import Source, stem
 _BESIDE = ("-wal", "-shm", "-journal")
 
 
+def paths_of(src: str | Path | Sequence[str | Path]) -> list[str]:
+    """What a call names as its input, one path or several, as text."""
+    return [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+
+
 @dataclass(frozen=True)
 class Input:
     """A path that is one source; its format, if looking at it has told; where in a folder it was found."""

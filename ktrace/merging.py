@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
-from ktrace.errors import KtraceError, UsageError
+from ktrace.errors import UsageError
 from ktrace.format import Format
+from ktrace.inputs import paths_of
 from ktrace.pipeline import Write, open_sink, output_format, writing_to
 from ktrace.reading import Progress, read_selected
 from ktrace.report import Report
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def merge(
-    paths: str | Path | Sequence[str | Path],
+    src: str | Path | Sequence[str | Path],
     dst: str | Path,
     *,
     align: str | Align = "auto",
@@ -39,16 +40,16 @@ def merge(
     progress: Progress | None = None,
     jobs: int | None = None,
     classify: bool | str | Path = False,
-    filter: Filter | None = None,
     crop: Crop | None = None,
+    filter: Filter | None = None,
     split_by: str | None = None,
 ) -> Report:
     """Merges inputs of any formats into one output, all times in the clock of the first, and returns the account of it.
 
-    `paths` are files, patterns and folders; `dst` names the output, of any format that ktrace writes, or an archive
+    `src` are files, patterns and folders; `dst` names the output, of any format that ktrace writes, or an archive
     `*.tar` of a Perfetto trace for each source, which viewers from v58 on merge. `align` is a rule ("auto", "unix",
     "collective", "marker NAME", "none"), see `Align`; `offsets` are ns, or text such as "+1.5ms", by path, file name or
-    label, that come on top of it. A part (`filter`, `crop`) is taken after the alignment. Other arguments are those of
+    label, that come on top of it. A part (`crop`, `filter`) is taken after the alignment. Other arguments are those of
     `convert`. What was done with each source stands in `Report.alignment`.
 
     Raises InputError where a source can't be aligned as wanted, else what `convert` raises; then there is no output.
@@ -56,7 +57,7 @@ def merge(
     wanted = align if isinstance(align, Align) else Align.of(align, offsets)
     if isinstance(align, Align) and offsets:
         wanted = Align(align.rule, align.marker, {**align.offsets, **offsets})
-    inputs = [str(paths)] if isinstance(paths, (str, Path)) else [str(path) for path in paths]
+    inputs = paths_of(src)
     if not inputs:
         raise UsageError("there is nothing to merge", expected="files, patterns or folders")
     report = Report(strict=strict)
@@ -78,8 +79,7 @@ def merge(
             filter=filter,
         )
         write(batches, Conversion(report))
-        if not report.balanced():
-            raise KtraceError("the account of this merge doesn't add up", remedy="please report this as a bug")
+        report.require_balance()
     return report
 
 

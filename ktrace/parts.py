@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ktrace.conversion import Conversion
-from ktrace.errors import KtraceError, OutputError, UsageError
+from ktrace.errors import OutputError, UsageError
 from ktrace.format import Format
 from ktrace.model import Batch
 from ktrace.paired import paired
@@ -143,8 +143,7 @@ class _Writer:
         sink = self._parts.begin()
         rows = _counted(self._split.batches(first, last), account)
         write_batches(rows, self._parts.format, sink, Conversion(account, options=self._options))
-        if not account.balanced():
-            raise KtraceError("the account of a part doesn't add up", remedy="please report this as a bug")
+        account.require_balance()
         return account, sink.finish(), sink.path
 
     def keep(self, first: int, last: int, account: Report, size: int, path: str) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name
-from ktrace.errors import KtraceError, OutputError, UsageError
+from ktrace.errors import OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
+from ktrace.inputs import paths_of
 from ktrace.layout import layout
 from ktrace.model import Batch
 from ktrace.order import order
@@ -133,8 +134,8 @@ def convert(
     metrics: str | Path | None = None,
     launch_skip: int | None = None,
     classify: bool | str | Path = False,
-    filter: Filter | None = None,
     crop: Crop | None = None,
+    filter: Filter | None = None,
     split_by: str | None = None,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
@@ -153,7 +154,7 @@ def convert(
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
-    paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+    paths = paths_of(src)
     report = Report(strict=strict)
     report.output = str(dst)
     fmt = output_format(str(dst), to)
@@ -178,6 +179,5 @@ def convert(
             filter=filter,
         )
         write(batches, conversion)
-        if not report.balanced():
-            raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
+        report.require_balance()
     return report

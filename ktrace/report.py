@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
 
-from ktrace.errors import StrictFailure
+from ktrace.errors import KtraceError, StrictFailure
 
 
 class Severity(IntEnum):
@@ -239,6 +239,11 @@ class Report:
                 return False
             rows = ledger.given
         return self.reader.balanced()
+
+    def require_balance(self) -> None:
+        """Raises KtraceError where the account doesn't add up, which is a fault of ktrace."""
+        if not self.balanced():
+            raise KtraceError("the account of the rows doesn't add up", remedy="please report this as a bug")
 
     @property
     def read(self) -> int:

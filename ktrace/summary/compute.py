@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.errors import KtraceError, UsageError
+from ktrace.errors import UsageError
+from ktrace.inputs import paths_of
 from ktrace.model import Batch
 from ktrace.ordering.spill import SPILL_BYTES, Spill
 from ktrace.report import Report
@@ -58,7 +59,7 @@ def summarise(
     from ktrace.reading import read_selected
     from ktrace.transforms.filter import Filter
 
-    paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+    paths = paths_of(src)
     report = Report()
     batches = read_selected(
         paths,
@@ -98,8 +99,7 @@ def summary_of(
         for batch in known if filter is None else filtered(known, filter, report):
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
-        if not report.balanced():
-            raise KtraceError("the account of this reading doesn't add up", remedy="please report this as a bug")
+        report.require_balance()
         return _Summarised(gathered, by, report).summary()
     finally:
         spill.close()

@@ -154,8 +154,7 @@ class _Stage:
                 yield from self._other(Batch(record, self._others.get(number)), part, attached)
             for batch, stays in attached.rest():
                 yield from self._stay(batch, stays, WITH_EVENT if batch.record == "links" else WITH_ROW)
-        account(self._report, "crop", self._taken, self._given, self._removed)
-        ledger = next(ledger for ledger in self._report.stages if ledger.stage == "crop")
+        ledger = account(self._report, "crop", self._taken, self._given, self._removed)
         for kind, tally in self._store.removed.items():
             tally.report(self._report, kind, ledger)
 

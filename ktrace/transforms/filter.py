@@ -25,7 +25,7 @@ from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
 from ktrace.model import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
-from ktrace.report import Report
+from ktrace.report import Ledger, Report
 from ktrace.times import parse_time
 from ktrace.transforms.attached import Attached, are_figures
 from ktrace.transforms.masks import Bools, Fits, some, truth, words_in
@@ -176,7 +176,7 @@ def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _
     account(report, "filter", sieve.taken, sieve.given, sieve.removed)
 
 
-def account(report: Report, stage: str, taken: int, given: int, removed: Counter[str]) -> None:
+def account(report: Report, stage: str, taken: int, given: int, removed: Counter[str]) -> Ledger:
     """Opens the account of a stage that leaves rows out, and notes how many by which reason."""
     ledger = report.stage(stage)
     ledger.taken, ledger.given = taken, given
@@ -184,6 +184,7 @@ def account(report: Report, stage: str, taken: int, given: int, removed: Counter
         if rows:
             ledger.removed[reason] += rows
             report.issue("left-out", f"{rows:,} by {reason}", rows=rows)
+    return ledger
 
 
 def without_args(batch: Batch) -> Batch:

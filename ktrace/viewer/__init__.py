@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ktrace.inputs import paths_of
 from ktrace.source import Source, stem
 from ktrace.viewer.server import File, PortTaken, Server
 from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PORT, UI, link, offline_ui
@@ -81,7 +82,7 @@ def served(
     Raises InputError and its kin for what can't be read, KtraceError where the port is taken or there is no UI; then
     nothing is served.
     """
-    paths = [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
+    paths = paths_of(src)
     ui = offline_ui() if offline else None
     account = None
     with ExitStack() as stack:
