@@ -7,7 +7,7 @@ out_hip_api_trace.csv             process unknown by the name
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 _NAME = re.compile(
@@ -18,6 +18,9 @@ _NAME = re.compile(
 )
 _OTHER = re.compile(r"(?:(?P<folder>.*)/)?(?P<prefix>[^/]*)_(?:results\.(?:json|db|pftrace|otf2)|config\.json)")
 _PID = re.compile(r"(?:.*[_.-])?(\d{1,18})")
+
+#: Folders in which files stand below that of `-d`, at most: `pass_1/host/4242_kernel_trace.csv`.
+_DEEPEST = 2
 
 #: What is read first: agents before counters, kernels before the counters of them.
 _FIRST = ("agent_info", "kernel_trace")
@@ -48,6 +51,21 @@ def is_of(path: str, groups: Collection[tuple[str, str]]) -> bool:
     """Whether a path is another format of one of the runs of which there are CSV files."""
     found = _OTHER.fullmatch(path)
     return found is not None and (found["folder"] or "", found["prefix"]) in groups
+
+
+def own_files(listing: Iterable[str]) -> list[Named]:
+    """The CSV files of a folder that is rocprofv3's; none where it is a folder of other things, or of many runs.
+
+    They are in it or in folders for its passes, hosts and processes, and at most half as many other files are.
+    """
+    found, others = [], 0
+    for path in listing:
+        if about := named(path):
+            found.append(about)
+        elif not _OTHER.fullmatch(path):
+            others += 1
+    deep = any(about.path.count("/") > _DEEPEST for about in found)
+    return [] if deep or others > len(found) // 2 else found
 
 
 def in_order(files: list[Named]) -> list[Named]:

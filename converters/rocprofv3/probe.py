@@ -8,15 +8,15 @@ from ktrace.source import Sample
 from .._shared.csv_headings import headings_of
 from .._shared.likely import likely_lines
 from .._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
-from .files import named
+from .files import own_files
 from .summary import TITLE
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the headings of rocprofv3, and for a folder with files that are named as it names them."""
+    """DIALECT for the headings of rocprofv3, and for a folder of files that are named as it names them."""
     if sample.listing is not None:
-        own = [path for path in sample.listing if named(path)]
-        return Match(Score.DIALECT, f"has {len(own)} files of rocprofv3, as {own[0]}") if own else None
+        own = own_files(sample.listing)
+        return Match(Score.DIALECT, f"has {len(own)} files of rocprofv3, as {own[0].path}") if own else None
     for number, line in likely_lines(sample, (*LIKELY, "rocprofv3")):
         if TITLE.fullmatch(line):
             return Match(Score.DIALECT, f"has the title of a summary of rocprofv3 (line {number})")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -207,6 +208,18 @@ def test_a_folder_of_something_else_is_not_claimed(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("nothing")
     with pytest.raises(KtraceError):
         read(tmp_path)
+
+
+def test_a_folder_with_other_traces_is_its_files(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER / "node1", tmp_path / "run")
+    assert [one["format"] for one in read(tmp_path).report.inputs] == ["rocprofv3"]
+    for rank in range(5):
+        shutil.copy(SAMPLES / "webllm" / "blocks-amid-a-log.log", tmp_path / f"step{rank}.log")
+    report = read(tmp_path).report
+    assert Counter(one["format"] for one in report.inputs) == {"rocprofv3": 9, "webllm": 5}
+    shutil.copytree(FOLDER / "node1", tmp_path / "a/b/c/run")
+    assert {one["format"] for one in read(tmp_path / "a").report.inputs} == {"rocprofv3"}
+    assert len(read(tmp_path / "a").report.inputs) == 9, "too deep to be one run"
 
 
 def test_the_summary_on_the_console() -> None:
