@@ -11,10 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
+
+from ktrace.cli import COMMANDS
 
 LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"
 
@@ -238,6 +241,30 @@ def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_p
     assert not any("because" in line for line in lines)
     told = ktrace("info", "-", "--from", "doppler", stdin=LOG.read_bytes()).stdout.decode().splitlines()
     assert told[1] == "  because --from says so"
+
+
+def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
+    first = ["output", "format_", "from_", "to"]
+    last = ["rules", "classify", "split_by", "strict", "report", "overwrite", "jobs"]
+    said: dict[str, str] = {}
+    for name in COMMANDS:
+        command = import_module(f"ktrace.cli.{name}").command
+        options = [option for option in command.params if option.param_type_name == "option"]
+        names = [option.name for option in options]
+        part = names.index("time") if "time" in names else len(names)
+        own = [option for option in names[:part] if option not in [*first, *last]]
+        shared = [option for option in [*first, *last] if option in names]
+        assert names[:part] == [n for n in shared if n in first] + own + [n for n in shared if n in last], name
+        for option in options[part:]:
+            assert said.setdefault(option.name, option.help) == option.help
+
+
+def test_figures_never_replace_the_trace_that_they_are_made_of(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    shutil.copy(LOG, log)
+    for command in (["summary", log], ["diff", LOG, log], ["diff", log, LOG]):
+        fails(ktrace(*command, "-o", tmp_path / "." / "run.log", "--overwrite"), 2, "is an input")
+    assert log.read_bytes() == LOG.read_bytes()
 
 
 def test_info_of_several_ranks_says_which_of_them_is_meant() -> None:

@@ -20,8 +20,8 @@ from ktrace.errors import KtraceError, UsageError
 #: Command -> what it does, for the list of commands, so that listing them imports none of them.
 COMMANDS = {
     "convert": "Convert logs, tables and traces into a timeline or a table.",
-    "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "view": "Open traces in the Perfetto UI.",
+    "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "summary": "Say where the time went.",
     "diff": "Say what changed between two traces, and what of it is more than noise.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
@@ -59,6 +59,7 @@ def cli(debug: bool) -> None:
     \b
     ktrace view run.log                       in the browser
     ktrace convert run.log -o run.perfetto    a file for ui.perfetto.dev
+    ktrace summary run.log                    where the time went
     """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.cli._console import colour, width
+from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
     from ktrace.diff.model import Diff
@@ -23,6 +25,12 @@ def format_of(output: str) -> str:
     """The format that the name of an output says; text where it says none."""
     suffix = Path(output).suffix.lower().removeprefix(".")
     return {"htm": "html"}.get(suffix, suffix if suffix in FORMATS else "text")
+
+
+def check_output(output: str, inputs: Sequence[str]) -> None:
+    """Raises UsageError where the tables would replace a trace that they are made of, also with --overwrite."""
+    if output != "-" and os.path.realpath(output) in map(os.path.realpath, inputs):
+        raise UsageError(f"{output} is an input", remedy="another name with -o")
 
 
 def write_figures(

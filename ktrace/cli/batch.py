@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset, here or a URL.")
 @from_all_option
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that work; the default is the cores.")
 @click.option("--dask", metavar="ADDRESS", help="Have the workers of a Dask cluster do it: tcp://host:8786.")
 @classify_option
 @click.option("--strict", is_flag=True, help="Fail an input where anything has to be repaired, skipped or cut off.")
 @click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write what became of each input.")
+@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that work; the default is the cores.")
 @part_options
 @click.pass_context
 def command(

@@ -9,7 +9,7 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
-from ktrace.cli._figures import FORMATS, format_of, write_figures
+from ktrace.cli._figures import FORMATS, check_output, format_of, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
@@ -48,6 +48,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.option(
     "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
 )
+@from_all_option
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -61,7 +62,6 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs, both of A.")
 @click.option("--fail-over", metavar="P%", callback=_percent, help="Exit with 1 where the whole got slower by more.")
 @click.option("--fail-over-each", metavar="P%", callback=_percent, help="The same for each row of the first table.")
-@from_all_option
 @rules_option
 @overwrite_option
 @jobs_option
@@ -98,8 +98,9 @@ def command(
     from ktrace.diff.gate import regressions
     from ktrace.diff.sides import compare
 
-    form = format_ or format_of(output)
     inputs = [a] if b is None else [a, b]
+    check_output(output, inputs)
+    form = format_ or format_of(output)
     wanted = filter_of(part)
     with Progress(inputs) as progress:
         diff = compare(

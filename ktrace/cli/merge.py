@@ -45,6 +45,8 @@ class Merging(Grouped):
 @click.command("merge", cls=Merging)
 @inputs_argument
 @output_option
+@from_all_option
+@to_option
 @click.option(
     "--align",
     metavar="RULE",
@@ -54,8 +56,6 @@ class Merging(Grouped):
 @click.option(
     "--offset", "offsets", metavar="FILE=TIME", multiple=True, help="Add to the times of an input: +1.5ms. May repeat."
 )
-@from_all_option
-@to_option
 @classify_option
 @split_by_option
 @strict_option

@@ -9,7 +9,7 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
-from ktrace.cli._figures import FORMATS, format_of, write_figures
+from ktrace.cli._figures import FORMATS, check_output, format_of, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
@@ -23,6 +23,11 @@ _TOP = 10
 
 @click.command("summary", cls=Grouped)
 @inputs_argument
+@click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
+)
+@from_option
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -33,13 +38,8 @@ _TOP = 10
     "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10 in text and md by default."
 )
 @click.option("--unclassified", is_flag=True, help="List the kernels of which no rule says the operation.")
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
-)
-@click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
-@overwrite_option
 @rules_option
-@from_option
+@overwrite_option
 @jobs_option
 @part_options
 def command(
@@ -72,6 +72,7 @@ def command(
     from ktrace.summary.compute import summarise
     from ktrace.summary.model import UNCLASSIFIED
 
+    check_output(output, inputs)
     form = format_ or format_of(output)
     wanted = (*by, UNCLASSIFIED) if unclassified else by or (None if form == "html" else _BY)
     with Progress(inputs) as progress:
