@@ -13,6 +13,7 @@ import sqlite3
 import stat
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -95,7 +96,7 @@ class Source:
     on_cut: Callable[[str, str], None] | None = None
     progress: Callable[[int], None] | None = None
     _spool: IO[bytes] | None = field(default=None, repr=False)
-    _copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+    _copy: Path | None = field(default=None, repr=False)
     _file: str = field(init=False, repr=False)
     _member: str | None = field(init=False, repr=False)
     _codec: str | None = field(init=False, default=None, repr=False)
@@ -215,12 +216,14 @@ class Source:
 
     def _copied(self) -> Path:
         """The decompressed bytes as a temporary file."""
-        name = self.name or "input"
         if self._copy is None:
-            self._copy = tempfile.TemporaryDirectory(prefix="ktrace.")
-            with self.open() as stream, (Path(self._copy.name) / name).open("wb") as target:
+            folder = tempfile.mkdtemp(prefix="ktrace.")
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            copy = Path(folder) / (self.name or "input")
+            with self.open() as stream, copy.open("wb") as target:
                 shutil.copyfileobj(stream, target, 1 << 20)
-        return Path(self._copy.name) / name
+            self._copy = copy
+        return self._copy
 
     def _raw(self) -> BinaryIO:
         """The stored bytes."""
@@ -263,6 +266,7 @@ class Source:
         """What can be read only once, kept in a temporary file so that it can be looked at and then read."""
         if self._spool is None:
             spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
+            weakref.finalize(self, spool.close)
             shutil.copyfileobj(stream, spool, 1 << 20)
             spool.flush()
             self._spool = spool

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
 import random
+import tempfile
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -157,6 +160,24 @@ def test_compressed_data_that_is_damaged_from_the_start_is_an_error(tmp_path: Pa
     path.write_bytes(b"\x1f\x8b" + b"\xff" * 100)
     with pytest.raises(DamagedInput, match="compressed data is damaged"), Source(str(path)).open() as stream:
         stream.read()
+
+
+def test_a_copy_goes_away_with_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored, temporary = tmp_path / "run.rpd.gz", tmp_path / "temporary"
+    stored.write_bytes(gzip.compress(b"SQLite format 3"))
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    source = Source(str(stored))
+    with source.local_path() as path, source.local_path() as again:
+        assert path == again
+        assert path.name == "run.rpd"
+        assert path.read_bytes() == b"SQLite format 3"
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        del source
+        gc.collect()
+    assert not [one for one in said if str(temporary) in str(one.message)]
+    assert not list(temporary.iterdir())
 
 
 def test_progress_counts_the_stored_bytes(tmp_path: Path) -> None:
