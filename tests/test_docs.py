@@ -84,6 +84,24 @@ def test_the_modules_that_the_design_names_are_there() -> None:
     assert [name for name in named if not list(ROOT.glob(name))] == []
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/design.md"])
+def test_the_map_of_the_house_has_every_folder(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    folders = sorted(
+        path.parent.name for path in (ROOT / "ktrace").glob("*/__init__.py") if not path.parent.is_symlink()
+    )
+    assert {"cli", "ordering", "summary"} <= set(folders)
+    assert [name for name in folders if not re.search(rf"\b{name}/", text)] == []
+
+
+@pytest.mark.parametrize("folder", ["transforms", "summary"])
+def test_the_maps_of_folders_name_their_modules(folder: str) -> None:
+    room = ROOT / "ktrace" / folder
+    tree = (room / "__init__.py").read_text("utf-8")
+    modules = {path.stem for path in room.glob("*.py")} | {path.parent.name for path in room.glob("*/__init__.py")}
+    assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", tree)] == []
+
+
 def test_the_map_of_shared_modules_names_all_of_them() -> None:
     folder = ROOT / "converters/_shared"
     tree = (folder / "__init__.py").read_text("utf-8")
