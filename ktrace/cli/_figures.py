@@ -11,14 +11,20 @@ import click
 
 from ktrace.cli._console import colour, width
 from ktrace.errors import UsageError
+from ktrace.rendering import FORMATS, rendered
 
 if TYPE_CHECKING:
     from ktrace.diff.model import Diff
     from ktrace.rendering.table import Table
     from ktrace.summary.model import Summary
 
-#: What `--format` takes.
-FORMATS = ("text", "csv", "json", "md", "html")
+figures_option = click.option(
+    "-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default."
+)
+
+format_option = click.option(
+    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
+)
 
 
 def format_of(output: str) -> str:
@@ -40,7 +46,6 @@ def write_figures(
 
     Raises OutputError where it can't be written, or exists.
     """
-    from ktrace.rendering import rendered
     from ktrace.sink import Sink, writing
 
     if output == "-":

@@ -9,7 +9,7 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
-from ktrace.cli._figures import FORMATS, check_output, format_of, write_figures
+from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
@@ -44,10 +44,8 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.command("diff", cls=Grouped)
 @click.argument("a", metavar="A", type=click.Path(allow_dash=True, readable=False))
 @click.argument("b", metavar="[B]", required=False, type=click.Path(allow_dash=True, readable=False))
-@click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
-)
+@figures_option
+@format_option
 @from_all_option
 @click.option(
     "--by",

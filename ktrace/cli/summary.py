@@ -9,7 +9,7 @@ import click
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
-from ktrace.cli._figures import FORMATS, check_output, format_of, write_figures
+from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
 from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
@@ -23,10 +23,8 @@ _TOP = 10
 
 @click.command("summary", cls=Grouped)
 @inputs_argument
-@click.option("-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default.")
-@click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
-)
+@figures_option
+@format_option
 @from_option
 @click.option(
     "--by",
