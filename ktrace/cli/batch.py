@@ -86,4 +86,6 @@ def _tell(outcome: Outcome, account: BatchReport) -> None:
         return
     rows, issues = outcome.manifest.rows, ", ".join(outcome.manifest.issues)
     told = f" ({issues})" if issues else ""
+    if why := account.as_whole.get(outcome.path):
+        told += f" (read as a whole: {why})"
     click.echo(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{told}", err=True)

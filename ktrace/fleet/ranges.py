@@ -18,7 +18,7 @@ import msgspec
 from ktrace.detection import by_name, choose
 from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, file_stem, write_manifest
-from ktrace.fleet.stores import Store
+from ktrace.fleet.stores import Store, told
 from ktrace.fleet.tasks import Outcome, Part, Task
 from ktrace.source import Source
 
@@ -38,8 +38,9 @@ def divided(task: Task) -> list[Task]:
     try:
         if source.is_folder:
             return []
-        known = by_name(options.format) if options.format else choose(source)
-        spans = known.spans(source, task.stamp.size or 0, STEP)
+        with told(task.path):
+            known = by_name(options.format) if options.format else choose(source)
+            spans = known.spans(source, task.stamp.size or 0, STEP)
     except (KtraceError, OSError):  # told when it is read
         return []
     options = replace(options, format=known.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,26 @@ def test_a_range_whose_process_dies_is_read_again(tmp_path: Path, monkeypatch: p
     assert (len(report.done), report.failed) == (1, {})
     assert len(shards(out)) > 2
     equal(source, out)
+
+
+def test_ranges_of_a_url(tmp_path: Path) -> None:
+    flask = pytest.importorskip("flask", reason="flask is not installed")
+    serving = pytest.importorskip("werkzeug.serving")
+    pytest.importorskip("aiohttp", reason="aiohttp, by which fsspec reads http, is not installed")
+    source = write_big_trace(tmp_path / "in/rank3.json")
+    app = flask.Flask(__name__)
+    app.add_url_rule("/ranges/<name>", "ranges", lambda name: flask.send_from_directory(source.parent, name))
+    app.add_url_rule("/none/<name>", "none", lambda name: source.read_bytes())
+    server = serving.make_server("127.0.0.1", 0, app, threaded=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        report = ktrace.batch(f"http://127.0.0.1:{server.port}/ranges/rank3.json", tmp_path / "out", jobs=2)
+        other = ktrace.batch(f"http://127.0.0.1:{server.port}/none/rank3.json", tmp_path / "none", jobs=1)
+    finally:
+        server.shutdown()
+    assert (report.failed, report.as_whole, len(report.done[0].shards)) == ({}, {}, 2)
+    one, many = (
+        trace.events.sort_values("id", ignore_index=True) for trace in map(ktrace.read, (source, tmp_path / "out"))
+    )
+    assert one.equals(many)
+    assert len(other.failed) + len(other.done) == 1, "a server without ranges is no fault of the batch"
