@@ -54,7 +54,7 @@ class Info:
         return [(name, times, total) for name, (times, total) in heaviest]
 
 
-def inspect(path: str | Path, *, format: str | None = None) -> Info:
+def inspect(path: str | Path, *, from_: str | None = None) -> Info:
     """Reads an input once, in bounded memory, and says what it is.
 
     Raises InputError and its kin for what can't be read.
@@ -63,7 +63,7 @@ def inspect(path: str | Path, *, format: str | None = None) -> Info:
     info = Info(str(path), [], report, Catalog())
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
-    for batch in read_batches([str(path)], report, format=format):
+    for batch in read_batches([str(path)], report, format=from_):
         if batch.record == "catalog":
             info.catalog.add(batch)
             continue

@@ -236,7 +236,7 @@ def cores() -> int:
 
 @contextmanager
 def open_batches(
-    path: str | Path, *, format: str | None = None, batch_rows: int = 65_536, jobs: int | None = None
+    path: str | Path, *, from_: str | None = None, batch_rows: int = 65_536, jobs: int | None = None
 ) -> Iterator[Iterator[Batch]]:
     """The batches of an input, streamed in bounded memory:
 
@@ -244,12 +244,12 @@ def open_batches(
         for batch in batches:
             print(batch.record, len(batch))
 
-    `format` overrides what the input looks like, `batch_rows` is the greatest size of a batch, `jobs` how many
-    processes may work, by default as many as there are cores. Taking the batches raises InputError and its kin for what
-    can't be read.
+    `from_` is a format that overrides what the input looks like, `batch_rows` the greatest size of a batch, `jobs` how
+    many processes may work, by default as many as there are cores. Taking the batches raises InputError and its kin for
+    what can't be read.
     """
     report = Report()
-    batches = read_batches([str(path)], report, format=format, batch_rows=batch_rows, jobs=jobs or cores())
+    batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores())
     try:
         yield paired(batches, report)
     finally:

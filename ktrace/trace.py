@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ktrace.diff.model import Diff
-    from ktrace.transforms.align import Align
     from ktrace.summary.model import Summary
+    from ktrace.transforms.align import Align
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
@@ -225,18 +225,19 @@ class Trace:
         return pc.sum(events["dur"].filter(mine)).as_py() or 0
 
 
-def read(path: str | Path | Sequence[str | Path], format: str | None = None, *, strict: bool = False) -> Trace:
-    """Reads one or several inputs whole. `format` overrides what they look like.
+def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, strict: bool = False) -> Trace:
+    """Reads one or several inputs whole. `from_` is a format that overrides what they look like.
 
     Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
     repaired, skipped or cut off.
     """
+    from ktrace.inputs import paths_of
     from ktrace.paired import paired
     from ktrace.reading import cores, read_batches
 
-    paths = [str(path)] if isinstance(path, (str, Path)) else [str(item) for item in path]
+    paths = paths_of(path)
     report = Report(strict=strict)
-    return Trace(paired(read_batches(paths, report, format=format, jobs=cores()), report), report)
+    return Trace(paired(read_batches(paths, report, format=from_, jobs=cores()), report), report)
 
 
 def _whole(batch: Batch) -> pa.RecordBatch:

@@ -32,7 +32,7 @@ def command(path: str, from_: str | None) -> None:
     import_pyarrow()
     from ktrace.info import inspect
 
-    info = inspect(path, format=from_)
+    info = inspect(path, from_=from_)
     heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")
     _tell_why(info, from_)
     _tell_sources(info)

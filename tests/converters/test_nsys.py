@@ -603,7 +603,7 @@ def test_encrypted_and_foreign_databases(tmp_path: Path) -> None:
     with pytest.raises(UnknownFormat, match="albums"):
         ktrace.read(path)
     with pytest.raises(DamagedInput, match="no table of Nsight Systems"):
-        ktrace.read(path, format="nsys")
+        ktrace.read(path, from_="nsys")
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_calls_and_work_in_one_table_and_two_processes() -> None:
 def test_a_time_without_a_unit_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('"Start","Duration","Grid X","Static SMem","Name"\n1.5,2.5,1,0,"f"\n1.5ms,2us,1,0,"g"\n')
-    trace = read(path, format="nvprof")
+    trace = read(path, from_="nvprof")
     assert trace.events[["name", "ts", "dur"]].values.tolist() == [["g", 1_500_000, 2000]]
     assert trace.report.issues["bad-record"].rows == 1
 
@@ -210,7 +210,7 @@ def test_summaries_per_gpu(tmp_path: Path) -> None:
     assert found[["kind", "device", "total"]].fillna(-1).values.tolist() == [["kernel", 1, 1.5e6], ["api", -1, 2e6]]
     head = '"Device","Time(%)","Time","Calls","Avg","Min","Max","Name"'
     path.write_text(f'{head}\n,%,ms,,us,us,us,\n"K40c (1)",100,1.5,2,750,700,800,"f"\n')
-    found = read(path, format="nvprof").summaries
+    found = read(path, from_="nvprof").summaries
     assert found[["device", "total", "avg", "percent"]].values.tolist() == [[1, 1.5e6, 750_000, 100]]
 
 

@@ -371,7 +371,7 @@ def test_a_packet_that_is_no_protobuf_is_skipped(tmp_path: Path) -> None:
     )
     path = tmp_path / "broken.pftrace"
     path.write_bytes(bytes_field(1, b"\x0b\xff\xff") + made.SerializeToString())
-    read = ktrace.read(path, format="perfetto")
+    read = ktrace.read(path, from_="perfetto")
     assert read.events["name"].tolist() == ["a"]
     assert read.report.issues["bad-record"].places == [("byte 2", "no protobuf")]
 
@@ -380,7 +380,7 @@ def test_no_trace_at_all(tmp_path: Path) -> None:
     path = tmp_path / "text.pftrace"
     path.write_text('{"traceEvents": []}')
     with pytest.raises(DamagedInput, match="no Perfetto trace"):
-        ktrace.read(path, format="perfetto")
+        ktrace.read(path, from_="perfetto")
     assert not [match for match in detect(path) if match.format == "perfetto"]
 
 
@@ -436,7 +436,7 @@ def comparable(path: Path, *, format: str | None = None) -> dict[Any, Row]:
     """
     rows = [
         {name: value for name, value in row.items() if value is not None}
-        for row in ktrace.read(path, format=format).to_arrow()["events"].to_pylist()
+        for row in ktrace.read(path, from_=format).to_arrow()["events"].to_pylist()
     ]
     begins = Counter((row.get("device"), row["ts"]) for row in rows if row["kind"] in DEVICE_KINDS)
     found: dict[Any, Row] = {}
@@ -487,7 +487,7 @@ def test_every_sample_comes_back_equal(path: Path, tmp_path: Path) -> None:
 
 def links(path: Path, *, format: str | None = None) -> list[Row]:
     """All columns of the links, by source and id."""
-    rows: list[Row] = ktrace.read(path, format=format).to_arrow()["links"].to_pylist()
+    rows: list[Row] = ktrace.read(path, from_=format).to_arrow()["links"].to_pylist()
     return sorted(rows, key=lambda row: (row["source"], row["id"]))
 
 
@@ -705,7 +705,7 @@ def test_damaged_bytes_are_reported_or_a_clear_error(tmp_path: Path) -> None:
             data[at : at + lost] = dice.randbytes(added)
         path.write_bytes(data)
         try:
-            report = ktrace.read(path, format="perfetto").report
+            report = ktrace.read(path, from_="perfetto").report
         except KtraceError:
             outcomes["error"] += 1
         else:

@@ -206,7 +206,7 @@ def test_a_database_of_others_is_an_error(tmp_path: Path, name: str) -> None:
         writer.execute("CREATE TABLE rocpd_other (start INT, end INT)")
         writer.commit()
     with pytest.raises(DamagedInput):
-        ktrace.read(path, format=name)
+        ktrace.read(path, from_=name)
 
 
 def test_facts() -> None:

@@ -200,4 +200,4 @@ def test_what_is_none_is_an_error(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(DamagedInput):
-        ktrace.read(path, format="rocprofv3-json")
+        ktrace.read(path, from_="rocprofv3-json")

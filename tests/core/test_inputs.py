@@ -56,9 +56,9 @@ def test_a_format_that_is_said_chooses_among_the_files(tmp_path: Path) -> None:
     folder = _ranks(tmp_path)
     ktrace.read(folder / "rank0" / "trace.json").write(folder / "other.jsonl")  # brings its own label
     assert set(ktrace.read(folder).events["source"]) == {"rank0/trace", "rank1/trace", "rank2/trace", "trace"}
-    assert len(ktrace.read(folder, format="chrome").events) == 3
+    assert len(ktrace.read(folder, from_="chrome").events) == 3
     with pytest.raises(UnknownFormat, match="of the format perfetto"):
-        ktrace.read(folder, format="perfetto")
+        ktrace.read(folder, from_="perfetto")
 
 
 def test_an_output_in_the_folder_is_no_input_of_the_next_time(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_rows_that_hang_on_an_event_of_any_phase_have_ids_of_their_own(
     events = [{key: value for key, value in event.items() if value} | {"ts": ts, "args": waits} for ts in range(3)]
     path = tmp_path / "odd.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
-    trace = ktrace.read(path, format="kineto").to_arrow()
+    trace = ktrace.read(path, from_="kineto").to_arrow()
     ids = trace["events"]["id"].to_pylist() + trace["links"]["id"].to_pylist()
     assert len(ids) >= 6
     assert len(set(ids)) == len(ids)
