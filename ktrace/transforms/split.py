@@ -25,6 +25,7 @@ from ktrace.ordering.links import LinkStore
 from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
+from ktrace.tracks import Track
 from ktrace.transforms.attached import Attached, are_figures
 from ktrace.transforms.launched import launch_ends, launch_links
 from ktrace.transforms.masks import Bools, some
@@ -159,6 +160,11 @@ class Split:
         """The places of the events in the order of time."""
         return np.argsort(self._store.keys.rows["ts"], kind="stable")
 
+    @cached_property
+    def _tracks(self) -> list[Track]:
+        """The tracks of the events by number; made once, since there may be many of them and many parts."""
+        return self._index.tracks()
+
     def count(self, first: int, last: int) -> int:
         """How many rows a part has."""
         low, high = np.searchsorted(self._sorted, (first, last))
@@ -187,8 +193,7 @@ class Split:
         """The catalog without the processes, threads, devices and streams that no event of the part is on."""
         if first == 0 and last >= self.rows:
             return self._catalog.to_batch()
-        tracks = self._index.tracks()
-        used = [tracks[number] for number in np.unique(self._store.keys.rows["track"][places]).tolist()]
+        used = [self._tracks[number] for number in np.unique(self._store.keys.rows["track"][places]).tolist()]
         known = {
             columns: {tuple(getattr(track, column) for column in columns) for track in used}
             for columns in {_named_columns(entry) for entry in self._catalog}

@@ -315,3 +315,17 @@ def test_merge_splits_too(tmp_path: Path) -> None:
     assert [part["rows"] for part in report.parts] == [20, 20]
     with pytest.raises(UsageError, match="archive"):
         ktrace.merge(files, tmp_path / "run.tar", split_by="time=10us")
+
+
+def test_many_parts_of_many_tracks_look_at_the_tracks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ktrace.ordering.trackindex import TrackIndex
+
+    asked: list[int] = []
+    tracks = TrackIndex.tracks
+    monkeypatch.setattr(TrackIndex, "tracks", lambda index: asked.append(1) or tracks(index))
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "dur": 1}
+    events = [kernel | {"tid": n, "ts": n * 10, "args": {"device": 0, "stream": n}} for n in range(100)]
+    (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+    report = ktrace.convert(tmp_path / "t.json", tmp_path / "o.jsonl", split_by="time=100us")
+    assert len(report.parts) == 10
+    assert len(asked) == 1
