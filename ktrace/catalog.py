@@ -74,6 +74,17 @@ class Catalog:
         """All entries of one kind of entity."""
         return [entry for entry in self if entry.entity == entity]
 
+    def rank(self, source: str) -> int | None:
+        """The rank of a source in its distributed job, None where it doesn't say a whole number."""
+        entry = self.get("source", source=source)
+        rank = entry.facts.get("rank") if entry else None
+        return rank if type(rank) is int else None
+
+    def host(self, source: str) -> str | None:
+        """The name of the one host that a source names, None where it names none or several."""
+        names = {entry.name for entry in self.of("host") if entry.key.get("source") == source and entry.name}
+        return names.pop() if len(names) == 1 else None
+
     def to_batch(self) -> Batch:
         """The merged facts as one batch, in the order in which the entities were first named."""
         schema = arrow_schema("catalog")

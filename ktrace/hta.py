@@ -51,14 +51,14 @@ def to_hta(trace: Trace) -> dict[int, pd.DataFrame]:
     Times are whole microseconds, begins rounded up and ends down, as HTA does, so that slices that don't overlap still
     don't; a slice within one microsecond has `dur` 0. Rows are slices with an end: HTA has no others.
     """
-    ranks = {entry.key["source"]: entry.facts.get("rank") for entry in trace._catalog().of("source")}
+    catalog = trace._catalog()
     frames: dict[int, pd.DataFrame] = {}
-    sources = dict(list(trace.events.groupby("source", sort=False, observed=True)))
-    for source in sorted(sources, key=lambda label: ranks.get(label) is None):
-        rank = ranks.get(source)
-        if rank is None or int(rank) in frames:
+    sources = {str(source): rows for source, rows in trace.events.groupby("source", sort=False, observed=True)}
+    for source in sorted(sources, key=lambda label: catalog.rank(label) is None):
+        rank = catalog.rank(source)
+        if rank is None or rank in frames:
             rank = next(number for number in range(len(sources)) if number not in frames)
-        frames[int(rank)] = _frame(sources[source])
+        frames[rank] = _frame(sources[source])
     return dict(sorted(frames.items()))
 
 

@@ -114,20 +114,14 @@ def host_of(process: Process, catalog: Catalog) -> str | None:
     if process.host is not None:
         entry = catalog.get("host", source=process.source, host=process.host)
         return (entry.name if entry else None) or process.host
-    names = {entry.name for entry in catalog.of("host") if entry.key.get("source") == process.source and entry.name}
-    return names.pop() if len(names) == 1 else None
+    return catalog.host(process.source)
 
 
 def rank_of(process: Process, catalog: Catalog) -> int | None:
     """The rank of a process in its distributed job: its own, else that of its source."""
-    for entry in (
-        catalog.get("process", source=process.source, host=process.host, pid=process.pid),
-        catalog.get("source", source=process.source),
-    ):
-        rank = entry.facts.get("rank") if entry else None
-        if type(rank) is int:
-            return rank
-    return None
+    entry = catalog.get("process", source=process.source, host=process.host, pid=process.pid)
+    rank = entry.facts.get("rank") if entry else None
+    return rank if type(rank) is int else catalog.rank(process.source)
 
 
 def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]:

@@ -23,6 +23,7 @@ from ktrace.fleet.places import Place, place_of
 from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.stores import Store, is_remote, open_store
 from ktrace.fleet.tasks import Options, Outcome, Task
+from ktrace.inputs import paths_of
 from ktrace.reading import cores
 from ktrace.report import Report
 
@@ -125,7 +126,7 @@ def batch(
     """
     if dask is not None and jobs is not None:
         raise UsageError("jobs are processes of this machine, Dask has workers", remedy="leave out --jobs or --dask")
-    paths = [str(patterns)] if isinstance(patterns, (str, Path)) else [str(pattern) for pattern in patterns]
+    paths = paths_of(patterns)
     rules = classify if isinstance(classify, bool) else _absolute(str(classify))
     options = Options(from_, strict, rules, crop, filter)
     store = open_store(_absolute(str(dst)))

@@ -52,7 +52,7 @@ class Sources:
             yield named
         if self._place.rank is not None:
             facts = dump_json({"rank": self._place.rank, "rank_from": "path"})
-            silent = [name for name in self._names if self._rank(name) is None]
+            silent = [name for name in self._names if self._catalog.rank(name) is None]
             if silent:
                 rows = [{"entity": "source", "source": name, "id": 0, "facts": facts} for name in silent]
                 yield to_batch("catalog", rows)
@@ -81,18 +81,12 @@ class Sources:
         claims: dict[str, dict[str, Any]] = {
             "run": {"path": self._place.run, "catalog": entry.facts.get("run") if entry else None, "folder": run},
             "host": {"catalog": hosts.pop() if len(hosts) == 1 else None, "path": self._place.host},
-            "rank": {"catalog": self._rank(source), "path": self._place.rank},
+            "rank": {"catalog": self._catalog.rank(source), "path": self._place.rank},
         }
         found: dict[str, Any] = {}
         for what, told in claims.items():
             self.said[what], found[what] = next((claim for claim in told.items() if claim[1] is not None), ("", None))
         return Place(**found)
-
-    def _rank(self, source: str) -> int | None:
-        """The rank that the catalog says."""
-        entry = self._entry(source)
-        rank = entry.facts.get("rank") if entry else None
-        return rank if type(rank) is int else None
 
     def _entry(self, source: str) -> Entry | None:
         return self._catalog.get("source", source=source)

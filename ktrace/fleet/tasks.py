@@ -202,8 +202,7 @@ def _write(batches: Iterable[Batch], file: Path, report: Report) -> None:
     """Writes one Parquet file with all records."""
     with writing(Sink(str(file))) as sink:
         write_batches(batches, by_name("parquet", writes=True), sink, Conversion(report))
-        if not report.balanced():
-            raise KtraceError("the account of this conversion doesn't add up", remedy="please report this as a bug")
+        report.require_balance()
 
 
 def _parted(whole: Path, places: dict[str, Place], store: Store) -> dict[Path, Place]:

@@ -27,7 +27,7 @@ class Labels:
 
     def __init__(self, catalog: Catalog, devices: set[tuple[Any, ...]]) -> None:
         """`devices` are (source, host, device) of all work."""
-        self._facts = {entry.key.get("source"): entry.facts for entry in catalog.of("source")}
+        self._catalog = catalog
         self._by_source = len({source for source, _, _ in devices}) > 1
         self._by_host = len({(source, host) for source, host, _ in devices}) > len({source for source, _, _ in devices})
         self._by_device = len(devices) > 1
@@ -41,14 +41,18 @@ class Labels:
             "rank": lambda row: _text(self.rank(row["source"])),
             UNCLASSIFIED: _unclassified,
             "step": lambda row: OTHER,
-            "run": lambda row: row.get("run") or _text(self._facts.get(row["source"], {}).get("run")),
+            "run": lambda row: row.get("run") or self._run(row["source"]),
         }
         return own.get(by) or (lambda row: row.get(by) or OTHER)
 
     def rank(self, source: str) -> int | None:
         """The rank of a source, None where it doesn't say."""
-        rank = self._facts.get(source, {}).get("rank")
-        return rank if isinstance(rank, int) else None
+        return self._catalog.rank(source)
+
+    def _run(self, source: str) -> str:
+        """The run of a source, as its facts say."""
+        entry = self._catalog.get("source", source=source)
+        return _text(entry.facts.get("run") if entry else None)
 
     def device(self, place: tuple[str, str | None, int | None]) -> str:
         """The name of a device."""

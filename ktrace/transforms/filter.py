@@ -202,7 +202,7 @@ def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> t
         elif len(batch):
             held.append(batch.columns)
             records.append(batch.record)
-    known = {entry.key["source"]: entry.facts.get("rank") for entry in catalog.of("source")}
+    known = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
     found = frozenset(source for source, rank in known.items() if rank in ranks)
     if not found:
         said = sorted({str(rank) for rank in known.values() if rank is not None})

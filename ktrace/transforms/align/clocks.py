@@ -93,6 +93,5 @@ def _beside(
 
 def _kind_and_host(catalog: Catalog, source: str) -> tuple[str | None, str | None]:
     clock = catalog.get("clock", source=source)
-    hosts = {entry.name for entry in catalog.of("host") if entry.key.get("source") == source}
     kind = clock.facts.get("kind") if clock else None
-    return (kind if isinstance(kind, str) else None), (hosts.pop() if len(hosts) == 1 else None)
+    return (kind if isinstance(kind, str) else None), catalog.host(source)
