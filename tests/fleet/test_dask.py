@@ -62,7 +62,7 @@ def test_a_file_that_kills_every_worker_is_listed(
     for name in ("rank0", "poison1", "rank2", "rank3"):
         write_trace(tmp_path / f"in/{name}.json", kernels=3)
     monkeypatch.setattr(executor, "convert_one", convert_or_die)
-    with distributed.dask.config.set({"distributed.scheduler.allowed-failures": 0}):
+    with distributed.dask.config.set({"distributed.scheduler.allowed-failures": 2}):
         report = ktrace.batch(f"{tmp_path}/in/*.json", tmp_path / "out", dask=cluster.scheduler_address)
     assert sorted(manifest.label for manifest in report.done) == ["rank0", "rank2", "rank3"]
     assert ["KilledWorker" in reason for reason in report.failed.values()] == [True]

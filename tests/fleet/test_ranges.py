@@ -201,7 +201,7 @@ def test_ranges_of_a_url(tmp_path: Path) -> None:
     source = write_big_trace(tmp_path / "in/rank3.json")
     app = flask.Flask(__name__)
     app.add_url_rule("/ranges/<name>", "ranges", lambda name: flask.send_from_directory(source.parent, name))
-    app.add_url_rule("/none/<name>", "none", lambda name: source.read_bytes())
+    app.add_url_rule("/none/<name>", "none", lambda name: source.read_bytes() + b" " * 8 * MIB)
     server = serving.make_server("127.0.0.1", 0, app, threaded=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
