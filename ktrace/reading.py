@@ -42,6 +42,9 @@ _DECIDING = frozenset(
     | {"short_name", "operation", "library", "precision", "layer"}
 )
 
+#: Columns by which clocks are aligned.
+_ALIGNING = frozenset({"ts", "dur", "kind", "name", "comm", "comm_seq", "bytes"})
+
 
 def read_batches(
     paths: Sequence[str],
@@ -120,12 +123,10 @@ def read_selected(
     paired where there is a crop or filter. Raises InputError and its kin.
     """
     labelled = Labels()
-    if align is not None and columns is not None:
-        columns |= {"comm", "comm_seq", "bytes", "dur", "kind", "name", "ts"}
-    if columns is not None and (crop is not None or filter is not None or classify):
-        columns |= _DECIDING
-    if metrics is not None:
-        columns = None
+    if columns is not None:
+        columns |= _ALIGNING if align is not None else frozenset()
+        columns |= _DECIDING if classify or crop is not None or filter is not None else frozenset()
+        columns = None if metrics is not None else columns
     if crop is not None and align is None and metrics is None and (known := _columnar(paths, format)):
         cropped = _cropped_twice(paths, report, known, progress, columns, classify, crop)
         return cropped if filter is None else _part(cropped, None, filter, report)
