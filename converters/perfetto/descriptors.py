@@ -251,8 +251,12 @@ def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int
 
 
 def _apart(process: Node) -> str:
-    """What tells the GPUs of a process from those of others: its rank, or host, else its name."""
-    return process.shown.labels[0] if process.shown.labels else process.shown.name
+    """What tells the GPUs of a process from those of others: its rank, or host without domain, else its name."""
+    if not process.shown.labels:
+        return process.shown.name
+    label = process.shown.labels[0]
+    host = label.partition(".")[0]
+    return label if host.isdigit() else host  # an address stays whole
 
 
 def _tids(process: Node, pid: int) -> dict[int, int]:

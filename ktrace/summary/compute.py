@@ -202,7 +202,8 @@ class _Summarised:
         sources = sources or [one["source"] for one in self._report.inputs]
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
-            self._notes.append(f"The statistics of {len(runs):,} runs are added up; by run they stand apart.")
+            added = "are shares, each of its own run" if self._unit == "%" else "are added up; by run they stand apart"
+            self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
         groups = self._groups(True, self._statistics)
         missing = [by for by in self._asked if by not in groups]
         if missing and (len(events) or self._statistics):

@@ -56,7 +56,8 @@ def _overview(summary: Summary) -> Table:
     more = len(summary.sources) - _SOURCES
     sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
     counted = _WORK[summary.work] if summary.count != 0 else "nothing"
-    row: list[Cell] = [sources, counted, summary.count, summary.total]
+    total = None if summary.runs and summary.unit == "%" else summary.total  # shares of several wholes don't add up
+    row: list[Cell] = [sources, counted, summary.count, total]
     if summary.span and len(summary.sources) == 1:  # clocks of several may differ
         columns.append(Column("span", "ns"))
         row.append(summary.span[1] - summary.span[0])
