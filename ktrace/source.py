@@ -155,7 +155,7 @@ class Source:
     def _listing(self) -> tuple[str, ...]:
         """The files in the folder and below it, but hidden ones, in the order of their names."""
         if "://" in self.path:
-            from ktrace.fleet.stores import open_store
+            from ktrace.stores import open_store
 
             return tuple(sorted(open_store(self.path).files()))
         found: list[str] = []

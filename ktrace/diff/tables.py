@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.diff.model import Change, DeviceChange, Diff
+from ktrace.rendering.figures import percent
 from ktrace.rendering.table import Cell, Column, Table
 
 #: By what the work of both sides is matched, where that needn't be said.
@@ -206,7 +207,7 @@ def _use(change: DeviceChange) -> list[tuple[Cell, ...]]:
     for heading, attribute in _USE:
         of = [getattr(side, attribute) if side else None for side in (change.a, change.b)]
         if any(of):
-            shares = [_share(time, span) for time, span in zip(of, spans, strict=True)]
+            shares = [percent(time, span) for time, span in zip(of, spans, strict=True)]
             rows.append((change.label, heading, *of, _difference(*of), *shares))
     for heading in ("gaps", "queueing"):
         spreads = [getattr(side, heading) if side else None for side in (change.a, change.b)]
@@ -221,7 +222,3 @@ def _use(change: DeviceChange) -> list[tuple[Cell, ...]]:
 
 def _difference(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else b - a
-
-
-def _share(time: float | None, span: float | None) -> float | None:
-    return None if time is None or not span else 100 * time / span

@@ -21,11 +21,11 @@ from ktrace.fleet.finding import Found, find, labels
 from ktrace.fleet.manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.fleet.places import Place, place_of
 from ktrace.fleet.ranges import Joiner
-from ktrace.fleet.stores import Store, is_remote, open_store
 from ktrace.fleet.tasks import Options, Outcome, Task
 from ktrace.inputs import paths_of
 from ktrace.reading import cores
 from ktrace.report import Report
+from ktrace.stores import Store, is_remote, open_store
 
 if TYPE_CHECKING:
     from ktrace.transforms.crop import Crop

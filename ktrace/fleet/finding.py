@@ -18,10 +18,10 @@ from typing import Any
 
 from ktrace.errors import InputError
 from ktrace.fleet.manifest import Stamp
-from ktrace.fleet.stores import filesystem, is_remote, told
 from ktrace.inputs import expanded
 from ktrace.report import Report
 from ktrace.source import stem
+from ktrace.stores import filesystem, is_remote, told
 from ktrace.unpack import split_member
 
 

@@ -18,9 +18,9 @@ import msgspec
 from ktrace.detection import by_name, choose
 from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, file_stem, write_manifest
-from ktrace.fleet.stores import Store, told
 from ktrace.fleet.tasks import Outcome, Part, Task
 from ktrace.source import Source
+from ktrace.stores import Store, told
 
 #: Bytes of a range, about. What has less than two of them is read as a whole.
 STEP = 256 << 20

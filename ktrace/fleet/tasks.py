@@ -23,13 +23,13 @@ from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.fleet.places import Place
 from ktrace.fleet.sources import Sources, of_sources
-from ktrace.fleet.stores import Store, open_store
 from ktrace.model import Batch
 from ktrace.pipeline import write_batches
 from ktrace.reading import read_batches, read_selected
 from ktrace.report import Report
 from ktrace.sink import Sink, writing
 from ktrace.source import stem
+from ktrace.stores import Store, open_store
 from ktrace.transforms.crop import Crop
 from ktrace.transforms.filter import Filter
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ktrace.rendering.blocks import share
 from ktrace.rendering.figures import TIMES, duration, harmless
 from ktrace.rendering.markup import Markup, tag
 from ktrace.summary.model import Int64
@@ -46,7 +47,7 @@ def stack(parts: Sequence[Part], whole: float) -> Markup:
     for part in parts:
         if part.value > 0:
             place = {"x": percent(begin, whole), "width": percent(part.value, whole), "height": "100%"}
-            titles.append(f"{harmless(part.name)}: {duration(part.value)}, {_share(part.value, whole)}")
+            titles.append(f"{harmless(part.name)}: {duration(part.value)}, {share(part.value, whole)}")
             drawn.append(tag("rect", tag("title", titles[-1]), class_=part.colour, **place))
             begin += part.value
     return _svg("stack", drawn, "; ".join(titles))
@@ -181,10 +182,6 @@ def _tick(ns: float) -> str:
     """A round time on an axis: 100 us."""
     factor, unit = next(((factor, unit) for factor, unit in TIMES if ns >= factor), (1, "ns"))
     return f"{ns / factor:,g} {unit}"
-
-
-def _share(value: float, whole: float) -> str:
-    return f"{100 * value / whole:.1f}%" if whole else ""
 
 
 def _round_steps(highest: float) -> list[float]:

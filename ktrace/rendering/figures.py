@@ -23,6 +23,11 @@ TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
+def percent(part: float | None, whole: float | None) -> float | None:
+    """How many percent of the whole the part is; None where one isn't known, or the whole is nothing."""
+    return None if part is None or not whole else 100 * part / whole
+
+
 def plain(cell: object) -> Cell:
     """The cell as Python's own text, int or float (numpy has others); None for NaN and the infinities."""
     if cell is None or isinstance(cell, str):

@@ -1,7 +1,7 @@
 """Where the time went: what `ktrace summary` and `ktrace diff` compute.
 
     batches ──► gather ──► events ──► compute ──► model ──► tables
-               (columns,  (launched: calls, ranges)
+               (columns,  (joining: calls, ranges)
                 shapes)   (marked: steps and layers; use: of devices)
                           (statistics: of tables)
 

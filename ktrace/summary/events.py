@@ -15,7 +15,7 @@ from ktrace.model import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.summary.columns import BLOCK, Columns
 from ktrace.summary.figures import by_group
 from ktrace.summary.gather import WORK, Gathered, durations, kinds_in
-from ktrace.summary.launched import Correlated, innermost, launches, linked
+from ktrace.summary.joining import Correlated, innermost, launches, linked
 from ktrace.summary.model import DeviceUse, Int64
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, Place, device_use

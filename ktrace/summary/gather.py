@@ -31,7 +31,6 @@ from ktrace.transforms.masks import truth, words_in
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
-Float32 = npt.NDArray[np.float32]
 
 #: What tells one kind of work from another.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")

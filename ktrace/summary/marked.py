@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.events import Events, Work
-from ktrace.summary.launched import Ranges
+from ktrace.summary.joining import Ranges
 from ktrace.summary.model import Int64, StepUse
 from ktrace.summary.use import parts_of
 from ktrace.transforms.marks import step_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ktrace.rendering.figures import percent
 from ktrace.rendering.table import Cell, Column, Table
 from ktrace.summary.model import UNCLASSIFIED, DeviceUse, Group, Summary
 
@@ -71,7 +72,7 @@ def _device(use: DeviceUse) -> Table:
     names = ("busy", "compute", "communication", "exposed communication", "copies", "exposed copies", "idle")
     times = [(name, getattr(use, name.replace(" ", "_"))) for name in names]
     rows: list[tuple[Cell, ...]] = [("span", use.span, None, *_NONE)]
-    rows += [(name, time, _share(time, use.span), *_NONE) for name, time in times if time or name in ("busy", "idle")]
+    rows += [(name, time, percent(time, use.span), *_NONE) for name, time in times if time or name in ("busy", "idle")]
     for name, waits in (("gaps between work", use.gaps), ("queueing", use.queueing)):
         if waits:
             rows.append((name, None, None, waits.count, waits.median, waits.p95, waits.max))
@@ -97,7 +98,7 @@ def _devices(devices: list[DeviceUse], brief: bool) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for use in devices:
         times = use.busy, use.compute, use.communication, use.copies, use.exposed_communication, use.exposed_copies
-        shares = (_share(time, use.span) for time in times)
+        shares = (percent(time, use.span) for time in times)
         rest: tuple[Cell, ...] = () if brief else (*times, use.idle, use.rank, use.name)
         rows.append((use.label, use.span, *shares, *rest))
     return Table("devices", "use of devices", tuple(columns), rows)
@@ -133,7 +134,7 @@ def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
     for number, use in enumerate(summary.step_use[:top]):
         figures = [getattr(use, name.replace(" ", "_")) for name in times]
         figures += [group.steps[number] for group in operations if group.steps is not None]
-        rows.append((use.label, use.count, _share(use.busy, use.wall), *figures))
+        rows.append((use.label, use.count, percent(use.busy, use.wall), *figures))
     return Table("steps", "steps", tuple(columns), rows, more=len(summary.step_use) - len(rows))
 
 
@@ -153,7 +154,7 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
     for run, summary in runs:
         for group in summary.groups[name][:top]:
             row: list[Cell] = [run] if len(runs) > 1 else []
-            row += [group.key, group.total, _share(group.total, summary.total)]
+            row += [group.key, group.total, percent(group.total, summary.total)]
             row += [group.count] if _any(every, "count") else []
             row += [getattr(group, figure) for figure in told]
             rows.append((*row, group.name) if whole else tuple(row))
@@ -173,9 +174,5 @@ def _any(groups: list[Group], figure: str) -> bool:
 def _unclassified(runs: list[tuple[str, Summary]]) -> str:
     """How much of the time has no operation."""
     time = sum(group.total for _, summary in runs for group in summary.groups[UNCLASSIFIED])
-    share = _share(time, sum(summary.total for _, summary in runs)) or 0.0
+    share = percent(time, sum(summary.total for _, summary in runs)) or 0.0
     return f"{share:.1f}% of the time has no operation" + ("; rules of your own may say one." if time else ".")
-
-
-def _share(part: float, whole: float) -> float | None:
-    return 100 * part / whole if whole else None

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import sorted_by, spread
 from ktrace.summary.model import DeviceUse, Int64
+from ktrace.transforms.intervals import Intervals
 
 Roles = npt.NDArray[np.integer]
 
@@ -23,41 +24,6 @@ COMPUTE, COMMUNICATION, COPY = 0, 1, 2
 
 #: The greatest time on a line.
 _GREATEST = 1 << 61
-
-
-class Union(NamedTuple):
-    """Intervals [begin, end) that rise and don't touch."""
-
-    begin: Int64
-    end: Int64
-
-    @property
-    def length(self) -> int:
-        """The time that they take."""
-        return int((self.end - self.begin).sum())
-
-    def gaps(self) -> Int64:
-        """The times between them."""
-        return self.begin[1:] - self.end[:-1]
-
-    def without(self, other: Union) -> int:
-        """The time that these take while the others don't."""
-        return union(np.append(self.begin, other.begin), np.append(self.end, other.end)).length - other.length
-
-
-def union(begin: Int64, end: Int64) -> Union:
-    """The union of some intervals; those that touch become one, those that take no time none."""
-    lasts = end > begin
-    if not lasts.all():
-        begin, end = begin[lasts], end[lasts]
-    if not len(begin):
-        return Union(begin, end)
-    if np.any(begin[1:] < begin[:-1]):
-        order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], end[order]
-    reached = np.maximum.accumulate(end)
-    fresh = np.flatnonzero(begin[1:] > reached[:-1]) + 1
-    return Union(begin[np.append(0, fresh)], reached[np.append(fresh - 1, len(reached) - 1)])
 
 
 class Parts(NamedTuple):
@@ -88,7 +54,7 @@ def parts(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Parts:
             until = begin[first + block if order is None else order[first + block]]
             open_ = _beyond(until, ends, roles)
             ends = np.minimum(ends, until)
-        busy = union(begins, ends)
+        busy = Intervals.union(begins, ends)
         if len(busy.begin):
             between = busy.gaps() if reached is None else busy.begin - np.append(reached, busy.end[:-1])
             gaps.append(between[between > 0])
@@ -105,10 +71,10 @@ def _beyond(until: np.int64, end: Int64, role: Roles) -> tuple[Int64, Int64, Rol
     return np.full(len(roles), until, np.int64), ends, roles
 
 
-def _times(begin: Int64, end: Int64, role: Roles, busy: Union) -> list[int]:
+def _times(begin: Int64, end: Int64, role: Roles, busy: Intervals) -> list[int]:
     """The times of `Parts`."""
     compute, communication, copies = (
-        union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
+        Intervals.union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
     )
     exposed = communication.without(compute), copies.without(compute)
     return [busy.length, compute.length, communication.length, copies.length, *exposed]
@@ -153,7 +119,7 @@ def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
     for first in range(0, groups, block):
         mine = slice(None) if block >= groups else (group >= first) & (group < first + block)
         start = (group[mine] - first) * stride - low
-        line = union(begin[mine] + start, end[mine] + start)
+        line = Intervals.union(begin[mine] + start, end[mine] + start)
         np.add.at(found, first + line.begin // stride, line.end - line.begin)
     return found
 

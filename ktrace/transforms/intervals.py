@@ -1,4 +1,4 @@
-"""Sets of intervals of time, and which rows touch them."""
+"""Sets of intervals of time: their unions, how long they take, what is outside of others, and which rows touch them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,38 @@ class Intervals(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Intervals:
-        """The union of some (begin, end); those that touch become one."""
-        found: list[list[int]] = []
-        for begin, end in sorted((max(begin, -LIMIT), min(end, LIMIT)) for begin, end in pairs):
-            if found and begin <= found[-1][1]:
-                found[-1][1] = max(end, found[-1][1])
-            elif begin < end:
-                found.append([begin, end])
-        return cls(np.array([begin for begin, _ in found], np.int64), np.array([end for _, end in found], np.int64))
+        """The union of some (begin, end), as far as times go."""
+        ends = np.array([*pairs], object).reshape(-1, 2).clip(-LIMIT, LIMIT).astype(np.int64)
+        return cls.union(ends[:, 0], ends[:, 1])
+
+    @classmethod
+    def union(cls, begin: Int64, end: Int64) -> Intervals:
+        """The union of some intervals; those that touch become one, those that take no time none."""
+        lasts = end > begin
+        if not lasts.all():
+            begin, end = begin[lasts], end[lasts]
+        if not len(begin):
+            return cls(begin, end)
+        if np.any(begin[1:] < begin[:-1]):
+            order = np.argsort(begin, kind="stable")
+            begin, end = begin[order], end[order]
+        reached = np.maximum.accumulate(end)
+        fresh = np.flatnonzero(begin[1:] > reached[:-1]) + 1
+        return cls(begin[np.append(0, fresh)], reached[np.append(fresh - 1, len(reached) - 1)])
+
+    @property
+    def length(self) -> int:
+        """The time that they take."""
+        return int((self.end - self.begin).sum())
+
+    def gaps(self) -> Int64:
+        """The times between them."""
+        return self.begin[1:] - self.end[:-1]
+
+    def without(self, other: Intervals) -> int:
+        """The time that these take while the others don't."""
+        both = Intervals.union(np.append(self.begin, other.begin), np.append(self.end, other.end))
+        return both.length - other.length
 
     def pairs(self) -> list[tuple[int, int]]:
         """Each (begin, end)."""

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from ktrace.model import Batch
 from ktrace.ordering.spill import Spill
 from ktrace.summary.figures import Durations, percentiles, spread
-from ktrace.summary.launched import Correlated, Ranges, innermost, launches
+from ktrace.summary.joining import Correlated, Ranges, innermost, launches
 from ktrace.summary.shapes import Shapes
-from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, parts_of, union
+from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, parts_of
+from ktrace.transforms.intervals import Intervals
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
 BLOCKS = st.sampled_from([1, 2, 7, 1000])
@@ -30,7 +31,7 @@ def columns(rows: list[tuple[int, ...]], count: int, kind: str = "i8") -> list[n
 @settings(deadline=None)
 def test_union(rows: list[tuple[int, int]]) -> None:
     begin, dur = columns(rows, 2)
-    found = union(begin, begin + dur)
+    found = Intervals.union(begin, begin + dur)
     covered = {time for at, length in rows for time in range(at, at + length)}
     assert found.length == len(covered)
     assert {t for a, b in zip(found.begin.tolist(), found.end.tolist(), strict=True) for t in range(a, b)} == covered

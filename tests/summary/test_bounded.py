@@ -20,7 +20,7 @@ import ktrace
 from ktrace.model import Batch
 from ktrace.ordering.spill import Spill
 from ktrace.report import Report
-from ktrace.summary import columns, compute, events, figures, launched, marked
+from ktrace.summary import columns, compute, events, figures, joining, marked
 from ktrace.summary.columns import Columns, Rows, by_source, new_column
 from ktrace.summary.model import Group, Summary
 from ktrace.taxonomy import taxonomy
@@ -68,7 +68,7 @@ def test_files_and_blocks_make_no_difference(
     made: list[Path] = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how: (made.append(path), opened(path, *how))[1])
-    for module in (columns, events, figures, launched, marked):
+    for module in (columns, events, figures, joining, marked):
         monkeypatch.setattr(module, "BLOCK", 3)
     assert told(ktrace.summarise(paths)) == in_memory
     assert any(path.is_relative_to(temporary) for path in made)
