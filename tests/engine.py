@@ -52,7 +52,7 @@ def _ask_native(shell: str, trace: str | Path, queries: tuple[str, ...]) -> list
 def _ask_wasm(trace: str | Path, queries: tuple[str, ...]) -> list[list[Row]]:
     job = json.dumps({"dist": str(_wasm()), "trace": str(trace), "queries": queries})
     script = Path(__file__).with_suffix(".js")
-    done = subprocess.run(["node", str(script)], input=job.encode(), capture_output=True, timeout=120, check=False)
+    done = subprocess.run(["node", str(script)], input=job.encode(), capture_output=True, timeout=300, check=False)
     assert done.returncode == 0, f"{trace}: {done.stderr.decode()}"
     answers = json.loads(done.stdout)
     for sql, answer in zip(queries, answers, strict=True):

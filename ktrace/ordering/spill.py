@@ -39,6 +39,14 @@ class Spill:
         self._used = 0
         self._folder: TemporaryDirectory[str] | None = None
         self._lock = Lock()
+        self._names: set[str] = set()
+
+    def take(self, name: str) -> str:
+        """Takes a name for a file, of which no other may be: rows that are still looked at would change."""
+        if name in self._names:
+            raise ValueError(f"'{name}' is taken already in this folder")
+        self._names.add(name)
+        return name
 
     def add(self, nbytes: int) -> None:
         """Counts bytes that wait."""
@@ -63,7 +71,7 @@ class Batches:
 
     def __init__(self, spill: Spill, name: str) -> None:
         self._spill = spill
-        self._name = f"{name}.arrows"
+        self._name = spill.take(f"{name}.arrows")
         self._waiting: list[pa.RecordBatch] = []
         self._constants: list[dict[str, pa.Scalar]] = []
         self._names: list[list[str]] = []
@@ -135,7 +143,7 @@ class Runs:
 
     def __init__(self, spill: Spill, name: str, fields: list[tuple[str, str]]) -> None:
         self._spill = spill
-        self._name = f"{name}.rows"
+        self._name = spill.take(f"{name}.rows")
         self._dtype = np.dtype(fields)
         self._key = fields[0][0]
         self._waiting: list[Rows] = []

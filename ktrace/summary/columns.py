@@ -70,7 +70,7 @@ class _Column:
 
     def __init__(self, spill: Spill, name: str, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
-        self._spill, self._name = spill, name
+        self._spill, self._name = spill, spill.take(name)
         self._waiting: list[npt.NDArray[Any]] = []
         self._file: Any = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from ranks import batches, collective
 
 import ktrace
 from ktrace.errors import InputError, UsageError
+from ktrace.model import Batch
+from ktrace.report import Report
+from ktrace.transforms.align import Align, aligned
 
 RANKS = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 NSYS = SAMPLES / "nsys" / "schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite"
@@ -65,6 +69,26 @@ def test_unix_time_moves_all_but_the_first(late: bool, tmp_path: Path) -> None:
     for source, offset in (("a", 0), ("b", 987_654_321)):
         moved = [(row["name"], row["ts"] - offset, row["dur"]) for row in found if row["source"] == source]
         assert moved == times(tmp_path / f"{source}.json", tmp_path)
+
+
+def test_rows_that_wait_on_disk_stay_what_they_are_when_other_sources_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each source waits for its anchor, one after the other, while what was given on is still looked at."""
+    monkeypatch.setattr("ktrace.transforms.align.stage.SPILL_BYTES", 0)
+
+    def sources() -> Iterator[Batch]:
+        for number in range(4):
+            ends = [1_000_000 * number + 100_000 * end for end in range(1, 200)]
+            facts = {"entity": "clock", "source": f"r{number}", "id": 0, "name": "own"}
+            anchor = {"facts": json.dumps({"at_ns": 0, "unix_ns": 7_000 * number})}
+            yield from batches([collective(f"r{number}", at, end) for at, end in enumerate(ends)], [facts | anchor])
+
+    given = [batch for batch in aligned(sources(), Align("auto"), Report()) if batch.record == "events"]
+    found = [(row["source"], row["id"], row["ts"]) for batch in given for row in batch.columns.to_pylist()]
+    assert sorted(found) == [
+        (f"r{number}", at, 1_000_000 * number + 100_000 * (at + 1) - 50_000 + 7_000 * number)
+        for number in range(4)
+        for at in range(199)
+    ]
 
 
 def test_anchors_agree_afterwards_and_merging_again_moves_nothing(tmp_path: Path) -> None:

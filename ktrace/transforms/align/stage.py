@@ -135,7 +135,7 @@ class _Stage:
 
     def _hold(self, rows: Batch, source: str) -> None:
         if source not in self._held:
-            self._held[source] = [], Batches(self._spill, f"waiting{len(self._held)}")
+            self._held[source] = [], Batches(self._spill, f"waiting{list(self._sources).index(source)}")
         records, kept = self._held[source]
         records.append(rows.record)
         kept.append(rows.columns)
