@@ -3,7 +3,8 @@
     tasks ──► executor ──► outcomes, in the order in which they come
 
 A worker may die, of memory most likely. Of processes, the files that were being read then are read once more, each
-alone, so that the one that kills is told from those beside it. Dask gives them to other workers, three times.
+alone, so that the one that kills is told from those beside it. Dask gives them to other workers, three times, and those
+that it then gives up are likewise done once more alone.
 """
 
 from __future__ import annotations
@@ -118,8 +119,16 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
         executor = client.get_executor(pure=False)
         futures = {executor.submit(convert_one, task): task for task in tasks}
         try:
+            suspects = []
             for future in as_completed(futures):
-                yield _outcome(future, futures[future])
+                if not future.cancelled() and isinstance(future.exception(), distributed.KilledWorker):
+                    suspects.append(futures[future])
+                else:
+                    yield _outcome(future, futures[future])
+            for task in suspects:  # each alone, as one may only have been beside the one that kills
+                again = executor.submit(convert_one, task)
+                futures[again] = task
+                yield _outcome(again, task)
         finally:
             for future in futures:
                 future.cancel()
