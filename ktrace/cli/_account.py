@@ -44,6 +44,14 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
         yield write
 
 
+def tell_account(account: Report, output: str) -> None:
+    """What there is to say of an output: its issues, its parts, how its sources were aligned, and what was done."""
+    tell_issues(account)
+    _tell_parts(account)
+    _tell_alignment(account)
+    click.echo(f"{output}: {account.line()}", err=True)
+
+
 def tell_issues(account: Report) -> None:
     """A line for each kind of issue, the worst first, with its first places and what was wrong at the first."""
     for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
@@ -55,10 +63,44 @@ def tell_issues(account: Report) -> None:
         click.echo(f"{issue.severity.name.lower()}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
 
 
-def tell_parts(account: Report) -> None:
+def _tell_parts(account: Report) -> None:
     """A line for each part of an output that was split: its rows, and from when to when these begin."""
     begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
     for part in account.parts:
         times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
         when = f", {'..'.join(times)}" if times else ""
         click.echo(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
+
+
+#: Rule of a source -> how its line says it.
+_RULES = {
+    "reference": "its clock is that of the output",
+    "unix": "by unix time",
+    "begin": "begins with the first source: nothing relates their clocks",
+    "same clock": "its clock is that of another source",
+    "as it is": "has no times to align",
+    "none": "its times stay",
+    "marker": "by the marker",
+}
+
+
+def _tell_alignment(account: Report) -> None:
+    """A line for each source: by how much its times moved, by which rule, how well."""
+    for said in account.alignment:
+        words = [_RULES.get(said["rule"], said["rule"])]
+        if "matched" in said:
+            words[0] = f"by {said['matched']:,} collectives" + (f" with {said['through']}" if "through" in said else "")
+            median, p95 = (time_text(said[f"residual_{name}_ns"]) for name in ("median", "p95"))
+            words.append(f"residual {median} median, {p95} p95")
+        if "drift_ppm" in said:
+            words.append(f"drift {said['drift_ppm']:+.3f} ppm")
+        if said.get("outliers"):
+            words.append(f"{said['outliers']:,} outliers")
+        if "extra_ns" in said:
+            words.append(f"and {_signed(said['extra_ns'])} as asked")
+        moved = f"{_signed(said['offset_ns'])}, " if said["offset_ns"] else ""
+        click.echo(f"{said['source']}: {moved}{', '.join(words)}", err=True)
+
+
+def _signed(ns: int) -> str:
+    return ("+" if ns > 0 else "") + time_text(ns)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_issues, tell_parts
+from ktrace.cli._account import account_file, tell_account
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
@@ -104,6 +104,4 @@ def command(
             split_by=split_by,
         )
         write_account(account)
-    tell_issues(account)
-    tell_parts(account)
-    click.echo(f"{output}: {account.line()}", err=True)
+    tell_account(account, output)

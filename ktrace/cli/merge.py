@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from ktrace.cli._account import account_file, tell_issues, tell_parts
+from ktrace.cli._account import account_file, tell_account
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
@@ -24,10 +24,6 @@ from ktrace.cli._options import (
 )
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import UsageError
-from ktrace.times import time_text
-
-if TYPE_CHECKING:
-    from ktrace.report import Report
 
 
 class Merging(Grouped):
@@ -113,10 +109,7 @@ def command(
             split_by=split_by,
         )
         write_account(account)
-    tell_issues(account)
-    tell_parts(account)
-    _tell_alignment(account)
-    click.echo(f"{output}: {account.line()}", err=True)
+    tell_account(account, output)
 
 
 def _offsets(given: tuple[str, ...]) -> dict[str, int | str]:
@@ -130,37 +123,3 @@ def _offsets(given: tuple[str, ...]) -> dict[str, int | str]:
             raise UsageError(f"'{name}' has two offsets", remedy="add them up")
         found[name] = time
     return found
-
-
-#: Rule of a source -> how its line says it.
-_RULES = {
-    "reference": "its clock is that of the output",
-    "unix": "by unix time",
-    "begin": "begins with the first source: nothing relates their clocks",
-    "same clock": "its clock is that of another source",
-    "as it is": "has no times to align",
-    "none": "its times stay",
-    "marker": "by the marker",
-}
-
-
-def _tell_alignment(account: Report) -> None:
-    """A line for each source: by how much its times moved, by which rule, how well."""
-    for said in account.alignment:
-        words = [_RULES.get(said["rule"], said["rule"])]
-        if "matched" in said:
-            words[0] = f"by {said['matched']:,} collectives" + (f" with {said['through']}" if "through" in said else "")
-            median, p95 = (time_text(said[f"residual_{name}_ns"]) for name in ("median", "p95"))
-            words.append(f"residual {median} median, {p95} p95")
-        if "drift_ppm" in said:
-            words.append(f"drift {said['drift_ppm']:+.3f} ppm")
-        if said.get("outliers"):
-            words.append(f"{said['outliers']:,} outliers")
-        if "extra_ns" in said:
-            words.append(f"and {_signed(said['extra_ns'])} as asked")
-        moved = f"{_signed(said['offset_ns'])}, " if said["offset_ns"] else ""
-        click.echo(f"{said['source']}: {moved}{', '.join(words)}", err=True)
-
-
-def _signed(ns: int) -> str:
-    return ("+" if ns > 0 else "") + time_text(ns)

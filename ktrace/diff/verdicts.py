@@ -15,6 +15,7 @@ import numpy as np
 
 from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
 from ktrace.diff.noise import LEVEL, Float64, discoveries, evidence, least_p
+from ktrace.rendering.figures import percent
 
 
 def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
@@ -26,7 +27,7 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
     found = _by_launches(changes, _by_steps(changes) if by_step else nothing, by_step)
     whole = sum(abs(change.delta) for change in changes)
     return [
-        _verdict(replace(change, test=seen, share=100 * abs(change.delta) / whole if whole else None), by_step)
+        _verdict(replace(change, test=seen, share=percent(abs(change.delta), whole)), by_step)
         for change, seen in zip(changes, found, strict=True)
     ]
 
