@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SAMPLES
+from wire import repeats
 
 from ktrace.detection import choose
 from ktrace.errors import KtraceError
@@ -96,6 +97,8 @@ def test_accounts_add_up_in_every_output(name: str, path: Path, tmp_path: Path) 
         drawn, removed = report.written, sum(ledger.removed.total() for ledger in report.stages)
         assert drawn + removed == rows
         assert drawn > 0
+        if fmt.name == "perfetto":
+            assert repeats((tmp_path / "out.perfetto").read_bytes()) == []
 
 
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)

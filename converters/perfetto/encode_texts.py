@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import field_names as f
-from .wire import bytes_field, bytes_tag, int_field, int_tag, varint
+from .wire import bytes_tag, int_field, int_tag, varint
 
 #: Bytes of texts of one kind that are remembered in order to intern them; the others are written out.
 REMEMBERED = 16 << 20
@@ -53,8 +53,8 @@ class Interned:
 
 
 def fresh(*texts: Interned) -> bytes:
-    """The entries interned since the last call, as a field of a packet; empty where there are none."""
+    """The entries of InternedData interned since the last call."""
     entries = b"".join(entry for interned in texts for entry in interned.fresh)
     for interned in texts:
         interned.fresh.clear()
-    return bytes_field(f.TRACE_PACKET["interned_data"], entries) if entries else b""
+    return entries

@@ -93,7 +93,7 @@ class TrackEvents:
         )
 
     def fresh(self) -> bytes:
-        """The entries interned since the last call, as a field of a packet; empty where there are none."""
+        """The entries of InternedData interned since the last call."""
         return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
 
     def events(self, rows: HostRows) -> tuple[list[Int64], list[Columns]]:

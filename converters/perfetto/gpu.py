@@ -110,12 +110,11 @@ class Stages:
         return self._bytes > _MOST_KERNELS
 
     def fresh(self) -> bytes:
-        """The entries interned since the last call, as a field of a packet; empty where there are none."""
-        head = fresh(self._arguments.names, self._arguments.texts)
-        rest = [*self._gpus.fresh, *self._new]
+        """The entries of InternedData interned since the last call."""
+        entries = b"".join([fresh(self._arguments.names, self._arguments.texts), *self._gpus.fresh, *self._new])
         self._gpus.fresh.clear()
         self._new.clear()
-        return head + (bytes_field(f.TRACE_PACKET["interned_data"], b"".join(rest)) if rest else b"")
+        return entries
 
     def events(self, rows: StageRows) -> tuple[list[Int64], list[Columns]]:
         """The rows in groups, and for each group its GpuRenderStageEvents."""

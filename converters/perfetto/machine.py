@@ -32,7 +32,7 @@ from .metrics import launch_arguments, metrics_of
 from .sequences import Packets, host_and_gpu, of_machine, packet
 from .shared import Shared, columns_of
 from .sidecar import STAGE_RESERVED
-from .wire import bytes_field, bytes_tag, int_tag, varint
+from .wire import bytes_tag, int_tag, varint
 
 _EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
 _STAGE = bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"])
@@ -91,7 +91,7 @@ class Machine:
         """Writes the counters of kernels and the GPUs."""
         entries, ts, events = self._counters.finish()
         if events is not None:
-            self._write(packet(self._gpu.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)))
+            self._write(self._gpu.interning(entries))
             self._write(Packets(self._gpu, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
         self._say_capped()
         if info := self._gpus.info():
@@ -167,8 +167,7 @@ class Machine:
         stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
         self._introduce()
-        if fresh := self._stages.fresh():
-            self._write(packet(self._gpu.later() + fresh))
+        self._write(self._gpu.interning(self._stages.fresh()))
         self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
         self._add_estimates(part, stages)
 
@@ -237,8 +236,7 @@ class Machine:
         for descriptor in self._tracks.fresh:
             self._write(packet(self._host.later() + descriptor))
         self._tracks.fresh.clear()
-        if interned := self._events.fresh():
-            self._write(packet(self._host.later() + interned))
+        self._write(self._host.interning(self._events.fresh()))
 
     def _write(self, data: Any) -> None:
         self._shared.stream.write(data)

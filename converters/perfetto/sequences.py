@@ -36,6 +36,13 @@ class Sequence(NamedTuple):
             f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
         )
 
+    def interning(self, entries: bytes) -> bytes:
+        """A packet that adds entries to its InternedData; empty where there are none.
+
+        A packet holds them in one field: Perfetto takes the last of a singular field, where protobuf libraries merge.
+        """
+        return packet(self.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)) if entries else b""
+
     def first(self, clocks: list[bytes], begin: int, entries: bytes) -> bytes:
         """The packet that starts it anew, with entries of InternedData.
 
