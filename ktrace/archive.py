@@ -40,8 +40,9 @@ MANIFEST = "perfetto_manifest.json"
 _LONGEST = 80
 
 
-def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, report: Report) -> None:
+def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
     """Writes a trace for each source into a TAR; equal input gives equal bytes."""
+    report = conversion.report
     spill = Spill(SPILL_BYTES)
     try:
         members = _by_source(batches, spill)
@@ -60,7 +61,7 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, report: Rep
                 path = Path(folder) / names[source]
                 account = Report(strict=report.strict)
                 account.rows.update(member.rows)
-                options = {"machine": str(machines[source]), "origin": str(least)}
+                options = {**conversion.options, "machine": str(machines[source]), "origin": str(least)}
                 with writing(Sink(str(path))) as one:
                     write_batches(member.batches(), fmt, one, Conversion(account, options=options))
                 report.add_part(account)

@@ -31,6 +31,9 @@ DESCRIPTION = (
     "side by side, as wide as their total and in their order."
 )
 
+#: What a track of such slices says of itself in its name.
+TOTALS = "totals, not a timeline"
+
 #: Figures of a summary in the order in which an argument list shows them.
 FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
 
@@ -368,7 +371,7 @@ def _untitled(row: Row) -> str:
 
 def _track_fact(row: Row, track: str, device: int | None) -> Row:
     """The track is shown by the last part of its scope, and says of itself that its times are ours."""
-    name = (row.get("scope") or [_untitled(row)])[-1]
+    name = f"{(row.get('scope') or [_untitled(row)])[-1]} ({TOTALS})"
     key = {column: row[column] for column in ("source", "host", "pid") if column in row}
     facts = dump_json({"description": DESCRIPTION})
     fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}

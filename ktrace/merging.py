@@ -16,7 +16,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import UsageError
 from ktrace.format import Format
 from ktrace.inputs import paths_of
-from ktrace.pipeline import Write, open_sink, output_format, writing_to
+from ktrace.pipeline import Write, gpu_option, open_sink, output_format, require_rows, writing_to
 from ktrace.reading import Progress, read_selected
 from ktrace.report import Report
 from ktrace.sink import writing
@@ -43,6 +43,7 @@ def merge(
     crop: Crop | None = None,
     filter: Filter | None = None,
     split_by: str | None = None,
+    gpu: str = "auto",
 ) -> Report:
     """Merges inputs of any formats into one output, all times in the clock of the first, and returns the account of it.
 
@@ -66,6 +67,7 @@ def merge(
     if archive and split_by:
         raise UsageError("--split-by is for a file, an archive has one a source", remedy="another output")
     fmt = output_format("members.perfetto" if archive else str(dst), to)
+    conversion = Conversion(report, options=gpu_option(gpu, fmt))
     with _writing(str(dst), fmt, archive, split_by, overwrite) as write:
         batches = read_selected(
             inputs,
@@ -78,8 +80,9 @@ def merge(
             crop=crop,
             filter=filter,
         )
-        write(batches, Conversion(report))
+        write(batches, conversion)
         report.require_balance()
+        require_rows(report, inputs)
     return report
 
 
@@ -93,4 +96,4 @@ def _writing(path: str, fmt: Format, archive: bool, split_by: str | None, overwr
     from ktrace.archive import write_archive
 
     with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
-        yield lambda batches, conversion: write_archive(batches, fmt, sink, conversion.report)
+        yield lambda batches, conversion: write_archive(batches, fmt, sink, conversion)

@@ -22,14 +22,14 @@ from ktrace.catalog import Catalog
 from ktrace.model import Batch, arrow_schema
 from ktrace.ordering.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
-from ktrace.ordering.eventstore import LAUNCHED, WORK, EventStore
+from ktrace.ordering.eventstore import LAUNCHED, EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.gathered import Gathered
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.ordering.pairing import pair
 from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
-from ktrace.ordering.sweep import Ordered, is_work, sweep
+from ktrace.ordering.sweep import OnDevice, Ordered, sweep
 from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 from ktrace.report import Report
@@ -71,7 +71,7 @@ class Arrows:
             first arrives; 0 where there is no other end
     last    bool: whether it arrives here and no further time before it leaves again; of a step that other ends of the
             same arrow follow it is false
-    work    bool: whether that row is device work (kernel, memcpy, memset, graph) on a track with a device or stream
+    work    bool: whether that row is one of `TimelineBatch.work`
     launched bool: whether a call launched that row by `correlation`
     """
 
@@ -91,7 +91,8 @@ class TimelineBatch:
 
     `rows` are events of all kinds, sorted by (ts, -dur, track, id), `lane` the lane of each, `track` the index
     of its track in `Timeline.tracks`, `serial` a number that is unique in the timeline (from 1, in no order), `work`
-    whether it is device work whose time was measured, on a track with a device or stream.
+    whether it is device work (kernel, memcpy, memset, graph) whose time was measured, on a track with a device or
+    stream; without device lanes also the ranges on streams.
     A slice kind whose `dur` is null has no known end: its edge ends with the trace.
     `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
 
@@ -196,13 +197,13 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
     unfinished = store.end_unfinished(end, size)
     ends = new_ends(spill)
     tracks = index.tracks()
-    placed = np.array([track.is_on_device for track in tracks], np.bool_)
+    on_device = OnDevice.of(tracks, with_ranges=not device_lanes)
     with ThreadPoolExecutor(1) as beside:
         joined = beside.submit(join_launches, store, tracks, ends, size)
         if len(links):  # their arrows and ends stand behind those of launches
             links.number_arrows(joined.result() + 1, index, size)
             bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
-        ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else placed)
+        ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else on_device)
         joined.result()
     find_peers(ends, spill, size)
 
@@ -216,7 +217,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    given = _Given(store, pairs, ordered, ends, numbers, placed, spill)
+    given = _Given(store, pairs, ordered, ends, numbers, on_device, spill)
     return Timeline(catalog, shown, start, end, given.batches, links.rows)
 
 
@@ -238,7 +239,7 @@ class _Given:
     ordered: Ordered
     ends: Runs
     tracks: Int32
-    placed: npt.NDArray[np.bool_]
+    on_device: OnDevice
     spill: Spill
 
     def batches(self) -> Iterator[TimelineBatch]:
@@ -266,19 +267,16 @@ class _Given:
             np.ascontiguousarray(rows["lane"]),
             track,
             place + 1,
-            is_work(self.store.keys.rows["flags"][place], rows["track"], self.placed),
+            self.on_device.rows(self.store.keys.rows["flags"][place], rows["track"]),
             Edges(*opened.edges(rows, track, serial, until)),
             Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), *peer),
             int(np.count_nonzero(ends["link"])),
         )
 
     def _peers(self, places: Int64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Whether the events at those places (-1: none) are device work on a track with a device or stream, and whether
-        calls launched them.
-        """
+        """Whether the events at those places (-1: none) are `TimelineBatch.work`, and whether calls launched them."""
         keys = self.store.keys.rows
         if not len(keys):
             return np.zeros(len(places), np.bool_), np.zeros(len(places), np.bool_)
         flags, there = keys["flags"][places], places >= 0
-        work: npt.NDArray[np.bool_] = (flags & WORK != 0) & self.placed[keys["track"][places]]
-        return work & there, (flags & LAUNCHED != 0) & there
+        return self.on_device.rows(flags, keys["track"][places]) & there, (flags & LAUNCHED != 0) & there

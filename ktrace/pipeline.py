@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name
-from ktrace.errors import OutputError, UsageError
+from ktrace.errors import InputError, OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
 from ktrace.inputs import paths_of
 from ktrace.layout import layout
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from ktrace.transforms.crop import Crop
     from ktrace.transforms.filter import Filter
 
+
+#: How a trace shows device work where its format has two ways; "auto" is "stages".
+GPU_FORMS = ("auto", "stages", "slices")
 
 #: Writes batches to an output.
 Write = Callable[[Iterable[Batch], Conversion], None]
@@ -51,6 +54,18 @@ def output_format(path: str, to: str | None = None) -> Format:
     )
 
 
+def gpu_option(gpu: str, fmt: Format) -> dict[str, str]:
+    """The option of a conversion that says how device work is shown, one of `GPU_FORMS`.
+
+    Raises UsageError for another word, and for a format that has one form alone.
+    """
+    if gpu not in GPU_FORMS:
+        raise UsageError(f"'{gpu}' isn't a form of device work", expected=", ".join(GPU_FORMS))
+    if gpu != "auto" and not fmt.overlap:
+        raise UsageError(f"--gpu is for Perfetto, {fmt.name} has one form", remedy="leave it out")
+    return {"gpu": gpu}
+
+
 def open_sink(path: str, fmt: Format, *, overwrite: bool = False) -> Sink:
     """The output of that name: a folder where it is called so ("run.parquet/") or is one already.
 
@@ -67,7 +82,8 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     report = conversion.report
     writer = fmt.open_writer(sink, conversion)
     if fmt.timeline:
-        timeline = order(layout(batches, report), report, device_lanes=not fmt.overlap)
+        lanes = not fmt.overlap or conversion.options.get("gpu") == "slices"
+        timeline = order(layout(batches, report), report, device_lanes=lanes)
         ledger = report.stage(fmt.name)
         writer.start(timeline)
         for ordered in ahead(timeline.batches()):
@@ -120,6 +136,26 @@ def _account(report: Report, ledger: Ledger, rows: int, kept: int) -> None:
         report.issue("not-representable", ledger.stage, f"{rows - kept} rows", rows - kept, stage=ledger)
 
 
+def require_rows(report: Report, paths: Sequence[str]) -> None:
+    """Raises InputError where nothing was written, with what was read instead."""
+    if report.written:
+        return
+    left = [
+        f"{count:,} x {what}"
+        for ledger in (report.reader, *report.stages)
+        for what, count in ledger.removed.most_common()
+    ]
+    details = [detail for issue in report.issues.values() for _, detail in issue.places[:1] if detail]
+    said = f": {', '.join(left)}" if left else ""
+    first = f" ({details[0]})" if details else ""
+    raise InputError(
+        f"there is nothing to write: {report.reader.taken:,} records gave {report.rows_read:,} rows{said}{first}",
+        path=paths[0] if len(paths) == 1 else None,
+        expected="at least one event, summary or link",
+        remedy="name the format with --from if it was taken for another one; ktrace info says what was seen",
+    )
+
+
 def convert(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
@@ -137,6 +173,7 @@ def convert(
     crop: Crop | None = None,
     filter: Filter | None = None,
     split_by: str | None = None,
+    gpu: str = "auto",
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -150,9 +187,12 @@ def convert(
     device and more, `crop` which part of the time.
     `classify` fills operation, library, precision, layer and a short name of device work where the source doesn't say
     them; a path is a file of rules that come first. `split_by` writes numbered parts (run.000.perfetto, ...) of a time
-    ("time=10s"), a size in bytes ("size=500MB") or a step each ("step"), which stand in `Report.parts`.
+    ("time=10s"), a size in bytes ("size=500MB") or a step each ("step"), which stand in `Report.parts`. `gpu` says how
+    a Perfetto trace shows device work: as the "stages" of a GPU, which viewers from v55 on show with all their data, or
+    as "slices" on a track a stream, which any viewer does; "auto" is stages.
 
-    Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
+    Raises InputError, also where there is nothing to write, StrictFailure, OutputError or UsageError; then there is no
+    output.
     """
     paths = paths_of(src)
     report = Report(strict=strict)
@@ -164,7 +204,8 @@ def convert(
         raise UsageError("--launch-skip is for --metrics", remedy="leave it out, or name the metrics")
     if table and split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
-    conversion = Conversion(report, options={"table": table} if table else {})
+    options = gpu_option(gpu, fmt) | ({"table": table} if table else {})
+    conversion = Conversion(report, options=options)
     with writing_to(str(dst), fmt, split_by, overwrite=overwrite) as write:
         batches = read_selected(
             paths,
@@ -180,4 +221,6 @@ def convert(
         )
         write(batches, conversion)
         report.require_balance()
+        if table != "catalog":
+            require_rows(report, paths)
     return report

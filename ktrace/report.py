@@ -88,6 +88,7 @@ KINDS: dict[str, Kind] = {
         Severity.SKIP, "Text, a table or a file that isn't read as a part of the format was left out."
     ),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
+    "unread-packet": Kind(Severity.SKIP, "Packets of kinds that ktrace doesn't read were left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
     "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),
     "not-executed": Kind(Severity.SKIP, "A record of work that never ran was left out: its begin and end are 0."),
@@ -233,7 +234,7 @@ class Report:
 
     def balanced(self) -> bool:
         """Whether every link of the chain adds up and hands on what the next one takes."""
-        rows = self._rows_read()
+        rows = self.rows_read
         for ledger in self._stages:
             if ledger.taken != rows or not ledger.balanced():
                 return False
@@ -253,9 +254,11 @@ class Report:
     @property
     def written(self) -> int:
         """Rows in the output; the rows read, where there is no writer. The catalog's are not counted."""
-        return self._stages[-1].given if self._stages else self._rows_read()
+        return self._stages[-1].given if self._stages else self.rows_read
 
-    def _rows_read(self) -> int:
+    @property
+    def rows_read(self) -> int:
+        """Rows that the reader gave, the catalog's left aside."""
         return sum(self.rows[record] for record in ("events", "summaries", "links"))
 
     def total(self, severity: Severity) -> int:

@@ -47,12 +47,16 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-    """Name and place of a process or track. `labels` are rank and host of a process, where there are several."""
+    """Name and place of a process or track. `labels` are rank and host of a process, where there are several.
+
+    `name` tells processes apart. `without_pid` is the name of a process for viewers that show its id beside it.
+    """
 
     name: str
     order: int | None = None
     description: str | None = None
     labels: tuple[str, ...] = ()
+    without_pid: str = ""
 
 
 @dataclass
@@ -189,12 +193,22 @@ def _told_apart(processes: list[Node]) -> list[Node]:
     for name, nodes in alike.items():
         columns = [column for column in _TELLING if len({getattr(node.key, column) for node in nodes}) > 1]
         for node in nodes:
-            words = [(column, getattr(node.key, column)) for column in columns]
-            shown = [_TELLING[column].format(word) for column, word in words if word not in (None, name)]
-            if shown:
-                head = f"{name[:-1]}, " if node.shown.labels and name.endswith(")") else f"{name} ("
-                node.shown = replace(node.shown, name=f"{head}{', '.join(shown)})")
+            values = {column: getattr(node.key, column) for column in columns}
+            words = {
+                column: _TELLING[column].format(value) for column, value in values.items() if value not in (None, name)
+            }
+            full = _with_words(node.shown, list(words.values()))
+            words.pop("pid", None)
+            node.shown = replace(node.shown, name=full, without_pid=_with_words(node.shown, list(words.values())))
     return processes
+
+
+def _with_words(shown: Shown, words: list[str]) -> str:
+    """The name with words in brackets behind it; the labels of a name may stand there already."""
+    if not words:
+        return shown.name
+    head = f"{shown.name[:-1]}, " if shown.labels and shown.name.endswith(")") else f"{shown.name} ("
+    return f"{head}{', '.join(words)})"
 
 
 #: What tells processes of one name apart, and how it is said.

@@ -27,6 +27,7 @@ MESSAGES = (
     *("GpuCorrelation", "EventName", "InternedComputeKernel"),
     *("InternedGraphicsContext", "InternedGpuRenderStageSpecification", "InternedGpuCounterDescriptor"),
     *("GpuCounterEvent", "GpuCounterEvent.GpuCounter", "GpuCounterDescriptor", "GpuCounterDescriptor.GpuCounterSpec"),
+    "GpuCounterDescriptor.GpuCounterGroupSpec",
     *("GpuInfo", "GpuInfo.Gpu", "GpuMemTotalEvent", "GpuLog"),
 )
 

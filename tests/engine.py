@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -22,7 +23,10 @@ import pytest
 Row = dict[str, Any]
 
 #: Statistics of severity info that measure the engine and say nothing of the trace.
-_HARMLESS = ("guess_trace_type_duration_ns", "parse_trace_duration_ns", "clock_sync_cache_miss", "json_display_time_unit")
+_HARMLESS = (
+    *("guess_trace_type_duration_ns", "parse_trace_duration_ns", "clock_sync_cache_miss"),
+    "json_display_time_unit",
+)
 
 #: Statistics that say that the engine could not make sense of something, or lost it. Those of severity info count, too:
 #: lost names of arguments are one (interned_data_tokenizer_errors).
@@ -41,6 +45,23 @@ def query(trace: str | Path, *queries: str) -> list[list[Row]]:
 def errors(trace: str | Path) -> list[Row]:
     """What the engine's own statistics complain about."""
     return query(trace, FAULTS)[0]
+
+
+def shows_launches() -> bool:
+    """Whether the engine knows interned kernels, launches and their arguments: those of v55 and later do."""
+    return _version() >= 55
+
+
+def _version() -> int:
+    """The engine's major version."""
+    shell = os.environ.get("TRACE_PROCESSOR_SHELL")
+    if not shell:
+        said = _wasm().name
+    else:
+        said = subprocess.run([shell, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\bv(\d+)\.", said)
+    assert found, f"no version in {said!r}"
+    return int(found[1])
 
 
 def _ask_native(shell: str, trace: str | Path, queries: tuple[str, ...]) -> list[list[Row]]:

@@ -1,8 +1,8 @@
 """The descriptors of processes, threads, devices, streams, text tracks and counters, each given before its first use.
 
 root                      uuid 0: says that processes and threads come in our order
-  python3                 ProcessDescriptor
-    thread 4242           ThreadDescriptor; a text track is one, too, where its place isn't that of its name
+  python3                 ProcessDescriptor; the viewer shows the id of a process behind its name
+    pt_main_thread        ThreadDescriptor; the viewer shows the id of a thread behind its name
     GPU 0 NVIDIA H100     a track without events, only to nest
       stream 7            a track; slices that overlap without nesting lie on a second one of the same name,
       stream 7            which the viewer shows as further rows of the first
@@ -11,12 +11,13 @@ root                      uuid 0: says that processes and threads come in our or
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 from ktrace.catalog import Catalog
-from ktrace.tracks import Node, Process, Shown, Track, arrange, give_ids, with_track
+from ktrace.tracks import Node, Process, Track, arrange, give_ids, with_track
 
 from . import field_names as f
 from .wire import bytes_field, int_field, text_field
@@ -64,8 +65,12 @@ class Descriptors:
         self._processes = arrange(tracks, catalog, alone=alone)
         self._pids = _pids(self._processes, machine_of)
         self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
+        self._names: dict[int, str] = {}  # id of a node that stands below a process and is no thread -> its name
         for process in self._processes:
-            self._tids |= _tids(process, self._pids[id(process)])
+            self._tids |= _tids(process)
+            others = [node for node in process.children if id(node) not in self._tids]
+            names = in_order_of_names([node.shown.name for node in others])
+            self._names.update(zip(map(id, others), names, strict=True))
         self._nodes: dict[int, Node] = {}
         for process in self._processes:
             for node in process.walk():
@@ -78,14 +83,21 @@ class Descriptors:
 
     def _queue_names(self) -> dict[int, str]:
         """Index of a track -> what it is called as a hardware queue, with its process where another has the same."""
-        names = {number: self._below_process(node) for number, node in self._nodes.items()}
+        drawn = [node for process in self._processes for node in process.walk()]
+        queues = [node for node in drawn if isinstance(node.key, Track) and node.key.is_on_device]
+        names = [self._below_process(node) for node in queues]
+        owners = [self._process_of(node) for node in queues]
         processes: dict[str, set[int]] = {}
-        for number, name in names.items():
-            processes.setdefault(name, set()).add(id(self._process_of(self._nodes[number])))
+        for name, process in zip(names, owners, strict=True):
+            processes.setdefault(name, set()).add(id(process))
+        whole = [
+            f"{_apart(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
+            for name, process in zip(names, owners, strict=True)
+        ]
         return {
-            number: f"{_apart(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
-            for number, name in names.items()
-            for process in [self._process_of(self._nodes[number])]
+            node.number: name
+            for node, name in zip(queues, in_order_of_names(whole), strict=True)
+            if node.number is not None
         }
 
     def _process_of(self, node: Node) -> Node:
@@ -158,7 +170,7 @@ class Descriptors:
         self._fresh(
             int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
             int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
-            text_field(f.TRACK_DESCRIPTOR["name"], node.shown.name),
+            text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)),
             int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)]),
             _merge_key(first),
         )
@@ -170,14 +182,14 @@ class Descriptors:
         description = node.shown.description
         if node.kind == "process":
             pid = self._pids[id(node)]
-            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node.shown, rank)))
+            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node, rank)))
             description = "\n".join(line for line in (description, self._note) if line)
         elif parent is not None:
             fields.append(int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent))
         if id(node) in self._tids:
             fields.append(bytes_field(f.TRACK_DESCRIPTOR["thread"], self._thread(node)))
         elif node.kind != "process":
-            fields += [text_field(f.TRACK_DESCRIPTOR["name"], node.shown.name), _merge_key(uuid)]
+            fields += [text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)), _merge_key(uuid)]
         if description:
             fields.append(text_field(f.TRACK_DESCRIPTOR["description"], description))
         fields += [
@@ -186,12 +198,15 @@ class Descriptors:
         ]
         self._fresh(*fields)
 
+    def _name(self, node: Node) -> str:
+        return self._names.get(id(node), node.shown.name)
+
     def _thread(self, node: Node) -> bytes:
-        return (
-            int_field(f.THREAD_DESCRIPTOR["pid"], self._pids[id(self._parents[id(node)])])
-            + int_field(f.THREAD_DESCRIPTOR["tid"], self._tids[id(node)])
-            + text_field(f.THREAD_DESCRIPTOR["thread_name"], node.shown.name)
-        )
+        tid = self._tids[id(node)]
+        fields = int_field(f.THREAD_DESCRIPTOR["pid"], self._pids[id(self._parents[id(node)])])
+        fields += int_field(f.THREAD_DESCRIPTOR["tid"], tid)
+        name = _thread_name(node.shown.name, tid)
+        return fields + (text_field(f.THREAD_DESCRIPTOR["thread_name"], name) if name else b"")
 
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
         """A counter stands below its device or process, just behind the text track that it is on."""
@@ -259,23 +274,41 @@ def _apart(process: Node) -> str:
     return label if host.isdigit() else host  # an address stays whole
 
 
-def _tids(process: Node, pid: int) -> dict[int, int]:
-    """The thread ids of what is drawn as a thread: the legal ones of the source, made ones for text tracks.
+def _tids(process: Node) -> dict[int, int]:
+    """The thread ids of what is drawn as a thread: the legal ones of the source."""
+    return {
+        id(node): node.key.tid or 0
+        for node in process.children
+        if node.kind == "thread" and isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID
+    }
 
-    The viewer orders custom tracks of a process by name, whatever their rank, but its threads by their id. So
-    text tracks that would come in another order than ours are drawn as threads, with rising ids.
+
+def _thread_name(name: str, tid: int) -> str:
+    """The name of a thread without its id, which the viewer shows behind it; empty where there is no more to say.
+
+    PyTorch calls a thread "thread 4243 (pt_autograd_0)".
     """
-    tids: dict[int, int] = {}
-    for node in process.children:
-        if node.kind == "thread" and isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID:
-            tids[id(node)] = node.key.tid or 0
-    tracks = [node for node in process.children if node.kind == "track"]
-    names = [node.shown.name for node in tracks]
-    if names != sorted(names):
-        taken = {pid, *tids.values()}
-        free = (number for number in count(1) if number not in taken)
-        tids |= {id(node): next(free) for node in tracks}
-    return tids
+    said = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
+    return (said[1] or "") if said else name
+
+
+def in_order_of_names(names: Sequence[str]) -> list[str]:
+    """The names, led by spaces where a viewer that sorts them would show them in another order.
+
+    The viewer sorts hardware queues, and what stands directly below a process, by their names, whatever rank they have.
+    A page doesn't show spaces at the begin of a text.
+    """
+    given: list[str] = []
+    spaces = 0
+    for name, behind in zip(reversed(names), [None, *reversed(names)], strict=False):
+        if behind is not None and _sorted_by(name) > _sorted_by(behind):
+            spaces += 1
+        given.append(" " * spaces + name)
+    return given[::-1]
+
+
+def _sorted_by(name: str) -> str:
+    return name.lower()
 
 
 def root() -> bytes:
@@ -288,10 +321,12 @@ def root() -> bytes:
     return bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields))
 
 
-def _process(pid: int, shown: Shown, rank: int) -> bytes:
+def _process(pid: int, node: Node, rank: int) -> bytes:
+    shown = node.shown
+    is_own = isinstance(node.key, Process) and node.key.pid == pid
     return (
         int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
-        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.name)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.without_pid if is_own else shown.name)
         + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
         + b"".join(text_field(f.PROCESS_DESCRIPTOR["process_labels"], label) for label in shown.labels)
     )

@@ -221,6 +221,10 @@ GPU_COUNTER_SPEC = {
     "numerator_units": 7, "denominator_units": 8, "select_by_default": 9, "groups": 10, "value_direction": 11
 }
 
+GPU_COUNTER_GROUP_SPEC = {
+    "group_id": 1, "name": 2, "description": 3, "counter_ids": 4
+}
+
 GPU_INFO = {
     "gpus": 1
 }

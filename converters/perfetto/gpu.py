@@ -1,4 +1,4 @@
-"""Kernels, copies and sets as GpuRenderStageEvents, with what UIs from v55 on show of them.
+"""Kernels, copies, sets and the ranges around them as GpuRenderStageEvents, with what UIs from v55 on show of them.
 
 What launches have in common (name, place, registers, ...) is interned as a kernel, once per combination; a launch
 repeats only what varies. A kernel's stage is named after it, since older engines show nothing but the stage.
@@ -44,6 +44,7 @@ STAGES = {
     "graph": (f.RENDER_STAGE_CATEGORY["COMPUTE"], "Graph"),
     "memcpy": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memcpy"),
     "memset": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memset"),
+    "range": (f.RENDER_STAGE_CATEGORY["OTHER"], "Range"),
 }
 
 #: Bytes of interned kernels after which the sequence starts anew.

@@ -1,8 +1,6 @@
 """The part of a trace that is of one machine: device work as render stages, all else as events on tracks.
 
-Two sequences: on the host's, timestamps are differences from one to the next (an incremental clock); on the
-GPU's they are whole, since counters are found by the timestamp of their kernel. What is interned is of a sequence, and
-so of a machine.
+Two sequences, that of the host and that of the GPU. What is interned is of a sequence, and so of a machine.
 """
 
 from __future__ import annotations
@@ -61,12 +59,11 @@ class Machine:
         self._arrows = ArrowBook()
         self._counters = counters
         self._queues_said = 0
-        self._last = shared.timeline.start - shared.origin
 
     def start(self, clocks: list[bytes]) -> None:
         """Writes the packets that open the sequences; `clocks` are readings at the begin of the trace."""
-        self._write(self._host.first(clocks, self._last, TYPE_NAMES))
-        self._write(self._gpu.first([], 0, b""))
+        self._write(self._host.first(TYPE_NAMES, clocks))
+        self._write(self._gpu.first())
         self._write(packet(self._host.later() + root()))
 
     def write(self, batch: TimelineBatch) -> tuple[int, int]:
@@ -75,7 +72,7 @@ class Machine:
         A counter that is no number has no place, nor has the end of an arrow to a render stage that another started.
         """
         if self._stages.is_full:
-            self._write(self._gpu.first([], 0, self._stages.restart()))
+            self._write(self._gpu.first(self._stages.restart()))
         stage = batch.work
         metric = metrics_of(batch, stage)
         lost = _no_numbers(batch)
@@ -106,10 +103,6 @@ class Machine:
         own[-1] = True
         at = np.flatnonzero(own[edges.row])
         place = self._places(batch, at)
-        ts = edges.ts[at] - self._origin
-        delta = np.diff(ts, prepend=self._last)
-        if len(ts):
-            self._last = int(ts[-1])
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
@@ -120,7 +113,7 @@ class Machine:
         place.put(end, ends, None)
         self._introduce()
         where = [position[rows][number] for number in numbers]
-        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], delta))
+        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
 
     def _places(self, batch: TimelineBatch, at: Int64) -> Coded:
         """The fields of type and track of those edges."""

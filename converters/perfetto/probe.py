@@ -11,7 +11,11 @@ _PACKET = 0x0A
 _ENOUGH = 8
 
 #: Fields that nearly every packet has: timestamp, sequence id, flags, trusted uid, and what comes first in a trace.
-_COMMON = {3, 6, 8, 10, 11, 12, 13, 33, 36, 43, 44, 50, 52, 53, 58, 59, 60, 79, 87, 89, 98, 128, 133, 900}
+_COMMON = {1, 2, 3, 6, 8, 10, 11, 12, 13, 33, 36, 43, 44, 50, 52, 53, 58, 59, 60, 79, 87, 89, 98, 128, 133, 900}
+
+#: Fields that are messages in a packet (ftrace_events, process_tree, process_stats, inode_file_map, chrome_events,
+#: clock_snapshot, sys_stats), and something else in the planes of an XPlane file: a number, a text.
+_MESSAGES = range(1, 8)
 
 
 def probe(sample: Sample) -> Match | None:
@@ -37,6 +41,12 @@ def probe(sample: Sample) -> Match | None:
     return Match(Score.MAGIC if sure else Score.DIALECT, "begins with packets of a Perfetto trace")
 
 
+def _is_message(data: bytes, at: int, end: int) -> bool:
+    """Whether the bytes begin with the tag of a field, or there are none."""
+    tag, _ = _varint(data, at)
+    return at >= end or tag is None or (tag >= 8 and tag & 7 in (0, 1, 2, 5))
+
+
 def _varint(data: bytes, at: int) -> tuple[int | None, int]:
     value = 0
     for shift in range(0, 70, 7):
@@ -51,7 +61,7 @@ def _varint(data: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _fields(data: bytes, at: int, end: int) -> set[int] | None:
-    """The numbers of the fields of a message, as far as it goes; None where it is none."""
+    """The numbers of the fields of a packet, as far as it goes; None where it is none."""
     found: set[int] = set()
     while at < end:
         tag, at = _varint(data, at)
@@ -59,7 +69,7 @@ def _fields(data: bytes, at: int, end: int) -> set[int] | None:
             break
         found.add(tag >> 3)
         wire = tag & 7
-        if tag < 8 or wire not in (0, 1, 2, 5):
+        if tag < 8 or wire not in (0, 1, 2, 5) or (tag >> 3 in _MESSAGES and wire != 2):
             return None
         if wire == 0:
             value, at = _varint(data, at)
@@ -69,6 +79,8 @@ def _fields(data: bytes, at: int, end: int) -> set[int] | None:
             size, at = _varint(data, at)
             if size is None:
                 break
+            if tag >> 3 in _MESSAGES and not _is_message(data, at, min(at + size, end)):
+                return None
             at += size
         else:
             at += 8 if wire == 1 else 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -71,7 +72,9 @@ class Context:
     submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
     devices: dict[tuple[str | None, int], dict[str, Any]] = field(default_factory=dict)  # (host, device) -> name, facts
-    metrics: dict[str, str] = field(default_factory=dict)  # name of a counter of a GPU -> description
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  # name of a counter of a GPU -> facts
+    unread: Counter[str] = field(default_factory=Counter)  # kind of packet that isn't read -> how many
+    first_unread: int = -1  # where the first of them stands
     stages: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
 
     @property

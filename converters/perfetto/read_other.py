@@ -35,15 +35,23 @@ _SHORT = {
     **{"SECOND": "s", "WATT": "W", "MILLIWATT": "mW", "CELSIUS": "degC", "PERCENT": "%", "VOLT": "V", "JOULE": "J"},
 }
 _UNITS = {number: _SHORT.get(name, name.lower()) for name, number in f.MEASURE_UNIT.items()}
+_GROUPS = {number: name.lower() for name, number in f.GPU_COUNTER_GROUP.items()}
 _SEVERITIES = {number: name.removeprefix("LOG_SEVERITY_").lower() for name, number in f.SEVERITY.items()}
 
 
 class Counter(NamedTuple):
-    """What a descriptor says of a counter."""
+    """What a descriptor says of a counter: `groups` are those of Perfetto and the source's own."""
 
     name: str
     unit: str | None
     description: str
+    groups: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the catalog says of it."""
+        said = {"description": self.description, "groups": list(self.groups)}
+        return {name: value for name, value in said.items() if value}
 
 
 class Gpus:
@@ -88,7 +96,8 @@ class Gpus:
         if self._context.tabs is not None:
             for one, (counter, _) in enumerate(known):
                 self._context.tabs.take_counter(counter.name, events.ts[owner[which == one]])
-        self._context.metrics |= {counter.name: counter.description for counter, _ in known}
+        for counter, _ in known:
+            self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
         columns = {
             "source": constant(self._context.source(), len(rows)),
             "id": pa.array(given.start[rows] + base + (_IDS if self._context.own else 0)),
@@ -203,6 +212,7 @@ def _specs(descriptor: bytes) -> dict[int, Counter]:
     """Counter id -> what the descriptor says of it."""
     s = f.GPU_COUNTER_SPEC
     counters = {}
+    listed = _listed_groups(descriptor)
     for spec in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["specs"], []):
         data = message(spec)
         found = lenient(data)
@@ -211,8 +221,22 @@ def _specs(descriptor: bytes) -> dict[int, Counter]:
             for name in ("numerator_units", "denominator_units")
         )
         unit = f"{over}/{under}" if under else over
-        name = text(first(found, s["name"], b"")) or f"counter {first(found, s['counter_id'], 0)}"
-        counters[int(first(found, s["counter_id"], 0))] = Counter(
-            name, unit or None, text(first(found, s["description"], b""))
-        )
+        number = int(first(found, s["counter_id"], 0))
+        name = text(first(found, s["name"], b"")) or f"counter {number}"
+        named = (_GROUPS.get(group, str(group)) for group in repeated(data, s["groups"]))
+        groups = tuple(dict.fromkeys([*named, *listed.get(number, [])]))
+        counters[number] = Counter(name, unit or None, text(first(found, s["description"], b"")), groups)
     return counters
+
+
+def _listed_groups(descriptor: bytes) -> dict[int, list[str]]:
+    """Counter id -> the groups of the source's own that list it."""
+    g = f.GPU_COUNTER_GROUP_SPEC
+    groups: dict[int, list[str]] = {}
+    for group in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["counter_groups"], []):
+        data = message(group)
+        found = lenient(data)
+        name = text(first(found, g["name"], b"")) or f"group {first(found, g['group_id'], 0)}"
+        for number in repeated(data, g["counter_ids"]):
+            groups.setdefault(int(number), []).append(name)
+    return groups

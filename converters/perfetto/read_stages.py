@@ -58,10 +58,15 @@ _KNOWN.add(_G["specifications"])
 _NAMES = {number: name for name, number in _G.items()}
 
 #: Work that is no kernel, by the name of its stage.
-_OTHER_WORK = (("memcpy", re.compile("memcpy|copy", re.I)), ("memset", re.compile("memset|fill", re.I)))
+_BY_NAME = (
+    ("memcpy", re.compile("memcpy|copy", re.I)),
+    ("memset", re.compile("memset|fill", re.I)),
+    ("range", re.compile("binning|vertex|fragment|pixel|geometry|render|tiler|tiling|raster|resolve|draw", re.I)),
+)
 
 #: The category of stages that are kernels.
 _COMPUTE = f.RENDER_STAGE_CATEGORY["COMPUTE"]
+_GRAPHICS = f.RENDER_STAGE_CATEGORY["GRAPHICS"]
 
 _APIS = {number: name for name, number in f.API.items()}
 
@@ -77,14 +82,17 @@ class Specifications:
     """The queues and stages that the first packet of an older tool lists, and its context."""
 
     queues: list[str] = field(default_factory=list)
+    queue_descriptions: list[str] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     contexts: dict[int, int] = field(default_factory=dict)  # context -> pid
 
     def take(self, data: bytes) -> None:
         """Takes a Specifications message. Raises ValueError where it is no protobuf."""
         s, found = f.SPECIFICATIONS, gather(data)
-        name = f.DESCRIPTION["name"]
-        self.queues = [text(first(gather(message(one)), name, b"")) for one in found.get(s["hw_queue"], [])]
+        name, described = f.DESCRIPTION["name"], f.DESCRIPTION["description"]
+        queues = [gather(message(one)) for one in found.get(s["hw_queue"], [])]
+        self.queues = [text(first(queue, name, b"")) for queue in queues]
+        self.queue_descriptions = [text(first(queue, described, b"")) for queue in queues]
         self.stages = [text(first(gather(message(one)), name, b"")) for one in found.get(s["stage"], [])]
         for one in found.get(s["context_spec"], []):
             spec = gather(message(one))
@@ -210,15 +218,18 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     spec = f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION
     stage = text(first(entries.get("stage_iid", {}), spec["name"], b"")) or _listed(old.stages, given.get("stage_id"))
     queue = text(first(entries.get("hw_queue_iid", {}), spec["name"], b""))
+    described = text(first(entries.get("hw_queue_iid", {}), spec["description"], b""))
+    described = described or _listed(old.queue_descriptions, given.get("hw_queue_id"))
     queue = queue or _listed(old.queues, given.get("hw_queue_id")) or f"queue {given.get('hw_queue_iid', 0)}"
     kernel, k = entries.get("kernel_iid", {}), f.INTERNED_COMPUTE_KERNEL
     full, mangled = text(first(kernel, k["demangled_name"], b"")), text(first(kernel, k["name"], b""))
     code = state.texts["names"].get(given["name_iid"]) if "name_iid" in given else -1
     own_name = context.pool.texts[code] if code >= 0 else None
     name = full or mangled or own_name or stage
+    category = first(entries.get("stage_iid", {}), spec["category"], 0)
     kind = text(first(entries.get("stage_iid", {}), spec["description"], b"")).lower()
-    if not context.own or kind not in DEVICE_KINDS:
-        kind = "" if kernel else next((kind for kind, words_ in _OTHER_WORK if words_.search(stage)), "")
+    if not context.own or kind not in (*DEVICE_KINDS, "range"):
+        kind = _kind(stage, category, bool(kernel))
     arguments: dict[str, Any] = {}
     derived = STAGE_DERIVED - {"occupancy_source"} if context.own else frozenset()  # it says what an occupancy is
     if not context.own:
@@ -230,15 +241,27 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
     for argument in kernel.get(k["args"], []):
         arguments |= dict([_argument(context, state, message(argument))])
     return Shared(
-        _place(context, state.machine, entries.get("context", {}), given, queue, old),
-        kind or "kernel",
+        _place(context, state.machine, entries.get("context", {}), given, queue, described, old),
+        kind,
         None if context.own else stage or None,
         full or mangled or None,
         name,
         own_name if own_name != name and not context.own else None,
-        first(entries.get("stage_iid", {}), spec["category"], 0) == _COMPUTE,
+        category == _COMPUTE,
         [_coded(context, key, value) for key, value in arguments.items() if key not in derived],
     )
+
+
+def _kind(stage: str, category: int, is_interned: bool) -> str:
+    """The kind of a stage of another tool: graphics are ranges on the device, since they are no kernels.
+
+    Traces older than categories tell by the name of the stage alone.
+    """
+    if is_interned or category == _COMPUTE:
+        return "kernel"
+    if category == _GRAPHICS:
+        return "range"
+    return next((kind for kind, words_ in _BY_NAME if words_.search(stage)), "kernel")
 
 
 def _coded(context: Context, name: str, value: Any) -> tuple[int, int, int]:
@@ -269,6 +292,7 @@ def _place(
     graphics: dict[int, list[Value]],
     given: dict[str, int],
     queue: str,
+    described: str,
     old: Specifications,
 ) -> int:
     own = context.tracks.queue(given.get("hw_queue_iid", -1))
@@ -288,6 +312,9 @@ def _place(
     if api := _APIS.get(int(first(graphics, g["api"], 0))):
         key = {name: value for name, value in columns.items() if name != "track" and value is not None}
         context.facts["context", tuple(key.items())] = {"api": api} if api != "UNDEFINED" else {}
+    if described:
+        key = {name: value for name, value in columns.items() if value is not None}
+        context.facts["track", tuple(key.items())] = {"description": described}
     return context.tracks.keyed(("stage", tuple(columns.items())), **columns)
 
 

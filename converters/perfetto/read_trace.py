@@ -39,7 +39,13 @@ _OF_THE_PACKET = {
     )
 }
 
-#: Fields that change what later packets mean, and those that are read here; any other is only counted.
+#: Packets about the recording, which say nothing of what was recorded.
+_OF_THE_RECORDING = {
+    *("trace_config", "trace_stats", "trace_uuid", "service_event", "synchronization_marker", "system_info"),
+    *("extension_descriptor", "trigger", "clone_snapshot_trigger", "ui_state", "chrome_trigger", "trace_provenance"),
+}
+
+#: Fields that change what later packets mean, and those that are read here.
 _CHANGING = ("interned_data", "trace_packet_defaults", "clock_snapshot", "track_descriptor", "process_tree")
 _READ = (
     *(*_CHANGING, "process_descriptor", "thread_descriptor", "gpu_counter_event", "gpu_mem_total_event", "gpu_log"),
@@ -294,12 +300,23 @@ class TraceReader:
                 continue
             mine = found.get(number, tag & 7).has(count) & left
             if mine.any():
-                name = _NAMES.get(number, f"field {number}")
-                report.used(int(mine.sum()), went=name if name in _READ else f"other packets: {name}")
+                first = base + int(start[mine.argmax()])
+                self._is_of_no_row(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
                 left &= ~mine
         if left.any():
             report.used(int(left.sum()), went="structure")
         return taken
+
+    def _is_of_no_row(self, name: str, count: int, id_: int) -> None:
+        """Counts packets of a kind that gives no row: read, about the recording, or unread."""
+        if name in _READ:
+            self._report.used(count, went=name)
+        elif name in _OF_THE_RECORDING:
+            self._report.used(count, went="about the recording")
+        else:
+            if not self.context.unread:
+                self.context.first_unread = id_
+            self.context.unread[name] += count
 
 
 def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, Here]]:

@@ -54,6 +54,10 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
     if taken.taken - whole <= taken.removed["cut"]:
         raise not_a_trace(source.path)
     yield from reader.rest()
+    if context.unread:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in context.unread.most_common())
+        where = context.where(context.first_unread)
+        context.conversion.report.issue("unread-packet", where, kinds, context.unread.total())
     if context.sidecar is not None and not context.sidecar.ended and not taken.removed["cut"]:
         context.conversion.report.issue("cut", f"byte {len(data)}", "the end of the trace is missing", 0)
     yield from with_parents(context, data)
@@ -107,9 +111,9 @@ def _facts(context: Context, rows: Rows) -> None:
         rows.fact(entity, **dict(key), facts=facts)
     for (host, device), known in context.devices.items():
         rows.fact("device", host=host, device=device, **known)
-    for name, description in context.metrics.items():
-        if description:
-            rows.fact("metric", name=name, facts={"description": description})
+    for name, known in context.metrics.items():
+        if known:
+            rows.fact("metric", name=name, facts=known)
     if context.clocks.anchor:
         at_ns, unix_ns = context.clocks.anchor
         name = name_of((0, context.clocks.main))

@@ -12,9 +12,6 @@ from . import field_names as f
 from .encode import Columns, Int64, Words
 from .wire import bytes_field, bytes_tag, int_field, int_tag
 
-#: The clock of the host's sequence: its timestamps are differences. Clocks from 64 on are a sequence's own.
-_INCREMENTAL = 64
-
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
 
@@ -43,18 +40,12 @@ class Sequence(NamedTuple):
         """
         return packet(self.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)) if entries else b""
 
-    def first(self, clocks: list[bytes], begin: int, entries: bytes) -> bytes:
-        """The packet that starts it anew, with entries of InternedData.
-
-        With `clocks` (of the time `begin`) it has a clock snapshot, and the timestamps are differences from there on.
-        """
+    def first(self, entries: bytes = b"", clocks: Several[bytes] = ()) -> bytes:
+        """The packet that starts it anew, with entries of InternedData and the readings of a clock snapshot."""
         cleared = f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"]
         fields = [self.fields, int_field(f.TRACE_PACKET["sequence_flags"], cleared)]
         if clocks:
-            own = clock(_INCREMENTAL, begin, incremental=True)
-            fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join([*clocks, own])))
-            defaults = int_field(f.TRACE_PACKET_DEFAULTS["timestamp_clock_id"], _INCREMENTAL)
-            fields.append(bytes_field(f.TRACE_PACKET["trace_packet_defaults"], defaults))
+            fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join(clocks)))
         if entries:
             fields.append(bytes_field(f.TRACE_PACKET["interned_data"], entries))
         return packet(b"".join(fields))
@@ -76,11 +67,9 @@ def packet(fields: bytes) -> bytes:
     return bytes_field(f.TRACE["packet"], fields)
 
 
-def clock(number: int, ns: int, *, incremental: bool = False) -> bytes:
+def clock(number: int, ns: int) -> bytes:
     """A reading of a clock in a snapshot."""
     fields = int_field(f.CLOCK["clock_id"], number) + int_field(f.CLOCK["timestamp"], ns)
-    if incremental:
-        fields += int_field(f.CLOCK["is_incremental"], 1)
     return bytes_field(f.CLOCK_SNAPSHOT["clocks"], fields)
 
 

@@ -133,9 +133,9 @@ def begun(text: str) -> Sidecar | None:
     return Sidecar(version, origin) if abs(origin) < 1 << 63 else None
 
 
-def begin_text(origin_ns: int) -> str:
-    """The text of the first packet."""
-    return dump_json({"ktrace": VERSION, "part": "begin", "origin_ns": origin_ns})
+def begin_text(origin_ns: int, gpu: str) -> str:
+    """The text of the first packet. `gpu` is the form of device work, "stages" or "slices"."""
+    return dump_json({"ktrace": VERSION, "part": "begin", "origin_ns": origin_ns, "gpu": gpu})
 
 
 def end_text() -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,9 @@ from .sidecar import begin_text, catalog_texts, end_text, link_texts
 class Writer:
     """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents.
 
-    Options of the conversion, for a trace that is one of several in an archive: `machine`, the number of its first
-    machine, and `origin`, the least time in ns of all of them.
+    Options of the conversion: `gpu`, the form of device work ("slices" are TrackEvents, all else are stages); for a
+    trace that is one of several in an archive `machine`, the number of its first machine, and `origin`, the least time
+    in ns of all of them.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
@@ -42,6 +44,7 @@ class Writer:
         self._report = conversion.report
         self._first = int(conversion.options.get("machine", 0))
         self._least = int(conversion.options.get("origin", 0))
+        self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
         """Writes the packets that open the sequences, and the clock where the source knows the time of day."""
@@ -63,7 +66,7 @@ class Writer:
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
             self._machines[one] = Machine(self._shared, mine, one, counters)
-        self._shared.say(begin_text(origin))
+        self._shared.say(begin_text(origin, self._gpu))
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
         self._shared.say(*catalog_texts(map(_fact, rows)))
         for text in link_texts(timeline.links()):
@@ -74,6 +77,8 @@ class Writer:
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns how many events and arrow ends it kept."""
+        if self._gpu == "slices":
+            batch = _without_stages(batch)
         if len(self._machines) == 1:
             (machine,) = self._machines.values()
             kept, homeless = machine.write(batch)
@@ -104,6 +109,12 @@ def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> npt.NDAr
         return np.full(len(tracks), first, np.int64)
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts), first or 1)}
     return np.array([numbers[host] for host in hosts], np.int64)
+
+
+def _without_stages(batch: TimelineBatch) -> TimelineBatch:
+    """The batch with device work as slices like any others."""
+    arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
+    return replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
 
 
 def _part(batch: TimelineBatch, mine: Bools) -> TimelineBatch:
@@ -152,11 +163,17 @@ def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> npt.NDArray[np.uint8
 
 
 def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
-    """The readings of the clocks at the begin of the trace."""
-    clocks = [clock(f.BUILTIN_CLOCK["BUILTIN_CLOCK_BOOTTIME"], timeline.start - origin)]
-    if unix := _unix_ns(timeline.catalog, timeline.start):
-        clocks.append(clock(f.BUILTIN_CLOCK["BUILTIN_CLOCK_REALTIME"], unix))
-    return clocks
+    """The readings of the clocks at the begin of the trace; none where the time of day isn't known.
+
+    A viewer shows a track of its own for any such reading.
+    """
+    unix = _unix_ns(timeline.catalog, timeline.start)
+    if unix is None:
+        return []
+    return [
+        clock(f.BUILTIN_CLOCK["BUILTIN_CLOCK_BOOTTIME"], timeline.start - origin),
+        clock(f.BUILTIN_CLOCK["BUILTIN_CLOCK_REALTIME"], unix),
+    ]
 
 
 def _unix_ns(catalog: Catalog, start: int) -> int | None:

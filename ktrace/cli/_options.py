@@ -37,6 +37,13 @@ classify_option = click.option(
 
 split_by_option = click.option("--split-by", metavar="WAY", help="Write numbered parts: time=10s, size=500MB or step.")
 
+gpu_option = click.option(
+    "--gpu",
+    type=click.Choice(["auto", "stages", "slices"]),
+    default="auto",
+    help="How a Perfetto trace shows device work: as stages of a GPU (viewers from v55 on) or as slices (any viewer).",
+)
+
 strict_option = click.option(
     "--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off."
 )

@@ -14,6 +14,7 @@ from ktrace.cli._options import (
     classify_of,
     classify_option,
     from_option,
+    gpu_option,
     inputs_argument,
     jobs_option,
     output_option,
@@ -43,6 +44,7 @@ from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 )
 @classify_option
 @split_by_option
+@gpu_option
 @strict_option
 @click.option(
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
@@ -60,6 +62,7 @@ def command(
     launch_skip: int | None,
     classify: str | None,
     split_by: str | None,
+    gpu: str,
     strict: bool,
     report: str | None,
     overwrite: bool,
@@ -102,6 +105,7 @@ def command(
             filter=filter_of(part),
             crop=crop_of(part),
             split_by=split_by,
+            gpu=gpu,
         )
         write_account(account)
     tell_account(account, output)

@@ -14,6 +14,7 @@ from ktrace.cli._options import (
     classify_of,
     classify_option,
     from_all_option,
+    gpu_option,
     inputs_argument,
     jobs_option,
     output_option,
@@ -54,6 +55,7 @@ class Merging(Grouped):
 )
 @classify_option
 @split_by_option
+@gpu_option
 @strict_option
 @click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the merge.")
 @overwrite_option
@@ -68,6 +70,7 @@ def command(
     to: str | None,
     classify: str | None,
     split_by: str | None,
+    gpu: str,
     strict: bool,
     report: str | None,
     overwrite: bool,
@@ -107,6 +110,7 @@ def command(
             filter=filter_of(part),
             crop=crop_of(part),
             split_by=split_by,
+            gpu=gpu,
         )
         write_account(account)
     tell_account(account, output)

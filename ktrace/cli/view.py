@@ -13,7 +13,7 @@ from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_option, inputs_argument
+from ktrace.cli._options import from_option, gpu_option, inputs_argument
 from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import KtraceError
 
@@ -35,9 +35,16 @@ TIMEOUT = 600
     type=click.FloatRange(0, min_open=True),
     help=f"End after that time; the default is {TIMEOUT}, with --offline none.",
 )
+@gpu_option
 @part_options
 def command(
-    inputs: tuple[str, ...], from_: str | None, offline: bool, no_browser: bool, timeout: float | None, **part: Any
+    inputs: tuple[str, ...],
+    from_: str | None,
+    offline: bool,
+    no_browser: bool,
+    timeout: float | None,
+    gpu: str,
+    **part: Any,
 ) -> None:
     """Open traces in the Perfetto UI.
 
@@ -56,7 +63,15 @@ def command(
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(
-                served(list(inputs), from_=from_, offline=offline, progress=progress.callback, crop=crop, filter=filter)
+                served(
+                    list(inputs),
+                    from_=from_,
+                    offline=offline,
+                    progress=progress.callback,
+                    crop=crop,
+                    filter=filter,
+                    gpu=gpu,
+                )
             )
         if view.account:
             tell_issues(view.account)

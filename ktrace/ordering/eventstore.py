@@ -15,11 +15,11 @@ from ktrace.ordering.trackindex import TrackIndex
 from ktrace.ordering.words import Words
 
 Int64 = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.uint16]
 
-#: What a row is, as bits of `flags`. WORK is that of a device, LAID_OUT a row of a table, on a track of its own.
-#: LAUNCHED: a call with its correlation is known (`join_launches`).
-SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT = 1, 2, 4, 8, 16, 32, 64, 128
+#: What a row is, as bits of `flags`. WORK is that of a device, RANGE encloses or repeats others, LAID_OUT is a row of a
+#: table, on a track of its own. LAUNCHED: a call with its correlation is known (`join_launches`).
+SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT, RANGE = (1 << bit for bit in range(9))
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
@@ -49,7 +49,7 @@ class EventStore:
         self._batches = Batches(spill, "events")
         self._pending: dict[tuple[str, ...], list[pa.RecordBatch]] = {}
         self._waiting = 0
-        self.keys = Runs(spill, "keys", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("flags", "u1")])
+        self.keys = Runs(spill, "keys", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("flags", "u2")])
         self.halves = Runs(
             spill, "halves", [("ts", "i8"), ("id", "i8"), ("place", "i8"), ("track", "i4"), ("end", "?")]
         )
@@ -121,12 +121,13 @@ class EventStore:
         always = kinds.those(kind, lambda word: word in SLICE_KINDS and word != "alloc")
         never = kinds.those(kind, lambda word: word in POINT_KINDS)
         is_slice = always | (has_dur & ~never)
-        flags = is_slice * np.uint8(SLICE) | (is_slice & ~has_dur) * np.uint8(UNFINISHED)
+        flags = is_slice * np.uint16(SLICE) | (is_slice & ~has_dur) * np.uint16(UNFINISHED)
         if "half" in columns.schema.names:
             half = columns.column("half")
             flags[self.words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
             flags[self.words["half"].those(half, "end".__eq__)] = END
         flags[kinds.those(kind, lambda word: word in DEVICE_KINDS)] |= WORK
+        flags[kinds.those(kind, "range".__eq__)] |= RANGE
         if "track" in columns.schema.names:
             own_track = columns.column("track").is_valid().to_numpy(zero_copy_only=False)
             synthetic = self.words["timing"].those(columns.column("timing"), "synthetic".__eq__)

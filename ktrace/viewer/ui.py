@@ -6,6 +6,8 @@ https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2FQm9v...%2Frun.pe
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote, urlencode
@@ -22,6 +24,9 @@ PORT = 9001
 GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
 
 ALL_TRACKS = "."
+
+#: The first version that shows the arguments and launches of render stages.
+SHOWS_STAGES = 55
 
 #: What of a copy of the UI is served, and as what.
 _TYPES = {
@@ -44,6 +49,11 @@ def link(page: str, trace: str, expanded: str) -> str:
     commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded]}]
     arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
     return f"{page}/#!/?{urlencode(arguments, quote_via=quote)}"
+
+
+def version_of(ui: Mapping[str, tuple[Path, str]]) -> int:
+    """The major version of a UI by the names of its files ("v52.0-6b9586def/engine.js"), 0 where none says it."""
+    return max((int(found[1]) for name in ui if (found := re.match(r"v(\d+)\.", name))), default=0)
 
 
 def offline_ui() -> dict[str, tuple[Path, str]]:

@@ -61,26 +61,21 @@ def decode(data: bytes) -> Decoded:
         sidecar.take(text)
     assert sidecar.ended
     tables: dict[int, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
-    clock: dict[int, int] = {}
     found = Decoded(sidecar, [], [], [])
     for packet in trace.packet:
         sequence = packet.trusted_packet_sequence_id
         table = tables[sequence]
         if packet.sequence_flags & 1:
             table.clear()
-        for reading in packet.clock_snapshot.clocks:
-            if reading.is_incremental:
-                clock[sequence] = reading.timestamp
         interned = packet.interned_data
         for name, entries in interned.ListFields():
             for entry in entries:
                 assert entry.iid not in table[name.name], "interned twice"
                 table[name.name][entry.iid] = entry
         if packet.HasField("track_event"):
-            clock[sequence] += packet.timestamp
             event = packet.track_event
             _resolve(event, table)
-            found.events.append((clock[sequence], sidecar.tracks[event.track_uuid], event))
+            found.events.append((packet.timestamp, sidecar.tracks[event.track_uuid], event))
         if packet.HasField("gpu_render_stage_event"):
             found.stages.append(_stage(packet.timestamp, packet.gpu_render_stage_event, table, sidecar))
         if packet.HasField("gpu_counter_event"):
