@@ -77,6 +77,12 @@ class Descriptors:
                 if node.number is not None:
                     self._nodes[node.number] = node
                 self._parents.update((id(child), node) for child in node.children)
+        self._shared = {
+            id(node): other
+            for process in self._processes
+            for device in process.walk()
+            for node, other in _streams(device)
+        }
         for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
             self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
         self._queues = self._queue_names()
@@ -119,6 +125,11 @@ class Descriptors:
         node = self._process_of(self._nodes[number])
         self._node(node)
         return self._pids[id(node)], node.shown.name
+
+    def stream(self, number: int) -> int:
+        """The index of the track whose queue the rows of a track with that index share; its own, as a rule."""
+        shared = self._shared.get(id(self._nodes[number]))
+        return number if shared is None or shared.number is None else shared.number
 
     def queue(self, number: int) -> str:
         """What a hardware queue is called: older viewers show only that. Of a device it has the number."""
@@ -172,7 +183,7 @@ class Descriptors:
             int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
             text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)),
             int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)]),
-            _merge_key(first),
+            self._merge_key(node, first),
         )
         return uuid
 
@@ -189,7 +200,7 @@ class Descriptors:
         if id(node) in self._tids:
             fields.append(bytes_field(f.TRACK_DESCRIPTOR["thread"], self._thread(node)))
         elif node.kind != "process":
-            fields += [text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)), _merge_key(uuid)]
+            fields += [text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)), self._merge_key(node, uuid)]
         if description:
             fields.append(text_field(f.TRACK_DESCRIPTOR["description"], description))
         fields += [
@@ -197,6 +208,11 @@ class Descriptors:
             int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
         ]
         self._fresh(*fields)
+
+    def _merge_key(self, node: Node, uuid: int) -> bytes:
+        """The key of a track: that of the stream that it shares, else its own."""
+        shared = self._shared.get(id(node))
+        return _merge_key(uuid if shared is None else self._node(shared))
 
     def _name(self, node: Node) -> str:
         return self._names.get(id(node), node.shown.name)
@@ -250,6 +266,19 @@ class Descriptors:
 
     def _fresh(self, *fields: bytes) -> None:
         self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
+
+
+def _streams(device: Node) -> Iterator[tuple[Node, Node]]:
+    """The streams of a device without a context, each with the only one of its number that has a context.
+
+    Kineto says the context of kernels, but not of the ranges that it draws around them on the same stream.
+    """
+    streams = [(node, node.key) for node in device.children if node.kind == "stream" and isinstance(node.key, Track)]
+    for node, key in streams:
+        if key.context is None:
+            others = [other for other, at in streams if at.stream == key.stream and at.context is not None]
+            if len(others) == 1:
+                yield node, others[0]
 
 
 def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int]:

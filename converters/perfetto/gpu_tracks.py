@@ -8,7 +8,7 @@ GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several tha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -68,7 +68,10 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Queue:
-    """Where the stages of a track stand. `pid` and `process` are those of the output."""
+    """Where the stages of a track stand. `pid` and `process` are those of the output.
+
+    `is_shared` says that the queue was made for another track.
+    """
 
     track: Track
     iid: int
@@ -76,6 +79,7 @@ class Queue:
     context: int
     pid: int
     process: str
+    is_shared: bool = False
 
     @cached_property
     def place(self) -> bytes:
@@ -152,6 +156,10 @@ class Gpus:
         self._new(specification(iid, name, "", f.RENDER_STAGE_CATEGORY["OTHER"]))
         made = self.queues[number] = Queue(track, iid, gpu, context, pid, process)
         return made
+
+    def share(self, number: int, other: int) -> None:
+        """Lets the track with that index stand on the queue of the `other` one."""
+        self.queues[number] = replace(self.queues[other], track=self._tracks[number], is_shared=True)
 
     def _new(self, entry: bytes) -> None:
         self.fresh.append(entry)

@@ -146,8 +146,11 @@ class Machine:
         part = _taken(batch, rows)
         track = batch.track[rows]
         for number in np.unique(track).tolist():
+            stream = self._tracks.stream(number)
+            if stream not in self._gpus.queues:
+                self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
             if number not in self._gpus.queues:
-                self._gpus.queue(number, *self._tracks.process(number), self._tracks.queue(number))
+                self._gpus.share(number, stream)
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
@@ -223,8 +226,13 @@ class Machine:
     def _introduce(self) -> None:
         """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
         queues = islice(self._gpus.queues.values(), self._queues_said, None)
-        stages = {queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]} for queue in queues}
-        self._queues_said += len(stages)
+        new = list(queues)
+        stages = {
+            queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]}
+            for queue in new
+            if not queue.is_shared
+        }
+        self._queues_said += len(new)
         self._shared.say_places(stages)
         for descriptor in self._tracks.fresh:
             self._write(packet(self._host.later() + descriptor))

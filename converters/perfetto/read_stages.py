@@ -240,8 +240,11 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
         arguments = {key: value for key, value in arguments.items() if value}
     for argument in kernel.get(k["args"], []):
         arguments |= dict([_argument(context, state, message(argument))])
+    place = context.tracks.queue(given.get("hw_queue_iid", -1), has_context="context" in arguments)
+    if place is None:
+        place = _place(context, state.machine, entries.get("context", {}), given, queue, described, old)
     return Shared(
-        _place(context, state.machine, entries.get("context", {}), given, queue, described, old),
+        place,
         kind,
         None if context.own else stage or None,
         full or mangled or None,
@@ -295,9 +298,6 @@ def _place(
     described: str,
     old: Specifications,
 ) -> int:
-    own = context.tracks.queue(given.get("hw_queue_iid", -1))
-    if own is not None:
-        return own
     g = f.INTERNED_GRAPHICS_CONTEXT
     pid = int32(first(graphics, g["pid"], 0)) if g["pid"] in graphics else old.contexts.get(given.get("context", -1))
     columns: dict[str, Any] = {

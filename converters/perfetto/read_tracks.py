@@ -204,11 +204,17 @@ class Tracks:
             number = self._of_key[key] = self.add(Place({"source": self._label} | given))
         return number
 
-    def queue(self, iid: int) -> int | None:
-        """The place that the sidecar gives a hardware queue, None where it gives none."""
+    def queue(self, iid: int, *, has_context: bool) -> int | None:
+        """The place that the sidecar gives a hardware queue, None where it gives none.
+
+        A stage that doesn't say its context has none: it shares the queue of a stream that has one.
+        """
         if self._sidecar is None or iid not in self._sidecar.queues:
             return None
-        return self.keyed(("queue", iid), **_legal(self._sidecar.queues[iid]))
+        columns = _legal(self._sidecar.queues[iid])
+        if not has_context:
+            columns.pop("context", None)
+        return self.keyed(("queue", iid, has_context), **columns)
 
     def add(self, place: Place) -> int:
         """A new place."""

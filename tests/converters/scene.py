@@ -91,13 +91,13 @@ PLACES = {
 ARROWS = {("launch", KERNEL), ("aten::mm", "launch")}
 
 
-def write(batches: list[Batch], format: str, path: Path) -> Report:
-    """Writes the batches and returns the account, which must add up."""
+def write(batches: list[Batch], format: str, path: Path, **options: str) -> Report:
+    """Writes the batches, with options of the conversion, and returns the account, which must add up."""
     report = Report()
     for batch in batches:
         if batch.record != "catalog":
             report.rows[batch.record] += len(batch)
     with writing(Sink(str(path))) as sink:
-        write_batches(batches, by_name(format, writes=True), sink, Conversion(report))
+        write_batches(batches, by_name(format, writes=True), sink, Conversion(report, options=options))
     assert report.balanced()
     return report

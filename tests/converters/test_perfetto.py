@@ -91,7 +91,7 @@ def test_processes_and_tracks(path: Path) -> None:
     assert by_name["laid out"]["process"] == "fp16"
     assert 0 < by_name["far"]["pid"] < 2**31
     assert len({by_name[name]["pid"] for name in ("aten::mm", "laid out", "far", "mark", "[ok] Loading Ω")}) == 4
-    assert by_name[KERNEL]["track"] == by_name["overlapping"]["track"] == "GPU 0 stream 7"
+    assert by_name[KERNEL]["track"] == by_name["overlapping"]["track"] == " GPU 0 stream 7"  # above "GPU 0 stream 20"
     threads, descriptions = query(
         path,
         "select tid, thread.name from thread_track join thread using (utid)",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from conftest import SAMPLES
 from engine import FAULTS, query
 from perfetto_reference import BEGIN, Decoded, decode, written
-from scene import rows
+from scene import rows, write
 from wire import repeats
 
 import ktrace
@@ -59,6 +60,33 @@ def test_arrows_to_a_range_of_a_stream_are_drawn() -> None:
     found = decode(written(list(made.rest())))
     (stage,) = found.stages
     assert submitted(found) == {"here": [stage.event.event_id]}
+
+
+@pytest.mark.parametrize("form", ["stages", "slices"])
+def test_a_range_without_context_stands_with_the_only_stream_of_its_number(form: str, tmp_path: Path) -> None:
+    made = rows()
+    made.event("range", "step", ts=0, dur=100, **gpu(7))
+    made.event("kernel", "gemm", ts=10, dur=20, **gpu(7, context=1))
+    made.event("range", "other step", ts=0, dur=100, **gpu(9))
+    for context in (1, 2):
+        made.event("kernel", f"of context {context}", ts=10, dur=20, **gpu(9, context=context))
+    out = tmp_path / "out.perfetto"
+    write(list(made.rest()), "perfetto", out, gpu=form)
+    events = ktrace.read(out).events
+    assert {row.name: None if pd.isna(row.context) else row.context for row in events.itertuples()} == {
+        "step": None,
+        "gemm": 1,
+        "other step": None,
+        "of context 1": 1,
+        "of context 2": 2,
+    }
+    (tracks,) = query(
+        out, "select s.name, coalesce(track_group_id, s.track_id) as row from slice s join track t on track_id = t.id"
+    )
+    rows_of = {row["name"]: row["row"] for row in tracks}
+    if form == "slices":  # each lane of a queue is a track of its own in v52
+        assert rows_of["step"] == rows_of["gemm"]
+    assert len({rows_of[name] for name in ("other step", "of context 1", "of context 2")}) == 3
 
 
 def submitted(found: Decoded) -> dict[str, list[int]]:
