@@ -13,9 +13,9 @@ _ENOUGH = 8
 #: Fields that nearly every packet has: timestamp, sequence id, flags, trusted uid, and what comes first in a trace.
 _COMMON = {1, 2, 3, 6, 8, 10, 11, 12, 13, 33, 36, 43, 44, 50, 52, 53, 58, 59, 60, 79, 87, 89, 98, 128, 133, 900}
 
-#: Fields that are messages in a packet (ftrace_events, process_tree, process_stats, inode_file_map, chrome_events,
-#: clock_snapshot, sys_stats), and something else in the planes of an XPlane file: a number, a text.
-_MESSAGES = range(1, 8)
+#: Fields that are messages in a packet (ftrace_events, process_tree, inode_file_map, chrome_events, clock_snapshot,
+#: sys_stats); the first two are a number and a text in the planes of an XPlane file.
+_MESSAGES = {1, 2, 4, 5, 6, 7}
 
 
 def probe(sample: Sample) -> Match | None:

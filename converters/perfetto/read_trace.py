@@ -16,7 +16,8 @@ from .read_context import Context, Events
 from .read_events import read_events, read_own
 from .read_other import Gpus
 from .read_packets import Data, inflated, packets, said, together
-from .read_stages import Specifications, read_stages
+from .read_stage_keys import Specifications
+from .read_stages import read_stages
 from .read_state import State
 from .read_times import Bools, Times
 from .read_wire import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed

