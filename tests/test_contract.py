@@ -39,6 +39,7 @@ REPEATABLE = {
     "webllm",
     "nsys-stats",
     "table",
+    "torch-table",
 }
 
 

@@ -6,6 +6,7 @@ text, line by line      for logs and tables of people's size
                         tabs, fixed width), `prefixes` takes off what stands before each line
     columns             headings with their units as fields of the model, the figures in a row's cells
     numbers             one number and its unit as printed, exactly
+    device_names        what a name of work on a device says: a copy and its direction, a fill, a wait
     environment         environment variables: which may be shown, the rank that they say
     likely              for probes: lines that are worth a look
 
