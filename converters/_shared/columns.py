@@ -58,6 +58,7 @@ _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
 _TOTALS = frozenset({"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time"})
 _KNOWN_UNITS = frozenset({"%", *TIME_NS})
+_SHAPE = re.compile(r"\b(?:shape|dim|grid|block|size)")
 _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
 
 
@@ -237,7 +238,12 @@ def is_time(unit: str) -> bool:
 
 
 def plain(cell: str, head: Heading | None = None) -> Any:
-    """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text."""
+    """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text.
+
+    A text in quotes of its own is none, nor is one with commas below a heading of shapes: 512,512 isn't half a million.
+    """
+    if '"' in cell or ("," in cell and head is not None and _SHAPE.search(head.key)):
+        return cell.strip()
     found = cell_quantity(cell)
     if not found or (found.unit and not (found.unit == "%" and head and head.unit == "%")):
         return cell.strip()
