@@ -50,10 +50,12 @@ STATISTICS: dict[str, tuple[str, ...]] = {
 MEASURED = frozenset((*FIGURES, "count", "percent"))
 
 _SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
+#: Units of time in a heading, in whatever words; bounded, so that no long word is looked through again and again.
+TIME_WORDS = r"[nuµμm]?s|[num]?secs?|[a-z]{0,8}seconds?"
 #: Words that are units in a heading, or in a row of units below the headings.
-UNIT = re.compile(rf"%|[nuµμm]?s|[num]?secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
+UNIT = re.compile(rf"%|{TIME_WORDS}|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
-_SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
+_SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|[a-z]{0,8}seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
 _TOTALS = frozenset({"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time"})

@@ -25,7 +25,7 @@ BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 #: What tools print where there is no number.
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})
 
-_QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
+_QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
 _WIDE = Context(prec=60)
 _SPECIAL = {"nan": "NaN", "-nan": "NaN", "-nan(ind)": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
@@ -47,7 +47,7 @@ def quantity(text: str) -> Quantity | None:
     special = _SPECIAL.get(text.lower())
     if special:
         return Quantity(Decimal(special), "")
-    found = _QUANTITY.fullmatch(text)
+    found = None if "\n" in text else _QUANTITY.fullmatch(text)
     if not found:
         return None
     digits, unit = found.group(1), (found.group(2) or "").strip()

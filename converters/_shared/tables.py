@@ -42,11 +42,12 @@ _LONGEST_CELL = 64
 #: Lines that say whether one is headings: two of these, a rule, units, a row, and one behind it.
 _HEADING_LINES = 6
 
-_STRUCTURE = re.compile(rf"\s*|[-=*_~#+|:{BOX}\s]{{3,}}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
+_DRAWN = re.compile(rf"[-=*_~#+|:{BOX}\s]{{3,}}")
+_MARKUP = re.compile(r"(?:```|~~~)\s*\w*|</?\w[^<>]*>")
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
-_MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*")
-_BANNER = re.compile(r"\s*(={2,3})\s*([^=].*?)\s*={2,3}\s*")
-_STARS = re.compile(r"\s*\*\*\s*([^*]+?)\s*(?:\*\*:?|:)\s*")
+_MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s")
+_BANNER = re.compile(r"(={2,3})\s*[^=\s]")
+_BANNER_END = re.compile(r"={2,3}$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +224,7 @@ class _Scan:
     def _item(self, line: Line) -> Iterable[Table | Row] | None:
         """What the line is of a table or its surroundings, None where it is mere text."""
         text = self._bare(line.text)
-        if _STRUCTURE.fullmatch(text):
+        if _is_structure(text):
             if not self._goes_on(text):
                 self._interrupt()
             self._lines.structure()
@@ -357,13 +358,22 @@ class _Scan:
 
 def _title(line: Line) -> Title | None:
     """The title that a line is."""
-    if found := _MARKDOWN.fullmatch(line.text):
-        return Title(len(found.group(1)), found.group(2), line.number)
-    if found := _BANNER.fullmatch(line.text):
-        return Title(4 - len(found.group(1)), found.group(2), line.number)
-    if found := _STARS.fullmatch(line.text):
-        return Title(7, found.group(1), line.number)
+    text = line.text.strip()
+    if found := _MARKDOWN.match(line.text):
+        return Title(len(found.group(1)), line.text[found.end() :].strip().rstrip("#").rstrip(), line.number)
+    if (found := _BANNER.match(text)) and (end := _BANNER_END.search(text[-3:])):
+        words = text[len(found.group(1)) : len(text) - len(end.group())].strip()
+        return Title(4 - len(found.group(1)), words, line.number) if words else None
+    if text.startswith("**") and text.endswith(("**", "**:", ":")):
+        words = text[2:].removesuffix(":").removesuffix("**").strip()
+        return Title(7, words, line.number) if words and "*" not in words else None
     return None
+
+
+def _is_structure(text: str) -> bool:
+    """Whether a line has no words: blank, drawn, a fence of code, a tag of HTML."""
+    bare = text.strip()
+    return not bare or _DRAWN.fullmatch(text) is not None or _MARKUP.fullmatch(bare) is not None
 
 
 def _are_units(cells: Iterable[str]) -> bool:
