@@ -41,7 +41,8 @@ class Quantity(NamedTuple):
 def quantity(text: str) -> Quantity | None:
     """The number in a cell and its unit, None where it isn't one. Thousands separators are taken out.
 
-    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` is no number.
+    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` and `0,125` are no numbers. Files
+    in which it stands before decimals are for `decimal_commas`.
     """
     text = text.strip().strip('"').strip()
     special = _SPECIAL.get(text.lower())
@@ -51,7 +52,7 @@ def quantity(text: str) -> Quantity | None:
     if not found:
         return None
     digits, unit = found.group(1), (found.group(2) or "").strip()
-    if "," in digits and not re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
+    if "," in digits and not re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
         return None
     try:
         return Quantity(Decimal(digits.replace(",", "").replace("_", "")), unit)
