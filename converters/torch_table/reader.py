@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
@@ -40,7 +41,7 @@ class _Table:
         self.scope = scope or [f"table {number + 1}"]
         self.rows: list[Row] = []
         self.is_open = True
-        self.on_host: set[str] = set()
+        self.on_host: dict[str, set[Decimal | None]] = {}  # name -> the self times of devices in rows of the CPU
         self.work: dict[str, float] = {}  # device -> ns of its kernels, copies and fills
 
 
@@ -127,7 +128,8 @@ class _Reading:
             self._give(table)
         table.rows.append(row)
         if row.on_host:
-            table.on_host.add(row.name)
+            times = (row.time(device, own=True) for device in row.columns.devices)
+            table.on_host.setdefault(row.name, set()).update(times)
         self._lines.used()
         return True
 
@@ -137,7 +139,7 @@ class _Reading:
 
     def _give(self, table: _Table) -> None:
         for row in table.rows:
-            self._add(table, row, told(row, row.name in table.on_host))
+            self._add(table, row, told(row, _is_on_both_sides(table, row)))
         table.rows.clear()
 
     def _add(self, table: _Table, row: Row, said: Told) -> None:
@@ -190,6 +192,17 @@ class _Reading:
         if not found or not any(is_double_rule(line) or rule(line) for line in coming):
             return ""
         return next(filter(None, found.groups()), "").strip()
+
+
+def _is_on_both_sides(table: _Table, row: Row) -> bool:
+    """Whether a row of a device is the annotation of a row of the CPU.
+
+    A kernel may have a row of the CPU, too (those of Triton): that has launched it, and says the same time.
+    """
+    device = row.worked
+    if device is None or row.name not in table.on_host:
+        return False
+    return row.time(device, own=True) not in table.on_host[row.name]
 
 
 def _breaks_off(cells: Grid, text: str) -> bool:

@@ -149,6 +149,17 @@ def test_more_device_work_than_the_footer_says_is_reported(tmp_path: Path) -> No
     assert read(path).report.issues["disagreement"].rows == 1
 
 
+def test_a_kernel_of_the_name_of_the_operator_that_launched_it(tmp_path: Path) -> None:
+    """As those of Triton: the row of the CPU says the same time of the device. An annotation says another."""
+    text = (SAMPLES / "torch-table" / KERNELS).read_text("utf-8")
+    kernel = "void cutlass::Kernel<my_gemm_f16_128x128_32x5_tn_al..."
+    path = tmp_path / "t.txt"
+    path.write_text(text.replace(kernel, "aten__mm".rjust(len(kernel))).replace("aten::mm", "aten__mm"), "utf-8")
+    rows = heads(read(path))
+    assert rows[rows.name == "aten__mm"].kind.tolist() == ["op", "kernel"]
+    assert rows[rows.name == "my  block"].kind.tolist() == ["op", "range"]
+
+
 def test_a_table_that_ends_early_is_cut(tmp_path: Path) -> None:
     lines = (SAMPLES / "torch-table" / KERNELS).read_text("utf-8").split("\n")
     path = tmp_path / "t.txt"

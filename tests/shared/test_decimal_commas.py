@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import SAMPLES
 
 from ktrace.converters._shared.decimal_commas import sign, with_point
 from ktrace.converters._shared.numbers import quantity
@@ -61,6 +62,13 @@ def test_a_file_with_decimal_commas(tmp_path: Path, separator: str) -> None:
     assert found.name.tolist() == ["conv 3,5", "fc"]
     assert found.total.tolist() == [125_000, 1_234_500_000]
     assert found["count"].tolist() == [3, 1024] and found.percent.tolist() == [2.5, 97.5]
+
+
+def test_the_sample() -> None:
+    found = read(SAMPLES / "table" / "decimal-commas-and-points-between-thousands.csv").summaries
+    assert found.name.tolist() == ["conv 3,5", "fc", "norm"]
+    assert found.total.tolist() == [125_000, 1_234_500_000, 28_542_000] and found["count"].tolist() == [3, 1024, 7]
+    assert found.percent.tolist() == [0.5, 97.25, 2.25]
 
 
 def test_units_in_the_cells(tmp_path: Path) -> None:
