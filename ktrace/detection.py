@@ -12,6 +12,8 @@ from ktrace.source import Sample, Source
 #: Bytes below which an input is converted in less than half a second, of which a scan for packages costs 40 ms.
 SMALL = 32 << 20
 
+_EXPECTED = "one of the formats that `ktrace formats` lists"
+
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
     """What the probes say of a sample, best first; near misses (Score.NEAR) at the end."""
@@ -113,12 +115,10 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
             expected="a whole, unencrypted database",
             remedy="copy or export it again, or try sqlite3 FILE .recover | sqlite3 NEW",
         )
+    known = next((match for match in near if match.remedy), None)
+    if known:
+        return UnknownFormat(known.reason, path=source.path, expected=_EXPECTED, remedy=known.remedy)
     lines = [f"{match.format}: {match.reason}" for match in near]
-    lines += [
-        f"{fmt.name}: its files are called {' '.join(fmt.patterns)}, but nothing of its own is in this one"
-        for fmt in all_formats()
-        if fmt.reads and fmt.matches(sample.name) and fmt.name not in {match.format for match in near}
-    ]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
     if sample.tables is not None:
         shown = ", ".join(list(sample.tables)[:8]) + (", ..." if len(sample.tables) > 8 else "")
@@ -128,6 +128,6 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
     return UnknownFormat(
         "no format knows this input" + nearest,
         path=source.path,
-        expected="one of the formats that `ktrace formats` lists",
+        expected=_EXPECTED,
         remedy="name the format with --from, if it is one of them",
     )

@@ -182,7 +182,7 @@ class _Check:
         if row is None:
             return
         word = row.get("record") if isinstance(row, dict) else None
-        if word not in self._valid:
+        if not isinstance(word, str) or word not in self._valid:
             words = ", ".join(self._valid)
             reason = "is no record" if word is None else f"{_shown(word)} is none of {words}"
             self.fault(number, "$.record" if isinstance(row, dict) else "$", reason, line)

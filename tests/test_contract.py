@@ -40,6 +40,7 @@ REPEATABLE = {
     "webllm",
     "nsys-stats",
     "table",
+    "torch-table",
 }
 
 

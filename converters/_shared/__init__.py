@@ -3,9 +3,11 @@
 text, line by line      for logs and tables of people's size
     lines               each line is used, structure or skipped; `line_account` keeps the account of it
     tables              tables wherever they stand in a text, a `Row` at a time: `dialects` tells cells apart (pipes,
-                        tabs, fixed width), `prefixes` takes off what stands before each line
+                        tabs, fixed width), `titles` are what stands above, `prefixes` what stands before each line
     columns             headings with their units as fields of the model, the figures in a row's cells
+    decimal_commas      whether a file writes 2,5 or 2.5, settled once for all of it
     numbers             one number and its unit as printed, exactly
+    device_names        what a name of work on a device says: a copy and its direction, a fill, a wait
     environment         environment variables: which may be shown, the rank that they say
     likely              for probes: lines that are worth a look
 

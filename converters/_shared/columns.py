@@ -50,14 +50,17 @@ STATISTICS: dict[str, tuple[str, ...]] = {
 MEASURED = frozenset((*FIGURES, "count", "percent"))
 
 _SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
+#: Units of time in a heading, in whatever words; bounded, so that no long word is looked through again and again.
+TIME_WORDS = r"[nuµμm]?s|[num]?secs?|[a-z]{0,8}seconds?"
 #: Words that are units in a heading, or in a row of units below the headings.
-UNIT = re.compile(rf"%|[nuµμm]?s|[num]?secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
+UNIT = re.compile(rf"%|{TIME_WORDS}|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
-_SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|\w*seconds?)", re.IGNORECASE)
+_SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|[a-z]{0,8}seconds?)", re.IGNORECASE)
 _CAMEL = re.compile(r"(.*[a-z])(Ns|Us|Ms|NS|US|MS)")
 _GREATEST_EXPONENT = 300
 _TOTALS = frozenset({"total", "totals", "sum", "grand total", "overall total", "total time", "total gpu time"})
 _KNOWN_UNITS = frozenset({"%", *TIME_NS})
+_SHAPE = re.compile(r"\b(?:shape|dim|grid|block|size)")
 _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
 
 
@@ -237,7 +240,12 @@ def is_time(unit: str) -> bool:
 
 
 def plain(cell: str, head: Heading | None = None) -> Any:
-    """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text."""
+    """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text.
+
+    A text in quotes of its own is none, nor is one with commas below a heading of shapes: 512,512 isn't half a million.
+    """
+    if '"' in cell or ("," in cell and head is not None and _SHAPE.search(head.key)):
+        return cell.strip()
     found = cell_quantity(cell)
     if not found or (found.unit and not (found.unit == "%" and head and head.unit == "%")):
         return cell.strip()

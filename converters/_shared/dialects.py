@@ -16,7 +16,6 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 from .columns import cell_quantity
@@ -39,7 +38,10 @@ _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 _SIDE = re.compile(r"[│┃║]")
 #: A figure where blanks don't tell: a number, with a unit perhaps, or a sign that there is none.
-_FIGURE = r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:%|[nuµμm]?s|[KMGT]?i?B)(?=\s|$))?|-|N/A"
+_UNIT = re.compile(r"%|[nuµμm]?s|[KMGT]?i?B")
+_NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?|-|N/A")
+_FIGURE = re.compile(rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:{_UNIT.pattern})(?=\s|$))?|-|N/A")
+_PLAIN_WORD = re.compile(r"\S+")
 #: Headings where blanks don't tell: those of two words that statistics have, else one word, with its unit.
 _WORDS = re.compile(
     r"(?:(?:total|avg|min|max) time|num calls|kernel name|\S+)(?: ?[(\[][^()\[\]]*[)\]])?", re.IGNORECASE
@@ -200,19 +202,38 @@ def _by_figures(text: str, columns: int) -> list[str] | None:
     """A row of figures and one name, told apart by what a figure is; None where it isn't such a row."""
     if len(text) > LONGEST_HEADER:
         return None
-    figures = columns - 1
-    found = _figures_first(figures).fullmatch(text) or _figures_last(figures).fullmatch(text)
-    return list(found.groups()) if found else None
+    return _figures_first(text, columns - 1) or _figures_last(text, columns - 1)
 
 
-@lru_cache(maxsize=64)
-def _figures_first(figures: int) -> re.Pattern[str]:
-    return re.compile(r"\s*" + rf"({_FIGURE})\s+" * figures + r"(\S.*)")
+def _figures_first(text: str, figures: int) -> list[str] | None:
+    """As many figures, and a name behind them."""
+    pieces: list[str] = []
+    at = len(text) - len(text.lstrip())
+    for number in range(figures, 0, -1):
+        found = _FIGURE.match(text, at)
+        if found and number == 1 and not text[found.end() :].strip():
+            found = _NUMBER.match(text, at)  # what looks like its unit is the name
+        if not found or not text[found.end() : found.end() + 1].isspace():
+            return None
+        pieces.append(found.group())
+        at = len(text) - len(text[found.end() :].lstrip())
+    return [*pieces, text[at:]] if text[at:] else None
 
 
-@lru_cache(maxsize=64)
-def _figures_last(figures: int) -> re.Pattern[str]:
-    return re.compile(r"\s*(\S.*?)" + rf"\s+({_FIGURE})" * figures + r"\s*")
+def _figures_last(text: str, figures: int) -> list[str] | None:
+    """A name, and as many figures behind it."""
+    words = [(found.start(), found.end()) for found in _PLAIN_WORD.finditer(text)]
+    pieces: list[str] = []
+    for _ in range(figures):
+        if not words:
+            return None
+        start, end = words.pop()
+        if words and words[-1][1] == start - 1 and _UNIT.fullmatch(text, start, end):
+            start = words.pop()[0]
+        if not _FIGURE.fullmatch(text, start, end):
+            return None
+        pieces.append(text[start:end])
+    return [text[words[0][0] : words[-1][1]], *reversed(pieces)] if words else None
 
 
 def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:

@@ -39,6 +39,7 @@ class Lines(LineAccount):
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         super().__init__(conversion.report)
+        self.path = source.path
         self._coming = _split(source, self._bad_bytes)
         self._ahead: deque[tuple[int, str]] = deque()
 

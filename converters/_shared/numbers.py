@@ -25,7 +25,7 @@ BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 #: What tools print where there is no number.
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})
 
-_QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
+_QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
 _WIDE = Context(prec=60)
 _SPECIAL = {"nan": "NaN", "-nan": "NaN", "-nan(ind)": "NaN", "inf": "Infinity", "+inf": "Infinity", "-inf": "-Infinity"}
 
@@ -41,17 +41,18 @@ class Quantity(NamedTuple):
 def quantity(text: str) -> Quantity | None:
     """The number in a cell and its unit, None where it isn't one. Thousands separators are taken out.
 
-    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` is no number.
+    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` and `0,125` are no numbers. Files
+    in which it stands before decimals are for `decimal_commas`.
     """
     text = text.strip().strip('"').strip()
     special = _SPECIAL.get(text.lower())
     if special:
         return Quantity(Decimal(special), "")
-    found = _QUANTITY.fullmatch(text)
+    found = None if "\n" in text else _QUANTITY.fullmatch(text)
     if not found:
         return None
     digits, unit = found.group(1), (found.group(2) or "").strip()
-    if "," in digits and not re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
+    if "," in digits and not re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?([eE][+-]?\d+)?", digits):
         return None
     try:
         return Quantity(Decimal(digits.replace(",", "").replace("_", "")), unit)

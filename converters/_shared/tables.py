@@ -22,13 +22,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
+from ktrace.errors import DamagedInput
 from ktrace.source import Sample
 
-from .columns import MEASURED, UNIT, Figures, Heading, cell_quantity, heading, read_figures
-from .dialects import BOX, Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
-from .lines import Line
+from .columns import FIGURES, MEASURED, UNIT, Figures, Heading, cell_quantity, heading, read_figures
+from .decimal_commas import Evidence, may_have, with_point
+from .dialects import Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
+from .lines import Line, Lines
 from .numbers import is_missing
 from .prefixes import bare, is_quoted
+from .titles import Title, is_structure, title_of
 
 #: What a room recognises its tables by: field -> index of the column, None where the table isn't the room's.
 #: It is told the headings and the cells of the first row (none where the table is empty).
@@ -42,20 +45,10 @@ _LONGEST_CELL = 64
 #: Lines that say whether one is headings: two of these, a rule, units, a row, and one behind it.
 _HEADING_LINES = 6
 
-_STRUCTURE = re.compile(rf"\s*|[-=*_~#+|:{BOX}\s]{{3,}}|\s*(```|~~~)\s*\w*\s*|\s*</?\w+[^<>]*>\s*")
+#: So many lines say how a file writes its numbers.
+_TELLING_LINES = 2_000
+
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
-_MARKDOWN = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*")
-_BANNER = re.compile(r"\s*(={2,3})\s*([^=].*?)\s*={2,3}\s*")
-_STARS = re.compile(r"\s*\*\*\s*([^*]+?)\s*(?:\*\*:?|:)\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Title:
-    """A heading of the text: how deep it stands (1 is outermost), its words, its line."""
-
-    level: int
-    text: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -164,8 +157,31 @@ def read_tables(lines: _Lines, fits: Fits) -> Iterator[Table | Row | Text]:
     structure; tables that don't fit are skipped, and so is a last row that breaks off. A table between
     pipes, tabs or commas goes on behind lines that are none of its rows, up to the next title or table.
     Where each line of a table has a prefix (a quotation's, a logger's; see `prefixes`), it is left away.
+    Where the file has decimal commas, the figures of rows have points instead. Raises DamagedInput where nobody can
+    know.
     """
-    return _Scan(lines, fits).items()
+    return _Scan(lines, fits, commas=_has_decimal_commas(lines, fits)).items()
+
+
+def _has_decimal_commas(lines: _Lines, fits: Fits) -> bool:
+    """Whether the figures of the first lines have commas before decimals."""
+    texts: list[str] = []
+    while len(texts) < _TELLING_LINES and (text := lines.peek(len(texts) + 1)) is not None:
+        texts.append(text)
+    if not may_have(texts):
+        return False
+    scan = _Scan(Glance(texts), fits, commas=True)
+    for _ in scan.items():
+        pass
+    problem = scan.evidence.problem
+    if problem and isinstance(lines, Lines):
+        raise DamagedInput(
+            problem,
+            path=lines.path,
+            expected="one way of writing decimals in a file",
+            remedy="write it again with points before decimals (LC_ALL=C), or split the file",
+        )
+    return scan.evidence.commas
 
 
 def find_tables(sample: Sample, fits: Fits) -> Iterator[Table]:
@@ -188,9 +204,11 @@ def headings_at(lines: Sequence[str], number: int, fits: Fits) -> Table | None:
 class _Scan:
     """The state of a reading: the titles above the line, and the table that is open."""
 
-    def __init__(self, lines: _Lines, fits: Fits) -> None:
+    def __init__(self, lines: _Lines, fits: Fits, *, commas: bool = False) -> None:
         self._lines = lines
         self._fits = fits
+        self._commas = commas
+        self.evidence = Evidence()
         self._coming = iter(lines)
         self._path: tuple[Title, ...] = ()
         self._table: Table | None = None
@@ -223,12 +241,12 @@ class _Scan:
     def _item(self, line: Line) -> Iterable[Table | Row] | None:
         """What the line is of a table or its surroundings, None where it is mere text."""
         text = self._bare(line.text)
-        if _STRUCTURE.fullmatch(text):
+        if is_structure(text):
             if not self._goes_on(text):
                 self._interrupt()
             self._lines.structure()
             return ()
-        if title := _title(Line(line.number, text)):
+        if title := title_of(line.number, text):
             self._path = (*(above for above in self._path if above.level < title.level), title)
             self._table = None
             self._lines.structure()
@@ -271,10 +289,26 @@ class _Scan:
         pieces = table.dialect.split(self._with_rest(text)[0])
         if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
             return None
-        if table.has_figures(pieces):
-            return pieces
+        pointed = self._with_points(pieces)
+        if table.has_figures(pointed):
+            self._tell(table, pieces)
+            return pointed
         explicit = isinstance(table.dialect, Pipes) and not self._interrupted
-        return pieces if explicit and not is_rule(self._peek() or "") else None
+        return pointed if explicit and not is_rule(self._peek() or "") else None
+
+    def _with_points(self, pieces: list[str]) -> list[str]:
+        return [with_point(piece) for piece in pieces] if self._commas else pieces
+
+    def _tell(self, table: Table, pieces: Sequence[str]) -> None:
+        """Notes how the figures of a row are written, where this is still to be found out."""
+        if not self._commas or table.fields is None:
+            return
+        cells = table.cells(pieces)
+        times = {table.fields[field] for field in FIGURES if field in table.fields}
+        for index in table.measured:
+            unit = table.headings[index].unit
+            fine = index not in times or unit == "ns" or cells[index].endswith("ns")
+            self.evidence.add(cells[index], fine=fine)
 
     def _with_rest(self, text: str) -> tuple[str, int]:
         """The line with the ones after it that its last cell, in quotes, goes on for; and how many these are."""
@@ -331,7 +365,7 @@ class _Scan:
         dialect, first = candidate.dialect, candidate.lines + candidate.ruled
         for ahead in (first, first + 1):
             pieces = dialect.split(self._peek(ahead) or "") or []
-            rows.append([piece.strip() for piece in pieces])
+            rows.append(self._with_points([piece.strip() for piece in pieces]))
         if isinstance(dialect, Delimited) and _are_units(rows[0]):
             return rows[0], rows[1]
         return [], rows[0]
@@ -353,17 +387,6 @@ class _Scan:
             self._lines.skip("unrecognised", REFUSED)
         else:
             self._lines.structure()
-
-
-def _title(line: Line) -> Title | None:
-    """The title that a line is."""
-    if found := _MARKDOWN.fullmatch(line.text):
-        return Title(len(found.group(1)), found.group(2), line.number)
-    if found := _BANNER.fullmatch(line.text):
-        return Title(4 - len(found.group(1)), found.group(2), line.number)
-    if found := _STARS.fullmatch(line.text):
-        return Title(7, found.group(1), line.number)
-    return None
 
 
 def _are_units(cells: Iterable[str]) -> bool:

@@ -2,5 +2,6 @@
 
 run.nsys-rep     NVIDIA Tegra Profiler Report 1.…    nsys export --type sqlite
 kernel.ncu-rep   NVR\\0…                             ncu --import … --csv --page raw
-run.trace/       a folder of Instruments             xcrun xctrace export
+run.trace/       a folder of Instruments             nothing that it exports can be read yet
+otlp.json        {"resourceSpans": [...             of a tool that can't be read yet (`unread`): another way
 """

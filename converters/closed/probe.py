@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
+from .unread import unread
+
 
 @dataclass(frozen=True)
 class Closed:
@@ -46,23 +48,22 @@ CLOSED = (
         (".trace",),
         None,
         "a recording of Apple Instruments, which only xctrace can read",
-        "xcrun xctrace export --input {name} --xpath "
-        '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' --output {stem}.xml',
+        "ktrace can't read what xctrace exports of it (XML) yet: open it in Instruments, or profile the program "
+        "itself, such as by torch.profiler and prof.export_chrome_trace",
         shared=True,
     ),
     Closed(
         (".gputrace",),
         None,
         "a GPU capture of Apple Xcode, which only Xcode can read and nothing exports",
-        "record the program with xcrun xctrace record --template 'Metal System Trace' --output {stem}.trace "
-        "--launch -- PROGRAM, then xcrun xctrace export --input {stem}.trace --xpath "
-        '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' --output {stem}.xml',
+        "ktrace can't read anything that Xcode or Instruments export yet: open it in Xcode, or profile the program "
+        "itself, such as by torch.profiler and prof.export_chrome_trace",
     ),
 )
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC with the export command for a closed format."""
+    """MAGIC with the export command for a closed format, NEAR for a file of a tool that ktrace can't read yet."""
     name = sample.name.lower().rstrip("/")
     for closed in CLOSED:
         if closed.magic and sample.head.startswith(closed.magic):
@@ -71,7 +72,7 @@ def probe(sample: Sample) -> Match | None:
         ending = next((ending for ending in closed.endings if name.endswith(ending)), None)
         if ending and (not closed.shared or sample.listing is not None or sample.text is None):
             return _claim(closed, sample.name, f"its name ends in '{ending}'")
-    return None
+    return unread(sample)
 
 
 def _claim(closed: Closed, name: str, why: str) -> Match:

@@ -15,7 +15,8 @@ from ktrace.source import Source
 from .._shared.columns import cell_quantity, heading, own_key, plain, to_base, whole
 from .._shared.lines import Lines
 from .._shared.numbers import is_missing
-from .._shared.tables import Row, Text, Title, read_tables
+from .._shared.tables import Row, Text, read_tables
+from .._shared.titles import Title
 from .columns import fits, runs_of
 
 _GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})(?P<virtual> \(virtual\))?", re.IGNORECASE)

@@ -14,7 +14,8 @@ from ktrace.source import Source
 
 from .._shared.columns import Figures, is_total, plain
 from .._shared.lines import Lines
-from .._shared.tables import Row, Table, Title, read_tables
+from .._shared.tables import Row, Table, read_tables
+from .._shared.titles import Title
 from .columns import STATISTICS, fits
 
 _PRECISION = re.compile(r"\bq\d+(?:b?f\d+|fp8)\w*")

@@ -1,8 +1,15 @@
-"""Which tables are taken: those with a column of names, and a unit of time in a heading or in the first row."""
+"""Which tables are taken: those with a column of names, and a unit of time in a heading or in the first row.
+
+Name, Time (ms), Calls                  statistics: a plain time beside a count is their total
+Name, GPU (us), Calls                   nothing says what of the calls it is: it stays an argument
+Name, Time per call (us), Calls         an average
+Name, Start Time(us), Duration(us)      a timeline: each row is an event
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from .._shared.columns import FIGURES, STATISTICS, Columns, Heading, cell_quantity, is_time
 
@@ -12,10 +19,68 @@ NAMES = (
     *("region", "routine", "symbol", "label", "phase", "component", "shader"),
 )
 
-#: Headings of a time of which only the rest of the table tells whether it is a total or that of one happening.
-TIMES = ("time", "duration", "dur", "latency", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time")
+#: Headings of a time that, beside a count, is that of all: nothing in them speaks of one happening.
+_PLAIN = (
+    *("time", "duration", "dur", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time"),
+    *("exec duration", "execution time"),
+)
 
-COLUMNS = Columns({"name": NAMES, **STATISTICS, "value": (*TIMES, "exec duration", "execution time")}, ("name",))
+COLUMNS = Columns({"name": NAMES, **STATISTICS, "value": (*_PLAIN, "latency")}, ("name",))
+
+#: Columns of a timeline: a start with a duration or an end.
+_WHAT = ("", "task ", "kernel ", "gpu ", "op ", "event ")
+_STARTS = ("start time", "start", "begin time", "begin", "start timestamp", "begin timestamp")
+_LENGTHS = ("duration", "duration time", "dur", "time", "elapsed time")
+_ENDS = ("end time", "end", "stop time", "stop", "finish time", "finish", "end timestamp")
+_TIMELINE = Columns(
+    {
+        "start": (*(what + word for what in _WHAT for word in _STARTS), "timestamp", "ts"),
+        "dur": (
+            *(what + word for what in _WHAT for word in _LENGTHS),
+            *("elapsed", "exec duration", "execution time", "latency"),
+        ),
+        "end": tuple(what + word for what in _WHAT for word in _ENDS),
+    },
+    ("start", "dur|end"),
+)
+
+#: Columns that say where an event was.
+_PLACES = Columns(
+    {
+        "device": ("device id", "device", "gpu id", "gpu", "gpu index", "dev"),
+        "stream": ("stream id", "stream", "strm", "queue id", "queue"),
+        "context": ("context", "ctx", "cuda context"),
+        "pid": ("pid", "process id"),
+        "tid": ("tid", "thread id"),
+        "correlation": ("correlation id", "corrid", "corr id", "correlation"),
+    },
+    (),
+)
+
+#: Fields of an event that a table of statistics hasn't got.
+PLACES = tuple(_PLACES.spellings)
+
+#: Words of a heading that say which figure it is.
+_SAYS = {
+    "avg": {"avg", "average", "mean", "per", "each", "/"},
+    "median": {"median", "med", "p50"},
+    "min": {"min", "minimum", "fastest"},
+    "max": {"max", "maximum", "peak", "slowest"},
+    "p95": {"p95"},
+    "p99": {"p99"},
+    "total": {"total", "sum", "overall"},
+}
+
+#: Words of a heading of a time that isn't how long the thing took.
+_OTHER = frozenset(
+    (
+        *("start", "started", "begin", "began", "end", "ended", "finish", "stop", "timestamp", "ts", "at", "since"),
+        *("offset", "wait", "waiting", "waited", "idle", "gap", "delta", "diff", "queue", "queued", "queueing"),
+        *("submit", "overhead", "std", "stddev", "deviation", "variance", "error", "baseline", "before", "after"),
+        *("cumulative", "running", "first", "last", "saved", "speedup"),
+    )
+)
+_WORD = re.compile(r"[a-z]+\d*|/")
 
 #: Fields of which one must be a time.
 _MEASURES = tuple(field for field in FIGURES if field != "stddev")
@@ -27,14 +92,38 @@ def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | 
     if fields is None:
         return None
     times = {index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index)}
+    if timeline := _timeline(headings, fields, times):
+        return timeline
+    free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
+    for index in free:
+        says = [field for field, words in _SAYS.items() if words & _words(headings[index])]
+        if len(says) == 1:
+            fields.setdefault(says[0], index)
+    plain = [index for index in free if not any(words & _words(headings[index]) for words in _SAYS.values())]
     if not any(fields.get(field) in times for field in _MEASURES):
-        free = sorted(times - set(fields.values()))
-        if not free or "value" in fields:
+        if not plain or "value" in fields:
             return None
-        fields["value"] = free[0]
-    if "count" in fields and "total" not in fields and "value" in fields:
+        if "count" not in fields:
+            fields["value"] = plain[0]
+    if "count" in fields and "total" not in fields and "value" in fields and headings[fields["value"]].key in _PLAIN:
         fields["total"] = fields.pop("value")
     return fields
+
+
+def _timeline(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int]) -> dict[str, int] | None:
+    """The fields of a table of events: those of a name, of times with units, and of places."""
+    found = _TIMELINE.bind(headings)
+    if found is None or "count" in fields:
+        return None
+    found = {field: index for field, index in found.items() if index in times}
+    if "start" not in found or not found.keys() & {"dur", "end"}:
+        return None
+    places = _PLACES.bind(headings) or {}
+    return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | found
+
+
+def _words(head: Heading) -> set[str]:
+    return set(_WORD.findall(head.key))
 
 
 def _is_time_cell(cells: Sequence[str], index: int) -> bool:

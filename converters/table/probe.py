@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.dialects import is_rule
+from .._shared.columns import TIME_WORDS
+from .._shared.dialects import LONGEST_HEADER, is_rule
 from .._shared.likely import likely_lines
 from .._shared.tables import Fits, Table, find_tables, headings_at, may_have_tables
 from .columns import COLUMNS, NAMES, fits
@@ -21,21 +22,22 @@ from .columns import COLUMNS, NAMES, fits
 _WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
 
 _NAME = "|".join(sorted((re.sub(" ", r"[\\s_\\-]*", name) for name in NAMES), key=len, reverse=True))
-_UNIT = r"(?:[\s_]*[(\[][^()\[\]]+[)\]]|[\s_](?:[nuµμm]?s|[num]?secs?|\w*seconds?)|[NUM]s)?\.?"
+_UNIT = rf"(?:[\s_]*[(\[][^()\[\]]+[)\]]|[\s_](?:{TIME_WORDS})|[NUM]s)?\.?"
 
 #: A heading of names as a cell of its own: between what separates cells, or behind a prefix.
 _CELL = re.compile(
-    rf"(?:^|[|,;\t│┃║>\]:)/]|\s\s|[A-Z\d] )(?=[\s\"*`a-z])[\s\"*`]*"
-    rf"(?:{_NAME}){_UNIT}[\"*`]*(?:\s*(?:$|[|,;\t│┃║])|\s\s)",
+    rf"(?:^|[|,;\t│┃║>\]:)/]|\s\s|[A-Z\d] )(?=[\s\"*`a-z])[\s\"*`]{{0,8}}"
+    rf"(?:{_NAME}){_UNIT}[\"*`]{{0,8}}(?:\s*(?:$|[|,;\t│┃║])|\s\s)",
     re.IGNORECASE,
 )
 _WORD = re.compile(rf"(?<![A-Za-z])(?:{_NAME})", re.IGNORECASE)
 
 #: A unit of time in headings, below them or in a cell; in how many lines below them it may stand.
-_TIME = re.compile(
-    r"(?<![A-Za-z])(?:[nuµμmp]?s|[num]?secs?|\w*seconds?)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE
-)
+_TIME = re.compile(rf"(?<![A-Za-z])(?:{TIME_WORDS}|ps)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE)
 _BELOW = 4
+
+#: Blanks between cells: of three or more two say as much.
+_PADDING = re.compile(r"(\s\s)\s+")
 
 #: What no headings have: many numbers with decimals.
 _DECIMAL = re.compile(r"\d\.\d")
@@ -73,13 +75,18 @@ def _possible(sample: Sample) -> Iterator[int]:
     """The lines that can be headings, from 1."""
     lines = sample.lines
     for number, line in likely_lines(sample, _WORDS):
-        if line.count(".") > _MOST_POINTS and len(_DECIMAL.findall(line)) > _MOST_POINTS:
+        if len(line) > LONGEST_HEADER or (
+            line.count(".") > _MOST_POINTS and len(_DECIMAL.findall(line)) > _MOST_POINTS
+        ):
             continue
+        heading = _PADDING.sub(r"\1", line)
         below = lines[number : number + 2]
-        if _CELL.search(line) or (_WORD.search(line) and any(map(_is_below_headings, below))):
+        if _CELL.search(heading) or (_WORD.search(heading) and any(map(_is_below_headings, below))):
             yield number
 
 
 def _is_below_headings(text: str) -> bool:
     """Whether a line is a rule, or a row of figures between which one blank stands."""
-    return (not text.lstrip()[:1].isalnum() and is_rule(text)) or _FIGURES.search(text) is not None
+    if len(text) > LONGEST_HEADER:
+        return False
+    return (not text.lstrip()[:1].isalnum() and is_rule(text)) or _FIGURES.search(_PADDING.sub(r"\1", text)) is not None

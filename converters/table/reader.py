@@ -1,8 +1,9 @@
-"""Rows of any table with names and times as summaries."""
+"""Rows of any table with names and times as summaries; of one with starts as events."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.model import Batch
@@ -10,32 +11,47 @@ from ktrace.rows import Rows
 from ktrace.source import Source
 
 from .._shared.columns import is_total
+from .._shared.device_names import device_work
 from .._shared.lines import Lines
 from .._shared.tables import Row, Table, read_tables
 from .columns import fits
+from .events import add_event
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary a row: a kernel where the table speaks of kernels, else an op; a total for the sum of the others."""
+    """A row is device work where the table speaks of kernels or streams, else an op, or the total of the others."""
     lines, rows = Lines(source, conversion), Rows(conversion)
     for item in read_tables(lines, fits):
         if isinstance(item, Row):
-            name, figures = item.text("name"), item.figures()
-            if not name or not figures:
-                lines.skip("bad-record", "no figure" if name else "no name")
-                continue
-            table = item.table
-            rows.summary(
-                _kind(table, name), name, table=table.ordinal, scope=table.scope, args=figures.args, **figures.columns
-            )
-            lines.used()
+            if problem := _add(item, rows, conversion):
+                lines.skip(*problem)
+            else:
+                lines.used()
         yield from rows.ready()
     yield from rows.rest()
 
 
-def _kind(table: Table, name: str) -> str:
-    if is_total(name):
-        return "total"
+def _add(row: Row, rows: Rows, conversion: Conversion) -> tuple[str, str] | None:
+    """Adds a row; what is wrong with it where it is none."""
+    name, table = row.text("name"), row.table
+    if not name:
+        return "bad-record", "no name"
+    kind, copy_kind = _kind(table, name)
+    if "start" in (table.fields or {}):
+        return add_event(row, kind, copy_kind, rows, conversion.report)
+    figures = row.figures()
+    if not figures:
+        return "bad-record", "no figure"
+    place: dict[str, Any] = {"table": table.ordinal, "scope": table.scope}
+    rows.summary(kind, name, copy_kind=copy_kind, args=figures.args, **place, **figures.columns)
+    return None
+
+
+def _kind(table: Table, name: str) -> tuple[str, str | None]:
+    """The kind of a row, and the direction of a copy."""
     assert table.fields is not None
+    if is_total(name) and "start" not in table.fields:
+        return "total", None
     words = [table.headings[table.fields["name"]].text, *(title.text for title in table.path[-1:])]
-    return "kernel" if any("kernel" in word.casefold() for word in words) else "op"
+    on_device = "stream" in table.fields or any("kernel" in word.casefold() for word in words)
+    return device_work(name) if on_device else ("op", None)

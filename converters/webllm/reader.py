@@ -23,8 +23,7 @@ from .._shared.lines import Lines
 MOST_LINES = 200
 
 _BLOCK_KEYS = ("entryPoints", "start", "end")
-_KEY = re.compile(r'\\?"entryPoints\\?"\s*:')
-_BRACE = re.compile("[{}]")
+_MARK = re.compile(r'[{}]|\\?"entryPoints\\?"\s*(?::|$)')
 _BEGIN = re.compile(r'\{\s*(?:\\?"|\})')
 _BLANK = re.compile(r"\s*\Z")
 _LIMIT = 1 << 62
@@ -72,6 +71,7 @@ class _Scan:
         self._lines = lines
         self._held: deque[_Held] = deque()
         self._open: list[_Open] = []
+        self._key = (0, 0)  # line and column of the last key `entryPoints`
         self._done_to = (0, 0)  # line and column of the end of the last block: braces around it are no block
 
     def take(self, number: int, text: str) -> list[tuple[int, str]]:
@@ -80,9 +80,11 @@ class _Scan:
         held = _Held(number, text)
         self._held.append(held)
         blocks = []
-        for found in _BRACE.finditer(text):
+        for found in _MARK.finditer(text):
             if found.group() == "{":
                 self._open.append(_Open(number, found.start(), _may_begin(text, found.start())))
+            elif found.group() != "}":
+                self._key = (number, found.start())
             elif self._open and (block := self._close(number, found.start())):
                 blocks.append(block)
         if not text.strip(" \t[]{},"):
@@ -93,7 +95,7 @@ class _Scan:
     def _close(self, number: int, column: int) -> tuple[int, str] | None:
         """The text between the innermost open brace and this one, if it is a block."""
         begin = self._open.pop()
-        if not begin.may_begin or (begin.line, begin.column) < self._done_to:
+        if not begin.may_begin or not self._done_to <= (begin.line, begin.column) < self._key:
             return None
         parts = [held for held in self._held if begin.line <= held.number <= number]
         if len(parts) == 1:  # not the whole line: an array of all blocks may be one
@@ -101,8 +103,6 @@ class _Scan:
         else:
             first, last = parts[0].text[begin.column :], parts[-1].text[: column + 1]
             text = "\n".join([first, *(held.text for held in parts[1:-1]), last])
-        if not _KEY.search(text):
-            return None
         self._done_to = (number, column)
         for held in parts:
             held.is_structure = True

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
+from conftest import SAMPLES, SHARED
 
 from ktrace.converters.closed.probe import probe
-from ktrace.errors import ClosedFormat
+from ktrace.detection import choose
+from ktrace.errors import ClosedFormat, UnknownFormat
 from ktrace.format import Score
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Sample
+from ktrace.source import Sample, Source
 
 TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
 
@@ -26,8 +29,8 @@ TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
         ("k.ncu-repz", b"\0\1", "ncu --import k.ncu-repz --csv --page raw"),
         ("renamed", b"NVR\0\x01", "ncu --import renamed --csv --page raw"),
         ("a.qdstrm", b"\0\1", "QdstrmImporter -i a.qdstrm"),
-        ("a.trace", b"\0\1\2", "xcrun xctrace export --input a.trace --xpath"),
-        ("a.gputrace", b"\0\1\2", "xcrun xctrace record"),
+        ("a.trace", b"\0\1\2", "ktrace can't read what xctrace exports of it (XML) yet"),
+        ("a.gputrace", b"\0\1\2", "ktrace can't read anything that Xcode or Instruments export yet"),
     ],
 )
 def test_the_remedy_is_the_vendors_command(tmp_path: Path, name: str, head: bytes, command: str) -> None:
@@ -44,7 +47,7 @@ def test_bundles_are_folders(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.mkdir()
     (path / "form.template").write_bytes(b"bplist00")
-    with pytest.raises(ClosedFormat, match="xctrace export"):
+    with pytest.raises(ClosedFormat, match=r"torch\.profiler"):
         list(read_batches([str(path)], Report()))
 
 
@@ -76,3 +79,75 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
     path.write_text("text", "utf-8")
     with pytest.raises(ClosedFormat, match="leave out --from"):
         list(read_batches([str(path)], Report(), format="closed"))
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ('[\n  { "count" : 3 }\n, { "name" : "a", "timeMs" : 1 }]', "trtexec"),
+        ('[ { "startEnqMs" : 2.6, "computeMs" : 1 } ]', "trtexec"),
+        ('{"calls": [{"Name": {"string": "k"}, "Duration (us)": {"microseconds": 1}}]}', "TVM"),
+        ('[{"children": [], "frame": {"name": "k"}, "metrics": {"time (ns)": 1}}]', "Proton"),
+        ('<?xml version="1.0"?>\n<trace-query-result>\n<node/>', "Instruments"),
+        ('{"resourceSpans": []}', "OpenTelemetry"),
+        ('{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "Chakra"),
+        ("----------------\nVulkan Timings:\nMUL_MAT m=1: 3 x 2.5 us = 7.5 us\n", "Vulkan"),
+        ("llama_perf_context_print: prompt eval time =  12.3 ms / 5 tokens\n", "llama.cpp"),
+        ("Computing Task;Computing Task:Total Time\nk;0.5\n", "VTune"),
+        ("a;b c;d 12\na;e 3\nf 1\na;b 2\n" * 4, "folded stacks"),
+        ("\x80\x04\x95abcdefgh}segments", "memory snapshot"),
+        ("B00P\0\0", "Radeon"),
+        ("PERFILE2\0", "perf"),
+        ('\n\x0f\x08\x01\x12\x0e/host:metadata"', "XPlane"),
+    ],
+)
+def test_tools_that_are_not_read_yet_are_known_by_content(tmp_path: Path, text: str, tool: str) -> None:
+    path = tmp_path / "some.txt"
+    path.write_bytes(text.encode("latin-1"))
+    match = probe(Source(str(path)).sample())
+    assert match and match.score == Score.NEAR and tool in match.reason and match.remedy
+    if tool not in ("XPlane", "VTune", "folded stacks"):  # others may claim these
+        with pytest.raises(UnknownFormat, match="which ktrace can't read yet") as caught:
+            choose(Source(str(path)))
+        assert caught.value.remedy == match.remedy and "some.txt" in str(caught.value)
+
+
+@pytest.mark.parametrize("tables", [("STRING_IDS", "TASK"), ("A", "OPS", "HIP")])
+def test_databases_that_are_not_read_yet(tmp_path: Path, tables: tuple[str, ...]) -> None:
+    path = tmp_path / "results.db"
+    with sqlite3.connect(path) as database:
+        for table in tables:
+            database.execute(f"CREATE TABLE {table} (id INTEGER)")
+    with pytest.raises(UnknownFormat, match="can't read yet"):
+        choose(Source(str(path)))
+
+
+def test_what_is_read_is_none_of_them() -> None:
+    for path in sorted(SAMPLES.glob("*/*")):
+        if path.is_file():
+            match = probe(Source(str(path)).sample())
+            assert match is None or "folded" in match.reason, path
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        ("tensorrt/resnet.onnx.engine.profile.json", "trtexec"),
+        ("proton/triton.json", "Proton"),
+        ("xplane/tw003.xplane.pb", "XPlane"),
+        ("made/opentelemetry/otlp_spans.json", "OTLP"),
+        ("made/opentelemetry/console_spans.txt", "OpenTelemetry"),
+        ("made/openvino/detailed/exec_graph.xml", "OpenVINO"),
+        ("made/openvino/json/benchmark_detailed_counters_report.json", "OpenVINO"),
+        ("made/llama_server/xllamacpp_server.log", "llama.cpp"),
+        ("made/pytorch_single/execution_trace.json", "Chakra"),
+        ("made/pytorch_single/flop_counter.txt", "FlopCounterMode"),
+        ("made/pyspy/threads.folded.txt", "folded stacks"),
+    ],
+)
+def test_real_files_of_other_tools(name: str, tool: str) -> None:
+    path = SHARED / "corpus" / name
+    if not path.exists():
+        pytest.skip("the real files are not at hand (../shared/corpus)")
+    match = probe(Source(str(path)).sample())
+    assert match and match.score == Score.NEAR and tool in match.reason

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import SAMPLES, SHARED
 
+from ktrace.converters._shared.columns import FIGURES
 from ktrace.converters._shared.tables import find_tables
 from ktrace.converters.table.columns import NAMES, fits
 from ktrace.converters.table.probe import probe
@@ -68,9 +73,9 @@ def test_a_number_that_stands_out_of_its_column() -> None:
 
 def test_a_row_of_units() -> None:
     trace = sample("a-row-of-units-and-a-line-between.csv")
-    assert trace.summaries.name.tolist() == ["void k<a, b>(int, int)", '[copy "fast"]']
-    assert trace.summaries.value.tolist() == [10_250, 1500]
-    assert [json.loads(text)["Start (s)"] for text in trace.summaries.args] == [0.5, 0.75]
+    assert trace.events.name.tolist() == ["void k<a, b>(int, int)", '[copy "fast"]']
+    assert trace.events.dur.tolist() == [10_250, 1500]
+    assert trace.events.ts.tolist() == [500_000_000, 750_000_000]
     assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 1", "line 5"]
 
 
@@ -125,26 +130,89 @@ def test_real_key_averages() -> None:
     expected = [line.split() for line in lines[3:] if "us " in line and "%" in line]
     assert len(rows) == len(expected) == 15
     assert rows.name.tolist()[1] == 'fwd "quoted" \\back\tslash é'
-    assert (
-        rows.total.sum() == 2_436_815 == round(sum(float(cells[-8][:-2]) * 1000 for cells in map(_cells, lines[3:18])))
-    )
-
-
-def _cells(line: str) -> list[str]:
-    """The cells of a row of key_averages from the right, those of memory as one."""
-    return line.replace(" KB", "KB").replace(" B ", "B ").split()
+    times = [re.findall(r"([\d.]+)(us|ms) ", line) for line in lines[3:18]]
+    ns = [[round(float(number) * {"us": 1000, "ms": 10**6}[unit]) for number, unit in row] for row in times]
+    assert rows.total.tolist() == [whole for _, whole, _ in ns] and rows.total.sum() == 5_101_476
+    assert rows.avg.tolist() == [average for _, _, average in ns]
 
 
 def test_real_device_timing_of_unitrace() -> None:
     rows = read(real("intel_unitrace/dpc_gemm_linux_d.txt"), "table").summaries
     assert rows.total.sum() == 97_642_160
     assert rows["count"].tolist() == [4, 12, 4]
+    assert rows.kind.tolist() == ["kernel", "memcpy", "memcpy"]
+    assert rows.copy_kind.tolist()[1:] == ["HtoD", "DtoH"]
     assert rows.name.tolist()[0].startswith("RunAndCheck(sycl::_V1::queue, std::vector<float,")
 
 
 def test_real_trace_of_nvprof() -> None:
-    rows = read(real("nvprof/gputrace_reduction.csv"), "table").summaries
-    assert (len(rows), rows.value.iloc[0]) == (404, 167_908_633)
+    rows = read(real("nvprof/gputrace_reduction.csv"), "table").events
+    assert (len(rows), rows.dur.iloc[0], rows.ts.iloc[0]) == (404, 167_908_633, 963_765_000)
+    assert rows.kind.value_counts().to_dict().keys() == {"kernel", "memcpy", "memset"}
+
+
+@pytest.mark.parametrize(
+    ("headings", "row", "expected"),
+    [
+        ("Kernel,Calls,Time per call (us)", "k,4,2", {"avg": 2000}),
+        ("Kernel,Calls,us/call avg (us)", "k,4,2", {"avg": 2000}),
+        ("Kernel,Calls,GPU avg (us)", "k,4,2", {"avg": 2000}),
+        ("Kernel,Calls,GPU (us)", "k,4,2", {"GPU (us)": 2}),
+        ("Kernel,Calls,Latency (us)", "k,4,2", {"value": 2000}),
+        ("Kernel,Calls,Wait time (us),Duration (us)", "k,4,1,2", {"total": 2000, "Wait time (us)": 1}),
+        ("Kernel,Calls,Total GPU (us),GPU (us)", "k,4,8,2", {"total": 8000, "GPU (us)": 2}),
+        ("Kernel,Calls,Slowest (us),GPU mean (us)", "k,4,8,2", {"max": 8000, "avg": 2000}),
+        ("Kernel,Calls,Max of avg (us),GPU mean (us)", "k,4,8,2", {"avg": 2000, "Max of avg (us)": 8}),
+        ("Kernel,GPU (us),Size", "k,2,512", {"value": 2000, "Size": 512}),
+    ],
+)
+def test_a_heading_decides_by_its_words(tmp_path: Path, headings: str, row: str, expected: dict[str, float]) -> None:
+    found = one(tmp_path, f"{headings}\n{row}\n").summaries
+    figures = {field: found[field][0] for field in FIGURES if field in found and pd.notna(found[field][0])}
+    args = json.loads(found.args[0]) if "args" in found and isinstance(found.args[0], str) else {}
+    assert figures | args == expected
+
+
+def test_starts_and_durations_are_a_timeline() -> None:
+    trace = sample("starts-of-an-accelerator-quoted-with-tabs.csv")
+    rows = trace.events
+    assert rows.name.tolist() == ["MatMul12", "hcom_allReduce_7", "Cast3", "zeCommandListAppendMemoryCopy(D2M)", "Add1"]
+    assert rows.ts.tolist() == [
+        *(1_699_529_622_790_614_812, 1_699_529_622_793_969_500, 1_699_529_622_793_969_501),
+        *(1_699_529_622_800_000_000, 1_699_529_622_900_000_001),
+    ]
+    assert rows.dur.tolist() == [607_980, 308_926_680, 1, 5000, 0]
+    assert rows.stream.tolist()[:1] + rows.stream.tolist()[2:] == [16, 16, 3, 16]
+    assert pd.isna(rows.stream[1]) and rows.kind.tolist() == ["kernel"] * 3 + ["memcpy", "kernel"]
+    assert rows.copy_kind[3] == "DtoH"
+    assert json.loads(rows.args[0]) == {
+        **{"Task ID": 1259, "Accelerator Core": "AI_CORE", "Wait Time(us)": 0.5, "Input Shapes": '"512,512"'},
+    }
+    issues = {kind: issue.places for kind, issue in trace.report.issues.items()}
+    assert issues.keys() == {"bad-record", "negative-duration", "rounded", "time-range"}
+    assert issues["bad-record"] == [("line 8", "no start")]
+    assert issues["time-range"] == [("line 6", "9007199254740993000 ns")]  # beyond 2^53 µs
+
+
+def test_starts_and_ends(tmp_path: Path) -> None:
+    rows = one(tmp_path, "Name\tBegin (ms)\tEnd (ms)\tTID\nstep\t1.5\t4.25\t77\n").events
+    assert (rows.ts[0], rows.dur[0], rows.tid[0], rows.kind[0]) == (1_500_000, 2_750_000, 77, "op")
+
+
+def test_starts_without_a_unit_are_no_timeline(tmp_path: Path) -> None:
+    trace = one(tmp_path, "Name,Start,Duration (us)\nk,5,2\n")
+    assert len(trace.events) == 0 and trace.summaries.value.tolist() == [2000]
+
+
+def test_real_kernel_details_of_ascend() -> None:
+    path = real("ascend/kernel_details.csv")
+    rows = read(path).events
+    with path.open(encoding="utf-8", newline="") as file:
+        expected = list(csv.DictReader(file))
+    assert rows.ts.tolist() == [int(Decimal(row["Start Time(us)"].strip()) * 1000) for row in expected]
+    assert rows.dur.tolist() == [int(Decimal(row["Duration(us)"].strip()) * 1000) for row in expected]
+    assert rows.stream.dropna().tolist() == [int(row["Stream ID"]) for row in expected if row["Stream ID"] != "N/A"]
+    assert json.loads(rows.args[0])["Input Shapes"] == expected[0]["Input Shapes"]
 
 
 def test_a_drawn_box_marks_of_markdown_and_a_total() -> None:

@@ -1,0 +1,54 @@
+"""What a name of work on a device says: a copy and its direction, a fill, a wait, else a kernel.
+
+Memcpy HtoD (Pageable -> Device)           PyTorch, CUPTI
+[CUDA memcpy HtoD]  [CUDA memset]          nvprof, nsys
+CopyHostToDevice                           ROCm
+zeCommandListAppendMemoryCopy(M2D)[4096]   Level Zero, as unitrace writes it: M, H are memory of the host, D of a device
+clEnqueueReadBuffer                        OpenCL
+"""
+
+from __future__ import annotations
+
+import re
+
+_SIDE = {"H": "H", "M": "H", "D": "D", "P": "P", "A": "A"}
+_HOST_OR_DEVICE = {"host": "H", "device": "D", "peer": "P"}
+
+_WAY = re.compile(r"\b([HDPMAS])(?:to|2)([HDPMAS])\b")
+_WORDS = re.compile(r"copy(Host|Device|Peer)To(Host|Device|Peer)", re.IGNORECASE)
+_OPENCL = {"clEnqueueReadBuffer": "DtoH", "clEnqueueWriteBuffer": "HtoD"}
+
+_COPY = re.compile(
+    r"\[?(?:\w+ )?memcpy\b|Copy(?:Host|Device|Peer)To(?:Host|Device|Peer)"
+    r"|zeCommandListAppend(?:Memory|Image)Copy|clEnqueue(?:Read|Write|Copy|SVMMemcpy|MemcpyINTEL)",
+    re.IGNORECASE,
+)
+_FILL = re.compile(
+    r"\[?(?:\w+ )?memset\b|zeCommandListAppendMemoryFill|clEnqueue(?:Fill|SVMMemFill|MemFill|MemsetINTEL)",
+    re.IGNORECASE,
+)
+_SYNC = re.compile(r"zeCommandListAppend(?!Launch)|clEnqueue(?:Marker|Barrier|WaitForEvents)", re.IGNORECASE)
+
+
+def device_work(name: str) -> tuple[str, str | None]:
+    """The kind of the work, and the direction of a copy as `HtoD` where the name says it.
+
+    Any other command of Level Zero (a barrier, the reset of an event, a query of time) is `sync`.
+    """
+    text = name.strip().strip('"')
+    if _COPY.match(text):
+        return "memcpy", _direction(text)
+    if _FILL.match(text):
+        return "memset", None
+    if _SYNC.match(text):
+        return "sync", None
+    return "kernel", None
+
+
+def _direction(text: str) -> str | None:
+    if found := _WAY.search(text):
+        sides = _SIDE.get(found[1]), _SIDE.get(found[2])
+        return f"{sides[0]}to{sides[1]}" if None not in sides else None
+    if found := _WORDS.search(text):
+        return f"{_HOST_OR_DEVICE[found[1].lower()]}to{_HOST_OR_DEVICE[found[2].lower()]}"
+    return next((way for call, way in _OPENCL.items() if text.startswith(call)), None)

@@ -1,0 +1,211 @@
+"""Files of tools that ktrace knows and can't read yet, recognised by what is in them, and what to do instead.
+
+{"resourceSpans": [...]}              spans of OpenTelemetry
+[ { "count" : 1 } , { "name" : ...    the profile of trtexec
+B00P...                               a capture of Radeon GPU Profiler
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+#: Of a text so much is looked at.
+_HEAD = 1 << 16
+
+_CHROME = "a trace in Chrome's JSON"
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A kind of file: what it is, what it begins with or has in it, and how to get one that ktrace reads.
+
+    All of `signs` must be in its first 64 KiB; `begin` is where they start.
+    """
+
+    what: str
+    remedy: str
+    begin: re.Pattern[bytes] | None = None
+    signs: tuple[re.Pattern[bytes], ...] = ()
+
+
+def _has(*texts: str) -> tuple[re.Pattern[bytes], ...]:
+    return tuple(re.compile(text.encode()) for text in texts)
+
+
+_JSON = re.compile(rb"\s*[\[{]")
+_LINES = re.compile(rb"[^\0]{0,64}")
+
+UNREAD = (
+    Unread(
+        "an XPlane of TensorFlow or JAX",
+        "take the Chrome JSON of the same run: jax.profiler.trace(..., create_perfetto_trace=True) writes "
+        "perfetto_trace.json.gz beside it",
+        re.compile(rb"\n"),
+        (re.compile(rb"/(?:host|device):[A-Za-z][\w:]*[\"\x12\x1a\x22*]"), re.compile(rb"\0|[\x01-\x08]")),
+    ),
+    Unread(
+        "a profile of TensorRT's trtexec (--exportProfile)",
+        "profile the run itself: nsys profile -o run trtexec ..., then nsys export --type sqlite run.nsys-rep",
+        re.compile(rb"\s*\[\s*\{\s*\"count\"\s*:"),
+        _has(r'"timeMs"\s*:'),
+    ),
+    Unread(
+        "a list of times of TensorRT's trtexec (--exportTimes)",
+        "profile the run itself: nsys profile -o run trtexec ..., then nsys export --type sqlite run.nsys-rep",
+        _JSON,
+        _has(r'"startEnqMs"\s*:', r'"computeMs"\s*:'),
+    ),
+    Unread(
+        "a report of OpenVINO's benchmark_app as JSON",
+        "take the CSV of the same run: benchmark_app -report_type detailed_counters",
+        _JSON,
+        _has(r'"(?:detailed_performance|avg_performance)"|"real_time"\s*:', r'"(?:cpu_time|nodes|layer_type)"\s*:'),
+    ),
+    Unread(
+        "an execution graph of OpenVINO",
+        "take the counters of the same run: benchmark_app -report_type detailed_counters",
+        re.compile(rb"\s*<"),
+        _has("execTimeMcs"),
+    ),
+    Unread(
+        "a profile of TVM as JSON",
+        "print it as a table instead: report.table() or report.csv()",
+        _JSON,
+        _has(r'"calls"\s*:\s*\[', r'"Duration \(us\)"|"microseconds"'),
+    ),
+    Unread(
+        "a tree of Triton's Proton (hatchet)",
+        'let Proton write a trace: proton.start(name, data="trace")',
+        _JSON,
+        _has(r'"children"\s*:', r'"frame"\s*:\s*\{', r'"metrics"\s*:'),
+    ),
+    Unread(
+        "what `xcrun xctrace export` writes of Apple Instruments",
+        "nothing that Instruments exports can be read yet; profile the program itself, such as by torch.profiler",
+        re.compile(rb"\s*<"),
+        _has(r"<trace-query-result|<trace-toc"),
+    ),
+    Unread(
+        "a file of OpenTelemetry's spans (OTLP)",
+        f"export {_CHROME} where the tracing backend can",
+        _JSON,
+        _has(r'"resourceSpans"\s*:|"resource_spans"\s*:'),
+    ),
+    Unread(
+        "a log of OpenTelemetry's spans (console exporter)",
+        f"export {_CHROME} where the tracing backend can",
+        _LINES,
+        _has(r'"trace_id"\s*:\s*"0x', r'"start_time"\s*:'),
+    ),
+    Unread(
+        "an execution trace of PyTorch (Chakra, without durations)",
+        "record a trace: prof.export_chrome_trace(...)",
+        _JSON,
+        _has(r'"schema"\s*:\s*"[\d.]+-chakra|"schema"\s*:\s*"1\.', r'"nodes"\s*:'),
+    ),
+    Unread(
+        "a log of ggml's Vulkan backend (GGML_VK_PERF_LOGGER)",
+        "record the program with a profiler of the device, such as nsys or rocprofv3",
+        _LINES,
+        _has(r"Vulkan Timings:", r": \d+ x [\d.e+]+ us"),
+    ),
+    Unread(
+        "a log of llama.cpp with the times of whole requests",
+        "record the program with a profiler of the device, such as nsys or rocprofv3",
+        _LINES,
+        _has(r"(?:llama_perf_context_print|llama_print_timings|print_timing)\b[^\n]*:", r"eval time ="),
+    ),
+    Unread(
+        "what ggml's test-backend-ops prints",
+        "record the program with a profiler of the device, such as nsys or rocprofv3",
+        _LINES,
+        _has(r"\d+ runs -\s+[\d.]+ us/run"),
+    ),
+    Unread(
+        "a report of Intel VTune",
+        "take the timeline of unitrace: unitrace --chrome-kernel-logging ...",
+        _LINES,
+        _has(r"Computing Task:(?:Total|Average) Time|vtune: (?:Executing|Using)"),
+    ),
+    Unread(
+        "a table of PyTorch's FlopCounterMode, without times",
+        "print the table of the profiler: prof.key_averages().table()",
+        _LINES,
+        _has(r"Module\s+FLOP\s+% Total"),
+    ),
+    Unread(
+        "a pickled memory snapshot of PyTorch",
+        "write the timeline instead: prof.export_memory_timeline('memory.raw.json')",
+        re.compile(rb"\x80[\x02-\x05]"),
+        _has(r"segments|device_traces"),
+    ),
+    Unread(
+        "a pickle of Python",
+        "write a table or a trace from it in Python",
+        re.compile(rb"\x80[\x02-\x05](?:\x95.{8})?[}\](cX\x8c\x94]", re.DOTALL),
+    ),
+    Unread(
+        "a capture of AMD's Radeon GPU Profiler",
+        "record with rocprofv3 --kernel-trace --output-format csv",
+        re.compile(rb"B00P"),
+    ),
+    Unread(
+        "a recording of Linux perf",
+        "record the device with its own profiler; perf knows the CPU alone",
+        re.compile(rb"PERFILE2"),
+    ),
+)
+
+#: Databases by their tables: any of the sets.
+_DATABASES = (
+    (
+        ({"STRING_IDS", "TASK"}, {"STRING_IDS", "COMPUTE_TASK_INFO"}, {"STRING_IDS", "CANN_API"}),
+        "a database of Ascend's profiler",
+        "take its CSV: kernel_details.csv or op_summary_*.csv (torch_npu: export_type text)",
+    ),
+    (
+        ({"A", "OPS"}, {"A", "HIP"}, {"A", "HSA"}, {"OPS", "HIP"}),
+        "a database that rocprof wrote (results.db)",
+        "take what stands beside it: results.csv, results.json or results.stats.csv",
+    ),
+)
+
+#: Files of which the content doesn't tell.
+_ENDINGS = {
+    ".ntff": ("a profile of AWS Neuron", "nothing that neuron-profile writes can be read yet"),
+    ".wpix": ("a capture of Microsoft PIX", "nothing that PIX writes can be read yet"),
+    ".tracy": ("a capture of Tracy", "export its zones as CSV: tracy-csvexport -u run.tracy > run.csv"),
+}
+
+_FOLDED = re.compile(r"\S[^;]*(?:;[^;]+)* \d+")
+_LEAST_FOLDED = 3
+
+
+def unread(sample: Sample) -> Match | None:
+    """NEAR with the name of the tool and what to do, for a file that ktrace knows and can't read yet."""
+    found = _known(sample)
+    return Match(Score.NEAR, f"is {found[0]}, which ktrace can't read yet", found[1]) if found else None
+
+
+def _known(sample: Sample) -> tuple[str, str] | None:
+    if sample.tables is not None:
+        names = {name.upper() for name in sample.tables}
+        return next(
+            ((what, remedy) for sets, what, remedy in _DATABASES if any(tables <= names for tables in sets)), None
+        )
+    head = sample.head[:_HEAD].removeprefix(b"\xef\xbb\xbf")
+    for kind in UNREAD:
+        if (kind.begin is None or kind.begin.match(head)) and all(sign.search(head) for sign in kind.signs):
+            return kind.what, kind.remedy
+    if sample.text is None:
+        return next((said for ending, said in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
+    lines = [line for line in sample.lines[:64] if line.strip()]
+    folded = [line for line in lines if _FOLDED.fullmatch(line)]
+    stacks = sum(";" in line for line in folded)
+    if stacks >= max(_LEAST_FOLDED, len(folded) / 2) and len(folded) * 10 >= len(lines) * 9:
+        return "a file of folded stacks, with samples and no times", f"let the profiler write {_CHROME} instead"
+    return None

@@ -1,0 +1,86 @@
+"""A row of a table with starts as an event.
+
+Name,      Stream ID, Start Time(us),        Duration(us)
+MatMul12,  16,        "1699529622790614.8",  607.98           a kernel on stream 16
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ktrace.report import Report
+from ktrace.rows import Rows
+
+from .._shared.columns import cell_quantity, own_key, plain, whole
+from .._shared.numbers import TIME_NS, is_missing, to_ns
+from .._shared.tables import Row
+from .columns import PLACES
+
+_LIMIT = 1 << 62
+
+#: What stands for no id: the greatest number of 32 or 64 bits.
+_NONE = frozenset((0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF))
+
+
+def add_event(row: Row, kind: str, copy_kind: str | None, rows: Rows, report: Report) -> tuple[str, str] | None:
+    """Adds the row as an event; the kind of issue and a detail where it is none."""
+    table = row.table
+    assert table.fields is not None
+    times: dict[str, tuple[int, bool]] = {}
+    for field in ("start", "dur", "end"):
+        time = _time(row, field)
+        if time is not None:
+            times[field] = time
+    if "start" not in times or not times.keys() & {"dur", "end"}:
+        return "bad-record", "no start" if "start" not in times else "no duration"
+    start = times["start"][0]
+    dur = times["dur"][0] if "dur" in times else times["end"][0] - start
+    if dur < 0:
+        return "negative-duration", f"{dur} ns"
+    if max(abs(start), abs(start + dur)) >= _LIMIT:
+        return "time-range", f"{start} ns"
+    columns: dict[str, Any] = {}
+    told = {table.fields["name"]}
+    for field, (_, exact) in times.items():
+        if exact and (field != "end" or "dur" not in times or times["end"][0] == start + dur):
+            told.add(table.fields[field])
+        elif not exact:
+            report.issue("rounded", f"line {row.line}")
+    for field in PLACES:
+        number = _number(row.text(field)) if field in table.fields else None
+        if number is not None:
+            told.add(table.fields[field])
+            columns[field] = number if number not in _NONE else None
+    columns["args"] = _arguments(row, told)
+    if not any(columns.get(field) is not None for field in ("device", "stream", "pid", "tid")):
+        columns["track"] = table.scope[-1]
+    rows.event(kind, row.text("name"), ts=start, dur=dur, copy_kind=copy_kind, **columns)
+    return None
+
+
+def _time(row: Row, field: str) -> tuple[int, bool] | None:
+    """The time of a field in ns and whether it is exact; None where there is none."""
+    assert row.table.fields is not None
+    index = row.table.fields.get(field)
+    figure = cell_quantity(row.cells[index]) if index is not None else None
+    if index is None or figure is None:
+        return None
+    unit = figure.unit or row.table.headings[index].unit
+    unit = unit if unit in TIME_NS else unit.lower()
+    if unit not in TIME_NS or not figure.number.is_finite():
+        return None
+    return to_ns(figure.number, unit)
+
+
+def _number(text: str) -> int | None:
+    figure = cell_quantity(text)
+    return whole(figure.number) if figure and not figure.unit else None
+
+
+def _arguments(row: Row, told: set[int]) -> dict[str, Any]:
+    """The cells that no column holds, under their headings."""
+    args: dict[str, Any] = {}
+    for index, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=False)):
+        if index not in told and not is_missing(cell):
+            args[own_key(args, head)] = plain(cell, head)
+    return args

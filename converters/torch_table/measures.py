@@ -1,0 +1,182 @@
+"""What a row of a table says, as a head and its measures.
+
+aten::mm   Self CPU 120 us   CPU total 150 us   CPU time avg 50 us   CUDA total 900 us   # of Calls 3   CPU Mem 4 KB
+    op      duration    120 us, 3 times          what adds up to "Self CPU time total": called ones aren't in it
+    metric  CPU total   150 us, 50 us a call
+    metric  CUDA total  900 us
+    metric  CPU Mem     4096 B
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from .columns import HOST, Column, Columns, in_bytes, nanoseconds, operations, percent
+from .names import device_kind, host_kind
+
+
+@dataclass
+class Row:
+    """A row: its cells as they are printed, and the frames of its stack."""
+
+    line: int
+    columns: Columns
+    cells: list[str]
+    frames: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        stack = self.columns.at.get("stack")
+        if stack is not None and self.cells[stack]:
+            self.frames.insert(0, self.cells[stack])
+
+    @property
+    def name(self) -> str:
+        return self.cells[self.columns.at["name"]]
+
+    def time(self, device: str, *, own: bool, stat: str = "total") -> Decimal | None:
+        """A time of the row in ns, None where the table hasn't got it."""
+        index = self.columns.find("time", device, own=own, stat=stat)
+        return None if index is None else nanoseconds(self.cells[index])
+
+    def share(self, device: str, *, own: bool) -> float | None:
+        """A share of the row in percent."""
+        index = self.columns.find("percent", device, own=own)
+        return None if index is None else percent(self.cells[index])
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the CPU spent time in it, or nothing says that it didn't."""
+        times = [nanoseconds(self.cells[index]) for index in self._times if self._is_host(index)]
+        return not times or any(times)
+
+    @property
+    def worked(self) -> str | None:
+        """The device that alone spent time in it."""
+        if self.on_host:
+            return None
+        busy = (self.columns.columns[i].device for i in self._times if nanoseconds(self.cells[i]))
+        return next(busy, None)
+
+    @property
+    def _times(self) -> list[int]:
+        return [index for index, column in enumerate(self.columns.columns) if column.kind == "time"]
+
+    def _is_host(self, index: int) -> bool:
+        return self.columns.columns[index].device.upper() == HOST
+
+
+@dataclass(frozen=True)
+class Told:
+    """A row as the model has it: the columns of its head, and those of each measure."""
+
+    head: dict[str, Any]
+    measures: list[dict[str, Any]]
+
+
+def told(row: Row, on_both_sides: bool) -> Told:
+    """The head of a row and its measures; `on_both_sides` says that a row of the same name is the CPU's."""
+    device = row.worked
+    kind, copy_kind = _kind(row, device, on_both_sides)
+    used: set[int] = set()
+    head: dict[str, Any] = {"kind": kind, "copy_kind": copy_kind}
+    head |= _figures(row, *_main(row, device or HOST), used)
+    count = row.columns.at.get("count")
+    if count is not None:
+        used.add(count)
+        head["count"] = int(row.cells[count])
+    measures = [] if device else _measures(row, used)
+    args: dict[str, Any] = {"Source Location": row.frames} if row.frames else {}
+    for index, (column, cell) in enumerate(zip(row.columns.columns, row.cells, strict=True)):
+        if index not in used and cell and column.kind not in ("name", "stack") and cell != "--":
+            args.setdefault(column.heading, int(cell) if column.heading == "Node ID" and cell.isdigit() else cell)
+    return Told(head | {"args": args}, measures)
+
+
+def _kind(row: Row, device: str | None, on_both_sides: bool) -> tuple[str, str | None]:
+    if device is None:
+        return host_kind(row.name), None
+    if on_both_sides or (row.share(device, own=True) or 0) > 100:
+        return "range", None  # an annotation around kernels: all kernels together are 100 %
+    return device_kind(row.name)
+
+
+def _main(row: Row, device: str) -> tuple[str, bool]:
+    """Of which device the head's duration is, and whether it is the time of the thing itself."""
+    return device, row.columns.find("time", device, own=True) is not None
+
+
+def _figures(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]:
+    """Total, average and share of a device as columns of a summary; what they hold is added to `used`.
+
+    An average is that of the whole time: it stands beside a self time only where the two are one, on a device.
+    """
+    found: dict[str, Any] = {}
+    for stat in ("total", "avg"):
+        whole = own and stat == "total"
+        index = row.columns.find("time", device, own=whole, stat=stat)
+        if index is None or (stat == "avg" and own and not (row.worked and _are_equal(row, device))):
+            continue
+        time = nanoseconds(row.cells[index])
+        if time is not None:
+            found |= {stat: float(time), "unit": "ns"}
+            used.add(index)
+    index = row.columns.find("percent", device, own=own)
+    if index is not None and (share := percent(row.cells[index])) is not None:
+        found["percent"] = share
+        used.add(index)
+    if own and row.worked and _are_equal(row, device):  # what a device alone did calls nothing
+        used |= {
+            i for i in (row.columns.find(kind, device, own=False) for kind in ("time", "percent")) if i is not None
+        }
+    return found
+
+
+def _are_equal(row: Row, device: str) -> bool:
+    """Whether the time of the thing itself is the whole time: it called nothing."""
+    return row.time(device, own=True) == row.time(device, own=False)
+
+
+def _measures(row: Row, used: set[int]) -> list[dict[str, Any]]:
+    """What else is measured of a row of the CPU: its whole time, the time of devices, memory, operations."""
+    found = []
+    for device in (HOST, *row.columns.devices):
+        for own in (True, False):
+            if device == HOST and own == _main(row, HOST)[1]:
+                continue
+            figures = _figures_left(row, device, own, used)
+            if figures:
+                measure = f"Self {device}" if own else f"{device} total"
+                found.append({"metric": measure} | figures)
+    for index, column in enumerate(row.columns.columns):
+        value = _amount(column, row.cells[index])
+        if value is not None:
+            used.add(index)
+            found.append({"metric": column.measure, "value": float(value), "unit": _UNITS[column.kind]})
+    return found
+
+
+_UNITS = {"memory": "B", "flops": "FLOP"}
+
+
+def _amount(column: Column, cell: str) -> Decimal | None:
+    if column.kind == "memory":
+        return in_bytes(cell)
+    return operations(cell, column.scale) if column.kind == "flops" else None
+
+
+def _figures_left(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]:
+    """The figures of a device that aren't told yet."""
+    found: dict[str, Any] = {}
+    wanted: Sequence[tuple[str, str, str]] = (("time", "total", "total"), ("time", "avg", "avg"))
+    for kind, stat, name in (*wanted, ("percent", "total", "percent")):
+        index = row.columns.find(kind, device, own=own, stat=stat)
+        if index is None or index in used:
+            continue
+        value = nanoseconds(row.cells[index]) if kind == "time" else percent(row.cells[index])
+        if value is not None:
+            found[name] = float(value)
+            used.add(index)
+    return found | ({"unit": "ns"} if "total" in found or "avg" in found else {})
