@@ -24,6 +24,7 @@ from .cells import only
 from .columns import STATISTICS, Columns, heading, plain, read_figures
 from .csv_blocks import CsvRows
 from .rocm import agent, agents, copy_kinds, executed, short_names
+from .rocm_columns import placed
 from .rocm_tables import ALLOCATION, API, COPY, MARKER, OPERATION, REGION, SAMPLES, SCRATCH
 from .rocm_work import IDS
 from .typed_cells import Field, Text, Time, Whole, Word, joined, typed
@@ -109,7 +110,8 @@ class Others:
     def rows(self, item: CsvRows) -> Batch:
         """The events of some rows."""
         kind = item.table.what
-        block = typed(item, _FIELDS[kind], self._conversion.report)
+        fields = _FIELDS[kind]
+        block = typed(placed(item, fields, self._conversion.report), fields, self._conversion.report)
         if kind in (SAMPLES, MARKER):
             block = timed(block, self._conversion, "<ts>")
         else:
