@@ -100,8 +100,21 @@ class Work:
         place, kernel = self._kernel(block)
         if self._remembers:
             self._remember(block, ids, place)
-        yield self._batches.events(block, ids, timing=self._timing, **joined(block, {**place, **kernel}))
+        place["timing"] = self._timings(block, place)
+        yield self._batches.events(block, ids, **joined(block, {**place, **kernel}))
         yield from self._counters(ids, place, values)
+
+    def _timings(self, block: Block, place: dict[str, Any]) -> str | pa.StringArray:
+        """Measured, unless a dispatch was handed in after it ended, or was done before it began: a time of another run.
+
+        rocprof-compute puts the times of a run without counters into the tables of those with counters.
+        """
+        handed, done = block.get("DispatchNs"), block.get("CompleteNs")
+        if self._timing != "measured" or not (_is_whole(handed) and _is_whole(done)):
+            return self._timing
+        end = pc.add(place["ts"], place["dur"])
+        other = pc.fill_null(pc.or_(pc.greater(handed, end), pc.less(done, place["ts"])), False)
+        return pc.if_else(other, "derived", "measured")
 
     def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
         """Where and when kernels ran, and the other columns of them."""
@@ -169,7 +182,7 @@ class Work:
 
     def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
         """Counter events of kernels, below each; the means that follow from them beside."""
-        here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur")}
+        here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur", "timing")}
         for offset, (name, column) in enumerate(values.items()):
             said = column.is_valid()
             rows = {key: _filtered(part, said) for key, part in here.items()}
@@ -184,14 +197,14 @@ class Work:
         if not len(ids):
             return
         about = {"kind": "counter", "parent": pa.array(parents), **place}
-        yield self._batches.batch("events", ids, timing=self._timing, name=names, value=values, **about)
+        yield self._batches.batch("events", ids, name=names, value=values, **about)
         derived, found = self._means(names, place["device"])
         if found:
             at = pa.array(derived)
             columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
             columns["name"] = pa.array([name for name, _ in found], pa.string())
             columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
-            yield self._batches.batch("events", ids[derived] + 1, timing=self._timing, **columns)
+            yield self._batches.batch("events", ids[derived] + 1, **columns)
 
     def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:
         """The rows of which the GPU tab shows a mean, and this one's name and number of units."""
@@ -251,7 +264,8 @@ class Work:
         has_time = told["ts"].is_valid()
         timed_ones = has_time.to_numpy(zero_copy_only=False)
         if timed_ones.any():
-            place = {name: column.filter(has_time) for name, column in told.items()} | {"host": self._host}
+            place = {name: column.filter(has_time) for name, column in told.items()}
+            place |= {"host": self._host, "timing": self._timing}
             yield from self._counted(
                 ids[timed_ones],
                 parents[timed_ones],
@@ -320,6 +334,10 @@ def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:
         name: column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for name, column in zip(columns.schema.names, columns.columns, strict=True)
     }
+
+
+def _is_whole(column: pa.Array | None) -> bool:
+    return column is not None and pa.types.is_integer(column.type)
 
 
 def _filtered(column: Any, rows: pa.BooleanArray) -> Any:
