@@ -203,6 +203,7 @@ class Work:
             at = pa.array(derived)
             columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
             columns["name"] = pa.array([name for name, _ in found], pa.string())
+            columns["timing"] = "derived"
             columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
             yield self._batches.batch("events", ids[derived] + 1, **columns)
 

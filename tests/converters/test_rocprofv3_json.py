@@ -88,7 +88,7 @@ def test_counters_are_sums_and_children_of_their_kernel(path: Path) -> None:
     first = [(row["name"], row["value"], row["timing"]) for row in counters if row["pid"] == 4_000]
     assert first == [
         ("SQ_BUSY_CYCLES", 400.0, "measured"),
-        ("SQ_BUSY_CYCLES_avr", 200.0, "measured"),
+        ("SQ_BUSY_CYCLES_avr", 200.0, "derived"),
         ("SQ_WAVES", 8.0, "measured"),
         ("SQ_WAVES", 9.0, "measured"),
         ("[counter 97]", 1.5, "measured"),
