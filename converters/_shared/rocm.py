@@ -161,7 +161,7 @@ def mean_counter(name: str, xcc: int | None, shader_engines: int | None) -> tupl
     """
     unit = MEANS.get(name)
     units = xcc if unit == "xcc" else shader_engines
-    return (f"{name}_avr", units) if unit and units and units > 0 else None
+    return (f"{name}_avr", units) if unit and type(units) is int and units > 0 else None
 
 
 def executed(block: Block, conversion: Conversion, start: str, end: str) -> Block:
