@@ -18,7 +18,7 @@ from ktrace.model import Batch
 from .._shared.blocks import Batches, Block, timed
 from .._shared.lookup import FirstId
 from .._shared.sqlite import Database
-from .launches import Details, Launches, said_texts, strings
+from .launches import Details, Launches, numbered, said_texts, strings
 
 _MARKER = "UserMarker"
 
@@ -47,7 +47,7 @@ class Calls:
 
     def _batch(self, batches: Batches, block: Block) -> Batch:
         start, end = block.take("start"), block.take("end")
-        api = block.take("id")
+        api = numbered(block)
         called = block.take("apiName_id")
         names = self._texts.column(block, called, required=True)
         arguments = self._texts.column(block, block.take("args_id"))

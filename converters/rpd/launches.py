@@ -16,7 +16,7 @@ from ktrace.conversion import Conversion
 from ktrace.database import quoted_name
 from ktrace.model import Batch
 
-from .._shared.blocks import Batches
+from .._shared.blocks import Batches, Block
 from .._shared.lookup import FirstId, Int64, Lookup, Texts
 from .._shared.rocm import blocks_of, copy_kinds
 from .._shared.sqlite import Database
@@ -188,6 +188,12 @@ def _named(database: Database, names: Collection[str]) -> pa.Int64Array:
 def _lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) -> Lookup | None:
     found = database.like(table)
     return Lookup(database, found[0], key, columns) if found and database.has(found[0], key) else None
+
+
+def numbered(block: Block) -> pa.Array:
+    """The ids of the rows, null where the table has none."""
+    column = block.take("id")
+    return pa.nulls(len(block), pa.int64()) if column is None else column
 
 
 def numbers(column: pa.Array | None) -> pa.Array | None:

@@ -21,7 +21,7 @@ from .._shared.blocks import Batches, Block, timed
 from .._shared.lookup import FirstId, Lookup
 from .._shared.rocm import copy_kind, copy_kinds, executed, short_names, work_kind
 from .._shared.sqlite import Database
-from .launches import Details, Launches, arguments, links, said_texts, strings
+from .launches import Details, Launches, arguments, links, numbered, said_texts, strings
 
 
 class Ops:
@@ -53,7 +53,7 @@ class Ops:
 
     def _batch(self, batches: Batches, block: Block) -> Batch:
         start, end = block.take("start"), block.take("end")
-        op = block.take("id")
+        op = numbered(block)
         call = self._launches.of(op)
         called = self._calls.get(call) if self._calls else {}
         of_call, of_op = self._details[0].get(call, called.get("apiName_id")), self._details[1].get(op)

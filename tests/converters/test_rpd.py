@@ -229,3 +229,28 @@ def test_each_source_of_rpd_has_its_words_for_work(tmp_path: Path, word: str) ->
     (row,) = (row for row in rows(ktrace.read(path)) if row.get("cat") == word and row["dur"] == 1_000)
     assert row["kind"] == TYPES[word]
     assert row.get("copy_kind") == {"CopyHostToDevice2D": "HtoD", "MEMORY_COPY_DEVICE_TO_HOST": "DtoH"}.get(word)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("rocpd_op", "id"), ("rocpd_api", "id"), ("rocpd_string", "id"), ("rocpd_barrierop", "op_ptr_id")],
+)
+def test_a_column_that_is_not_there_costs_what_it_says(tmp_path: Path, table: str, column: str) -> None:
+    path = tmp_path / "renamed.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
+    trace = ktrace.read(path)
+    expected = sorted((row["ts"], row.get("dur", -1)) for row in rows(ktrace.read(ODD)))
+    assert sorted((row["ts"], row.get("dur", -1)) for row in rows(trace)) == expected
+    assert trace.report.balanced()
+
+
+def test_a_number_that_no_column_holds_is_an_argument(tmp_path: Path) -> None:
+    path = tmp_path / "wide.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE rocpd_kernelcodeobject SET vgpr = ?", (1 << 40,))
+    kernel = next(row for row in rows(ktrace.read(path)) if row["kind"] == "kernel")
+    assert "registers" not in kernel
+    assert kernel["args"]["$registers"] == 1 << 40
