@@ -80,6 +80,11 @@ KINDS: dict[str, Kind] = {
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
     "text-number": Kind(Severity.REPAIR, "A number stands in quotes; it was read as the number."),
+    "rounded-time": Kind(
+        Severity.REPAIR,
+        "Times were rounded before they were written, as spreadsheets do. Those that are right to less than 1 us are "
+        "taken as derived, the other rows are told without their times, which are kept in args.",
+    ),
     "json-repair": Kind(Severity.REPAIR, "Text that is no JSON was read as what it must have been."),
     "duplicate-key": Kind(Severity.REPAIR, "An object has a key twice; the last one counts."),
     "missing-string": Kind(Severity.REPAIR, "A name that the file hasn't got was replaced by its number."),

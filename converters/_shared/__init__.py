@@ -24,7 +24,8 @@ columns                 for millions of rows; never a Python object a value
 ROCm
     rocm                what all of its profilers share: work-items, agents, names, counters
     rocm_reading        a CSV file: `rocm_tables` says which table it is, `rocm_work` reads dispatches, `rocm_rows` all
-                        else, `rocm_dispatched` knows the dispatches that were told already
+                        else, `rocm_dispatched` knows the dispatches that were told already, `rocm_columns` what
+                        their columns are
 
 canonical records       what ktrace itself writes and reads back
     records             rows of JSON as batches: `record_lines` finds them, `record_blocks` takes many at once

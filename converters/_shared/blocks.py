@@ -189,8 +189,18 @@ class Batches:
         for name, value in columns.items():
             if value is not None:
                 kind = schema.field(name).type if name in schema.names else None
-                arrays[name] = _array(value, rows, kind)
+                try:
+                    arrays[name] = _array(value, rows, kind)
+                except pa.ArrowInvalid:
+                    arrays[name], arrays[f"args.${name}"] = _narrowed(value, kind)
         return Batch(record, pa.RecordBatch.from_pydict(arrays))
+
+
+def _narrowed(value: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    """A column of whole numbers, null where the model's type can't hold one, and these."""
+    held = pc.cast(value, kind, safe=False)
+    fits = pc.equal(held.cast(value.type), value)
+    return pc.if_else(fits, held, None), pc.if_else(fits, None, value)
 
 
 def _array(value: Any, rows: int, kind: pa.DataType | None) -> pa.Array:

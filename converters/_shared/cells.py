@@ -28,7 +28,7 @@ from .numbers import BYTES, TIME_NS, nanoseconds, to_ns
 
 Bools = npt.NDArray[np.bool_]
 
-#: Bytes of the units of sizes where K is 1024, as NVIDIA's nvprof and AMD's tools have it, and where it is 1000.
+#: Bytes of the units of sizes where K is 1024, as nvprof of CUDA 8 and AMD's tools have it, and where it is 1000.
 BINARY_BYTES = {
     **BYTES,
     **{"": 1, "byte": 1, "bytes": 1},

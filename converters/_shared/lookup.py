@@ -46,7 +46,7 @@ class Lookup:
         self._table = table
         self._key = key
         self._where = where
-        self._columns = [column for column in columns if database.has(table, column)]
+        self._columns = [column for column in columns if database.has(table, column) and database.has(table, key)]
 
     def get(self, keys: pa.Array | None) -> dict[str, pa.Array]:
         """Column -> its values for each of the keys, null for a key that is null or that no row has.

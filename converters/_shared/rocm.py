@@ -43,6 +43,22 @@ _WAYS = {
 #: What stands behind the name of a kernel in its code object: a kernel's descriptor.
 _DESCRIPTOR = re.compile(r"\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd)\s*$")
 
+#: CopyHostToDevice2D: a copy of rows.
+_RECTANGLE = re.compile(r"[_ ]?[23]d$")
+
+#: What an operation of a queue is by a part of its name, the first that is in it: "Task" is a kernel of a HIP graph.
+_WORK = (
+    ("copy", "memcpy"),
+    ("memcpy", "memcpy"),
+    ("fill", "memset"),
+    ("memset", "memset"),
+    ("barrier", "sync"),
+    ("marker", "sync"),
+    ("kernel", "kernel"),
+    ("dispatch", "kernel"),
+    ("task", "kernel"),
+)
+
 _NUMBER = re.compile(r"(?:agent|gpu|node)?\s*(\d{1,18})", re.IGNORECASE)
 
 #: Counters that the GPU tab of Perfetto's UI asks for as means, and which units of a device rocprof sums them over.
@@ -86,8 +102,18 @@ def copy_kind(word: str | int | None) -> str | None:
         return None
     if isinstance(word, int):
         return HIP_MEMCPY_KIND.get(word)
-    letters = re.sub(r"[^a-z]", "", word.casefold())
+    letters = re.sub(r"[^a-z]", "", _RECTANGLE.sub("", word.casefold()))
     return next((way for ending, way in _WAYS.items() if letters.endswith(ending)), None)
+
+
+def work_kind(word: str | None) -> str | None:
+    """The kind of an operation of a queue by its name, None for one that isn't known.
+
+    KernelExecution, Task, CopyHostToDevice, FillBuffer, Barrier, MarkerDispatch (HIP), COPY, DISPATCH (HSA), Memcpy,
+    ConcurrentKernel, MEMORY_COPY_HOST_TO_DEVICE (RPD).
+    """
+    small = (word or "").casefold()
+    return next((kind for part, kind in _WORK if part in small), None)
 
 
 def copy_kinds(column: pa.Array | None) -> pa.Array | None:
@@ -135,7 +161,7 @@ def mean_counter(name: str, xcc: int | None, shader_engines: int | None) -> tupl
     """
     unit = MEANS.get(name)
     units = xcc if unit == "xcc" else shader_engines
-    return (f"{name}_avr", units) if unit and units and units > 0 else None
+    return (f"{name}_avr", units) if unit and type(units) is int and units > 0 else None
 
 
 def executed(block: Block, conversion: Conversion, start: str, end: str) -> Block:

@@ -1,7 +1,11 @@
 """Which dispatches were told already, and when they ran: counters come in other rows and files than their kernels.
 
 kernel_trace        Dispatch_Id 7 of process 12: id 4096, ts 100, dur 80
-counter_collection  Dispatch_Id 7 of process 12: SQ_WAVES 128        below 4096, at 100 for 80
+counter_collection  Dispatch_Id 7 of process 12 from 100 to 180: SQ_WAVES 128        below 4096
+pmc_perf, long      Dispatch_ID 7 from 100 to 180: SQ_WAVES 128, from 900 to 970: GRBM_COUNT 5       two dispatches
+
+A tool that collects counters in several passes runs the program once for each, and each run counts its dispatches from
+one: a dispatch is known by its number, its process and its times.
 """
 
 from __future__ import annotations
@@ -14,50 +18,101 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .blocks import Block
+from .rocm import agents
 
 Int64 = npt.NDArray[np.int64]
+
+#: What stands for a time in the key of a dispatch without any: no time is believed beyond 2^62.
+_NO_TIME = 1 << 62
 
 
 class Dispatched:
     """The dispatches of which a kernel was made: their ids, times and places, for counters that come later."""
 
     def __init__(self) -> None:
-        self._keys: Int64 = np.empty(0, np.int64)
+        self._of_pass = _Index()
+        self._by_number = _Index()
         self._told: dict[str, pa.Array] = {}
+        self._rows = 0
 
-    def add(self, keys: Int64, columns: dict[str, pa.Array]) -> None:
-        """Adds kernels by the keys of their dispatches."""
+    def add(self, block: Block, pids: Any, columns: dict[str, pa.Array]) -> None:
+        """Adds kernels: the rows with their numbers and times, and what is to be known of them."""
         known = self._told
-        parts = {
+        self._told = {
             name: pa.concat_arrays([known[name], column]) if name in known else column
             for name, column in columns.items()
         }
-        keys_now = np.concatenate([self._keys, keys])
-        if (np.diff(keys_now) < 0).any():
-            order = np.argsort(keys_now, kind="stable")
-            keys_now = keys_now[order]
-            parts = {name: column.take(pa.array(order)) for name, column in parts.items()}
-        self._keys, self._told = keys_now, parts
+        places = np.arange(self._rows, self._rows + len(block))
+        self._rows += len(block)
+        self._of_pass.add(keys_of(block, pids), places)
+        if block.get("<ts>") is not None:
+            self._by_number.add(_numbered(block, pids), places)
 
-    def find(self, keys: Int64) -> Int64:
-        """The place of the kernel of each dispatch, -1 where there is none."""
-        if not len(self._keys):
-            return np.full(len(keys), -1, np.int64)
-        at = np.searchsorted(self._keys, keys)
-        at[at == len(self._keys)] = 0
-        return np.where(self._keys[at] == keys, at, -1)
+    def find(self, block: Block, pids: Any) -> Int64:
+        """The place of the kernel of each row, -1 where there is none.
+
+        Rows without times are of the one kernel of their number, if only one has it.
+        """
+        found = self._of_pass.find(keys_of(block, pids))
+        if block.get("<ts>") is None:
+            told = self._by_number.find(_numbered(block, pids), alone=True)
+            found = np.where(told >= 0, told, found)
+        return found
 
     def columns(self, places: Int64) -> dict[str, pa.Array]:
         """What the kernels at those places say."""
         return {name: column.take(pa.array(places)) for name, column in self._told.items()}
 
 
+class _Index:
+    """Keys and the places of their kernels, in sorted runs: a run is merged with the shorter ones before it."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Int64, Int64]] = []
+
+    def add(self, keys: Int64, places: Int64) -> None:
+        while self._runs and len(self._runs[-1][0]) <= len(keys):
+            before = self._runs.pop()
+            keys, places = np.concatenate([before[0], keys]), np.concatenate([before[1], places])
+        order = np.argsort(keys, kind="stable")
+        self._runs.append((keys[order], places[order]))
+
+    def find(self, keys: Int64, *, alone: bool = False) -> Int64:
+        """The place that a key was first told with; where `alone`, -1 for a key that was told twice."""
+        found = np.full(len(keys), -1, np.int64)
+        times = np.zeros(len(keys), np.int64)
+        for run, places in self._runs:
+            at = np.searchsorted(run, keys)
+            count = np.searchsorted(run, keys, side="right") - at
+            new = (count > 0) & (found < 0)
+            found[new] = places[at[new]]
+            times += count
+        return np.where(times > 1, -1, found) if alone else found
+
+
 def keys_of(block: Block, pids: Any) -> Int64:
-    """The key of each dispatch: its number, which is unique in its process, and the process."""
-    dispatches = block.get("<dispatch>")
-    if dispatches is None:
-        return np.full(len(block), -1, np.int64)
-    numbers = pc.fill_null(dispatches, -1).to_numpy(zero_copy_only=False)
-    process = pc.fill_null(pids, 0).to_numpy(zero_copy_only=False) if isinstance(pids, pa.Array) else pids or 0
-    keys: Int64 = np.where(numbers < 0, -1, numbers + (process % (1 << 22)) * (1 << 40))
-    return keys
+    """The key of each dispatch: its number, process and times; without times the device and correlation besides."""
+    if block.get("<ts>") is not None:
+        return _mixed(len(block), pids, *(block.get(name) for name in ("<dispatch>", "<ts>", "<end>")))
+    return _mixed(len(block), pids, block.get("<dispatch>"), agents(block.get("<agent>")), block.get("<correlation>"))
+
+
+def _numbered(block: Block, pids: Any) -> Int64:
+    return _mixed(len(block), pids, block.get("<dispatch>"))
+
+
+def _mixed(rows: int, *parts: Any) -> Int64:
+    """Columns mixed to 64 bits a row. Two of a million dispatches have the same with a chance of 1 in 30 million."""
+    mixed = np.zeros(rows, np.uint64)
+    for part in parts:
+        if isinstance(part, pa.Array):
+            numbers = pc.fill_null(part.cast(pa.int64()), _NO_TIME).to_numpy(zero_copy_only=False)
+        else:
+            numbers = np.full(rows, _NO_TIME if part is None else part, np.int64)
+        mixed ^= numbers.astype(np.uint64)
+        mixed += np.uint64(0x9E3779B97F4A7C15)
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            mixed ^= mixed >> np.uint64(shift)
+            mixed *= np.uint64(factor)
+        mixed ^= mixed >> np.uint64(31)
+    return mixed.view(np.int64)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.jsontext import encoded
 from ktrace.model import Batch
 from ktrace.rows import Rows
 
@@ -23,7 +24,8 @@ from .blocks import Batches, Block, timed
 from .cells import only
 from .columns import STATISTICS, Columns, heading, plain, read_figures
 from .csv_blocks import CsvRows
-from .rocm import agent, agents, copy_kinds, executed, short_names
+from .rocm import agent, agents, copy_kinds, executed, short_names, work_kind
+from .rocm_columns import placed
 from .rocm_tables import ALLOCATION, API, COPY, MARKER, OPERATION, REGION, SAMPLES, SCRATCH
 from .rocm_work import IDS
 from .typed_cells import Field, Text, Time, Whole, Word, joined, typed
@@ -47,7 +49,7 @@ _FIELDS: dict[str, dict[str, Field]] = {
         "target": Word("Destination_Agent_Id"),
         "bytes": Whole("Copy_Bytes", "Size", "Bytes"),
     },
-    OPERATION: _TIMES | {"operation": Word("Operation"), "name": Text("Kernel_Name")},
+    OPERATION: _TIMES | {"operation": Word("Operation", "Operation_Name"), "name": Text("Kernel_Name")},
     ALLOCATION: _TIMES | {"name": Text("Operation"), "agent": Word("Agent_Id"), "bytes": Whole("Allocation_Size")},
     SCRATCH: _TIMES
     | {
@@ -57,7 +59,7 @@ _FIELDS: dict[str, dict[str, Field]] = {
         "stream": Whole("Queue_Id"),
     },
     SAMPLES: _TIMES | {"name": Text("Instruction")},
-    MARKER: _TIMES | {"name": Text("Message")},
+    MARKER: _TIMES | {"name": Text("Message", "ROCTX_Message")},
     REGION: _TIMES | {"name": Text("Operation"), "agent": Word("Agent_Id")},
 }
 
@@ -109,7 +111,8 @@ class Others:
     def rows(self, item: CsvRows) -> Batch:
         """The events of some rows."""
         kind = item.table.what
-        block = typed(item, _FIELDS[kind], self._conversion.report)
+        fields = _FIELDS[kind]
+        block = typed(placed(item, fields, self._conversion.report), fields, self._conversion.report)
         if kind in (SAMPLES, MARKER):
             block = timed(block, self._conversion, "<ts>")
         else:
@@ -185,10 +188,11 @@ def _operations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     operations = block.take("<operation>")
     if operations is None:
         return {"kind": "kernel"}
-    words = pc.utf8_lower(pc.fill_null(operations, ""))
-    copy, fill = pc.match_substring(words, "copy"), pc.match_substring(words, "fill")
-    kinds = pc.if_else(copy, "memcpy", pc.if_else(fill, "memset", "kernel"))
+    coded = encoded(operations)
+    kinds = pa.array([work_kind(word) for word in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
     names = columns["name"]
+    is_kernel = None if names is None else pc.not_equal(pc.fill_null(names, ""), "")
+    kinds = pc.coalesce(kinds, "range" if is_kernel is None else pc.if_else(is_kernel, "kernel", "range"))
     ways = copy_kinds(operations)
     assert ways is not None
     named = operations if names is None else pc.if_else(pc.equal(names, ""), operations, names)
@@ -230,8 +234,9 @@ def _samples(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 def _marks(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Marks and the begins of ranges by their message; the end of a range has none, nor says of which it is."""
-    names = columns["name"]
-    return {"kind": "instant", "name": pc.if_else(pc.equal(names, ""), "(a range ends)", names)}
+    names, nameless = columns["name"], "(a range ends)"
+    said = nameless if names is None else pc.if_else(pc.equal(pc.fill_null(names, ""), ""), nameless, names)
+    return {"kind": "instant", "name": said}
 
 
 def _regions(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,10 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
         DISPATCH,
         ("kernel_name|kernelname|kernel-name", "grid_size|grid_size_x|grd", "workgroup_size|workgroup_size_x|wgr"),
     ),
-    (OPERATION, ("domain", "operation", "start_timestamp|begin_timestamp", "stop_timestamp|end_timestamp")),
+    (
+        OPERATION,
+        ("domain", "operation|operation_name", "start_timestamp|begin_timestamp", "stop_timestamp|end_timestamp"),
+    ),
     (COUNTERS, ("dispatch_id", "counter_name", "counter_value")),
     (API, ("domain", "function", "start_timestamp|begin_timestamp", "end_timestamp")),
     (COPY, ("direction", "source_agent_id", "start_timestamp", "end_timestamp")),
@@ -36,7 +39,7 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (ALLOCATION, ("kind", "operation", "allocation_size", "start_timestamp", "end_timestamp")),
     (SAMPLES, ("sample_timestamp", "dispatch_id")),
     (SAMPLES, ("timestamp", "dispatch_id", "pc_sample")),
-    (MARKER, ("domain", "roctx_id", "message", "timestamp")),
+    (MARKER, ("domain", "roctx_id", "timestamp")),
     (STATS, ("name", "calls", "totaldurationns")),
     (AGENTS, ("node_id", "agent_type")),
     (REGION, ("kind", "operation", "start_timestamp", "end_timestamp")),
@@ -45,7 +48,7 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 #: A line without any of these is no headings: asked first, since probes look at many lines.
 WORDS = re.compile(
-    r"kernel[_-]?name|\bfunction\b|\boperation\b|counter_name|direction|sample_timestamp|totaldurationns|agent_type"
+    r"kernel[_-]?name|\bfunction\b|\boperation(?:_name)?\b|counter_name|direction|sample_timestamp|totaldurationns|agent_type"
     r"|roctx_id|pc_sample",
     re.IGNORECASE,
 )

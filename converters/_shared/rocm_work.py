@@ -6,7 +6,8 @@
     Dispatch_Id 7 ... Counter_Name SQ_WAVES  Counter_Value 128     long: a row a counter, the kernel made of the first;
     Dispatch_Id 7 ... Counter_Name GRBM_COUNT  Counter_Value 900   none where kernel_trace has told it
 
-Without times a dispatch is a summary, and so are its counters.
+Without times a dispatch is a summary, and so are its counters. The times of a table that was joined of several passes
+are derived, since no counter was read in all of them.
 """
 
 from __future__ import annotations
@@ -23,49 +24,19 @@ from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
 from .blocks import Batches, Block, timed
-from .cells import floats
 from .csv_blocks import CsvRows
 from .rocm import MEANS, agents, blocks_of, executed, mean_counter, short_names
+from .rocm_columns import FIELDS, Worth, apart, counters_of, floats_of, is_joined
 from .rocm_dispatched import Dispatched, keys_of
 from .rocm_tables import DISPATCH
-from .typed_cells import Field, Number, Text, Time, Whole, Word, joined, own_heading, typed
+from .typed_cells import joined, own_heading, typed
 
 Int64 = npt.NDArray[np.int64]
 
 #: Rows of one line have ids from this times its number on: a dispatch has two for each counter.
 IDS = 4096
 
-FIELDS: dict[str, Field] = {
-    "name": Text("Kernel_Name", "KernelName", "kernel-name"),
-    "ts": Time("Start_Timestamp", "BeginNs", "Begin_Timestamp"),
-    "end": Time("End_Timestamp", "EndNs", "Stop_Timestamp"),
-    "total": Time("DurationNs", "Duration"),
-    "agent": Word("Agent_Id", "GPU_ID", "gpu-id"),
-    "queue": Whole("Queue_Id", "Queue_ID", "queue-id"),
-    "stream": Whole("Stream_Id"),
-    "pid": Whole("Process_Id", "PID", "pid"),
-    "tid": Whole("Thread_Id", "TID", "tid"),
-    "dispatch": Whole("Dispatch_Id", "Dispatch_ID", "Index"),
-    "correlation": Whole("Correlation_Id", "Correlation_ID"),
-    **{f"grid_{axis}": Whole(f"Grid_Size_{axis}") for axis in "xyz"},
-    **{f"block_{axis}": Whole(f"Workgroup_Size_{axis}") for axis in "xyz"},
-    "grid": Whole("Grid_Size", "grd"),
-    "block": Whole("Workgroup_Size", "wgr"),
-    "registers": Whole("VGPR_Count", "Arch_VGPR", "arch_vgpr", "vgpr"),
-    "shared": Whole("LDS_Block_Size", "Group_Segment_Size", "LDS_Per_Workgroup", "lds"),
-    "cat": Word("Kind", "Domain"),
-    "counter": Text("Counter_Name"),
-    "value": Number("Counter_Value"),
-}
-
-#: Further headings of dispatches, in lower case; others of a table without "Kind" are counters.
-_KNOWN = frozenset(
-    {
-        *("kind", "guid", "domain", "kernel_id", "scratch_size", "private_segment_size", "scr", "scratch_per_workitem"),
-        *("accum_vgpr_count", "accum_vgpr", "sgpr_count", "sgpr", "wave_size", "fbar", "sig", "obj", "dispatchns"),
-        *("completens", "queue-index", "replay_pass", "node", "run", "pass", "context"),
-    }
-)
+_TIMELESS = {name: field for name, field in FIELDS.items() if name not in ("ts", "end")}
 
 
 class Work:
@@ -95,19 +66,25 @@ class Work:
         self._dispatched = Dispatched() if dispatched is None else dispatched
         self._remembers = remember
         self._args: dict[str, str] = {}
+        self._timing = "measured"
         self._engines = engines or {}
 
     def rows(self, item: CsvRows) -> Iterator[Batch]:
         """Events, or summaries where the table has no times, of dispatches in one of the forms."""
-        block = typed(item, FIELDS, self._conversion.report)
         self._args = {name: f"args.{own_heading(item.table, field) or name}" for name, field in FIELDS.items()}
-        counters = [] if item.table.what != DISPATCH or block.get("<cat>") is not None else _counters(block)
-        is_timed = block.get("<ts>") is not None and block.get("<end>") is not None
-        if block.get("<counter>") is not None:
-            made = list(self._long(block, is_timed))
-        else:
-            made = list(self._wide(block, counters) if is_timed else self._untimed(block, counters))
+        made = [batch for part in apart(item, self._conversion.report) for batch in self._made(*part)]
         yield from made if len(made) == 1 else _in_order(made, self._conversion.batch_rows)
+
+    def _made(self, item: CsvRows, worth: Worth) -> Iterator[Batch]:
+        """The same of rows of which the times are worth the same."""
+        block = typed(item, FIELDS if worth is not Worth.USELESS else _TIMELESS, self._conversion.report)
+        counters = [] if item.table.what != DISPATCH or block.get("<cat>") is not None else counters_of(block)
+        is_timed = block.get("<ts>") is not None and block.get("<end>") is not None
+        self._timing = "derived" if worth is Worth.NEAR or is_joined(item.table.headings) else "measured"
+        if block.get("<counter>") is not None:
+            yield from self._long(block, is_timed)
+        else:
+            yield from self._wide(block, counters) if is_timed else self._untimed(block, counters)
 
     def _ids(self, block: Block) -> Int64:
         ids: Int64 = self._first + block.numbers.to_numpy() * IDS
@@ -123,8 +100,21 @@ class Work:
         place, kernel = self._kernel(block)
         if self._remembers:
             self._remember(block, ids, place)
+        place["timing"] = self._timings(block, place)
         yield self._batches.events(block, ids, **joined(block, {**place, **kernel}))
         yield from self._counters(ids, place, values)
+
+    def _timings(self, block: Block, place: dict[str, Any]) -> str | pa.StringArray:
+        """Measured, unless a dispatch was handed in after it ended, or was done before it began: a time of another run.
+
+        rocprof-compute puts the times of a run without counters into the tables of those with counters.
+        """
+        handed, done = block.get("DispatchNs"), block.get("CompleteNs")
+        if self._timing != "measured" or not (_is_whole(handed) and _is_whole(done)):
+            return self._timing
+        end = pc.add(place["ts"], place["dur"])
+        other = pc.fill_null(pc.or_(pc.greater(handed, end), pc.less(done, place["ts"])), False)
+        return pc.if_else(other, "derived", "measured")
 
     def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
         """Where and when kernels ran, and the other columns of them."""
@@ -188,11 +178,11 @@ class Work:
         for name in ("device", "stream", "pid"):
             column = place[name]
             told[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
-        self._dispatched.add(keys_of(block, place["pid"]), told)
+        self._dispatched.add(block, place["pid"], told)
 
     def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
         """Counter events of kernels, below each; the means that follow from them beside."""
-        here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur")}
+        here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur", "timing")}
         for offset, (name, column) in enumerate(values.items()):
             said = column.is_valid()
             rows = {key: _filtered(part, said) for key, part in here.items()}
@@ -207,14 +197,15 @@ class Work:
         if not len(ids):
             return
         about = {"kind": "counter", "parent": pa.array(parents), **place}
-        yield self._batches.batch("events", ids, timing="measured", name=names, value=values, **about)
+        yield self._batches.batch("events", ids, name=names, value=values, **about)
         derived, found = self._means(names, place["device"])
         if found:
             at = pa.array(derived)
             columns = {key: part.take(at) if isinstance(part, pa.Array) else part for key, part in about.items()}
             columns["name"] = pa.array([name for name, _ in found], pa.string())
+            columns["timing"] = "derived"
             columns["value"] = pc.divide(values.take(at), pa.array([float(units) for _, units in found]))
-            yield self._batches.batch("events", ids[derived] + 1, timing="measured", **columns)
+            yield self._batches.batch("events", ids[derived] + 1, **columns)
 
     def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:
         """The rows of which the GPU tab shows a mean, and this one's name and number of units."""
@@ -240,15 +231,15 @@ class Work:
         if not len(block):
             return
         pid = block.get("<pid>")
-        keys = keys_of(block, self._pid if pid is None else pid)
+        pid = self._pid if pid is None else pid
         firsts = np.zeros(len(block), np.bool_)
-        _, first = np.unique(keys, return_index=True)
+        _, first = np.unique(keys_of(block, pid), return_index=True)
         firsts[first] = True
-        new = block.filter(pa.array(firsts & (self._dispatched.find(keys) < 0)))
+        new = block.filter(pa.array(firsts & (self._dispatched.find(block, pid) < 0)))
         if len(new):
             new.drop("<counter>", "<value>")
             yield self._first_of(new, is_timed)
-        yield from self._values(block, keys)
+        yield from self._values(block, self._dispatched.find(block, pid))
 
     def _first_of(self, new: Block, is_timed: bool) -> Batch:
         """The kernels of dispatches that nothing was said of before; their rows are counted as their counters."""
@@ -257,24 +248,25 @@ class Work:
             place, kernel = self._kernel(new)
             self._remember(new, ids, place)
             columns = joined(new, {**place, **kernel})
-            return self._batches.batch("events", ids, timing="measured", **columns, **new.rest())
+            return self._batches.batch("events", ids, timing=self._timing, **columns, **new.rest())
         place = self._place(new)
         nothing = pa.nulls(len(new), pa.int64())
         self._remember(new, ids, {**place, "ts": nothing, "dur": nothing})
         columns = joined(new, {**place, **self._untimed_launch(new)})
         return self._batches.batch("summaries", ids, metric="duration", count=1, **columns, **new.rest())
 
-    def _values(self, block: Block, keys: Int64) -> Iterator[Batch]:
-        """The counters of a long table, each below its kernel."""
+    def _values(self, block: Block, kernels: Int64) -> Iterator[Batch]:
+        """The counters of a long table, each below its kernel: that at the place of `kernels`."""
         self._conversion.report.used(len(block))
-        told = self._dispatched.columns(self._dispatched.find(keys))
+        told = self._dispatched.columns(kernels)
         ids, parents = self._ids(block) + 1, told.pop("id").to_numpy()
         names, values = block.get("<counter>"), block.get("<value>")
         assert names is not None and values is not None
         has_time = told["ts"].is_valid()
         timed_ones = has_time.to_numpy(zero_copy_only=False)
         if timed_ones.any():
-            place = {name: column.filter(has_time) for name, column in told.items()} | {"host": self._host}
+            place = {name: column.filter(has_time) for name, column in told.items()}
+            place |= {"host": self._host, "timing": self._timing}
             yield from self._counted(
                 ids[timed_ones],
                 parents[timed_ones],
@@ -326,23 +318,6 @@ class Work:
                 )
 
 
-def _counters(block: Block) -> list[str]:
-    """The headings that are counters: whatever a dispatch doesn't have itself, if all that it says are numbers."""
-    left = (name.removeprefix("args.") for name in block.rest())
-    own = [name for name in left if name.casefold() not in _KNOWN and not name.startswith(("<", "$"))]
-    return [name for name in own if floats_of(block.get(name)).null_count == block.get(name).null_count]  # type: ignore[union-attr]
-
-
-def floats_of(column: pa.Array | None) -> pa.DoubleArray:
-    """An argument's column as float64, null where it is no number."""
-    assert column is not None
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.float64())
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return floats(column.cast(pa.string()))
-
-
 def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
     """Rows of several batches in the order of their ids."""
     for record in dict.fromkeys(batch.record for batch in batches):
@@ -360,6 +335,10 @@ def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:
         name: column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for name, column in zip(columns.schema.names, columns.columns, strict=True)
     }
+
+
+def _is_whole(column: pa.Array | None) -> bool:
+    return column is not None and pa.types.is_integer(column.type)
 
 
 def _filtered(column: Any, rows: pa.BooleanArray) -> Any:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -88,11 +88,13 @@ class Time(Field):
 
 
 class Size(Field):
-    """A size in bytes, K being 1024. What is rounded stays."""
+    """A size in bytes, K being 1024 unless `factors` say otherwise. What is rounded stays."""
+
+    factors: ClassVar[Mapping[str, int]] = BINARY_BYTES
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
         """What was rounded stays, as does what is no size."""
-        found = sizes(cells, unit or "B", BINARY_BYTES)
+        found = sizes(cells, unit or "B", self.factors)
         return found.bytes, found.rounded if found.rounded.any() else None
 
 

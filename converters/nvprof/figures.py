@@ -11,7 +11,7 @@ from ktrace.rows import Rows
 
 from .._shared.cells import BINARY_BYTES
 from .._shared.columns import Heading, cell_quantity, heading, plain, read_figures, whole
-from .._shared.numbers import is_missing, nanoseconds
+from .._shared.numbers import Quantity, is_missing, nanoseconds
 from .names import device, named
 from .printed import Sampled
 from .tables import FIGURES
@@ -24,11 +24,13 @@ _STATISTICS = ("min", "max", "avg", "total")
 class Figures:
     """Makes summaries of rows, given as heading -> cell. `devices` collects the names of devices.
 
+    `factors` are those of units of bytes.
     `device` is that of the line above a table's headings, for summaries per GPU and unified memory.
     """
 
-    def __init__(self, rows: Rows, devices: dict[int, str]) -> None:
+    def __init__(self, rows: Rows, devices: dict[int, str], factors: Mapping[str, int] = BINARY_BYTES) -> None:
         self._rows = rows
+        self._factors = factors
         self._devices = devices
         self._heads: dict[tuple[object, ...], int] = {}
         self._scope = ""
@@ -129,7 +131,7 @@ class Figures:
             return "no metric" if name else "no kernel"
         number = self._device(row.get("device", ""))
         count = _count(row.get("invocations", ""))
-        columns, args = _statistics(row)
+        columns, args = self._statistics(row)
         if not columns and not args:
             return "no figure"
         columns |= {"device": number, "pid": self.pid, "table": table}
@@ -143,8 +145,8 @@ class Figures:
         )
         return None
 
-    def launch(self, line: int, table: int, row: Mapping[str, str], metrics: Sequence[str]) -> str | None:
-        """A launch with its metrics, one a cell of `metrics`; what is wrong with it where it is none."""
+    def launch(self, line: int, table: int, row: Mapping[str, str], metrics: Mapping[str, str]) -> str | None:
+        """A launch with its metrics, a cell each, heading -> unit in `metrics`; what is wrong where it is none."""
         name = row.get("kernel", "")
         if not name:
             return "no kernel"
@@ -159,12 +161,13 @@ class Figures:
             args["Correlation_ID"] = about.correlation
         first = line * IDS
         head = self._rows.summary("kernel", about.name, id=first, count=1, args=args, **place)
-        for offset, metric in enumerate(metrics, 1):
+        for offset, (metric, unit) in enumerate(metrics.items(), 1):
             if is_missing(row[metric]):
                 continue
-            columns, args = _statistics({"value": row[metric]})
+            columns, args = self._statistics({"value": row[metric]}, unit)
+            named_ = heading(metric).name if unit else metric
             self._rows.summary(
-                "metric", about.name, metric=metric, id=first + offset, parent=head, args=args, **columns, **place
+                "metric", about.name, metric=named_, id=first + offset, parent=head, args=args, **columns, **place
             )
         return None
 
@@ -174,7 +177,11 @@ class Figures:
         name, count = row.get("name", ("", ""))[0].strip(), _count(row.get("count", ("", ""))[0])
         if not name or count is None:
             return "no count" if name else "no name"
-        sizes = {key: _bytes(*row[f"{key} size"]) for key in ("avg", "min", "max", "total") if f"{key} size" in row}
+        sizes = {
+            key: _bytes(*row[f"{key} size"], self._factors)
+            for key in ("avg", "min", "max", "total")
+            if f"{key} size" in row
+        }
         time = _ns(*row.get("total time", ("", "")))
         about: dict[str, Any] = {"table": table, "scope": ["Unified Memory"], "pid": self.pid}
         about["device"] = self._device(row.get("device", ("", ""))[0])
@@ -188,6 +195,36 @@ class Figures:
             )
         return None
 
+    def _statistics(self, row: Mapping[str, str], unit: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
+        """The figures of a metric in one unit, and what is text: `High (9)` is 9, `98.865132%` a share.
+
+        Each cell has its own unit, else `unit`; sizes and rates are in B and B/s, what was printed is kept as text.
+        """
+        columns: dict[str, Any] = {}
+        args: dict[str, Any] = {}
+        for field in (*_STATISTICS, "value"):
+            cell = row.get(field, "").strip()
+            if is_missing(cell):
+                if cell.strip("-"):
+                    args[field.capitalize()] = cell
+                continue
+            level = _LEVEL.fullmatch(cell)
+            figure = cell_quantity(level[1] if level else cell)
+            key = field.capitalize() if field != "value" else "$value"
+            if not figure or not figure.number.is_finite():
+                args[key] = plain(cell)
+                continue
+            found = _in_base(figure.number, figure.unit or unit, self._factors)
+            if columns and (columns.get("unit") or "") != found.unit and (found.unit or found.number):
+                args[key] = cell
+                continue
+            columns[field] = float(found.number)
+            if found.unit:
+                columns["unit"] = found.unit
+            if level or found.number != figure.number:
+                args[key] = cell
+        return columns, args
+
     def _device(self, text: str) -> int | None:
         number, name = device(text.strip())
         if number is not None and name:
@@ -199,32 +236,11 @@ def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {field: columns[field] for field in ("device", "pid", "table")}
 
 
-def _statistics(row: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The figures of a metric in one unit, and what is text: `High (9)` is 9, `98.865132%` a share."""
-    columns: dict[str, Any] = {}
-    args: dict[str, Any] = {}
-    for field in (*_STATISTICS, "value"):
-        cell = row.get(field, "").strip()
-        if is_missing(cell):
-            if cell.strip("-"):
-                args[field.capitalize()] = cell
-            continue
-        level = _LEVEL.fullmatch(cell)
-        figure = cell_quantity(level[1] if level else cell)
-        key = field.capitalize() if field != "value" else "$value"
-        if not figure or not figure.number.is_finite():
-            args[key] = plain(cell)
-            continue
-        unit = figure.unit or None
-        if columns and columns.get("unit") != unit and figure.number:
-            args[key] = cell
-            continue
-        columns[field] = float(figure.number)
-        if unit:
-            columns["unit"] = unit
-        if level:
-            args[key] = cell
-    return columns, args
+def _in_base(number: Decimal, unit: str, factors: Mapping[str, int]) -> Quantity:
+    """A size in B and a rate in B/s; other figures as they are."""
+    size, per = unit.removesuffix("/s"), "/s" if unit.endswith("/s") else ""
+    factor = factors.get(size) if size else None
+    return Quantity(number, unit) if factor is None else Quantity(number * factor, f"B{per}")
 
 
 def _count(text: str) -> int | None:
@@ -232,9 +248,9 @@ def _count(text: str) -> int | None:
     return whole(figure.number) if figure and not figure.unit else None
 
 
-def _bytes(text: str, unit: str) -> float | None:
+def _bytes(text: str, unit: str, factors: Mapping[str, int]) -> float | None:
     figure = cell_quantity(text) if not is_missing(text) else None
-    factor = BINARY_BYTES.get(figure.unit or unit) if figure else None
+    factor = factors.get(figure.unit or unit) if figure else None
     return float(figure.number * Decimal(factor)) if figure and factor else None
 
 

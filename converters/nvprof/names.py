@@ -2,6 +2,7 @@
 
 void scan<float>(float*) [1098]      a kernel, launched by the call of that number
 cudaLaunchKernel (scan [1098])       that call
+Memcpy HtoD [sync]  Memset           a copy and a fill, as the Visual Profiler names them
 [CUDA memcpy HtoD]  [CUDA memset]  [Unified Memory Memcpy DtoH]  [Unified Memory GPU page faults]  [Marker] step
 GeForce GTX 1080 Ti (0)              a device and its number; text cuts it off, at times behind the number
 """
@@ -12,6 +13,10 @@ import re
 from typing import NamedTuple
 
 _COPY = re.compile(r"\[(?:CUDA|Unified Memory) memcpy (\w+)(?: [^\]]*)?\]", re.IGNORECASE)
+
+#: As the Visual Profiler writes them.
+_BARE_COPY = re.compile(r"memcpy(?: (\w+))?(?: \[[^\]]*\])?", re.IGNORECASE)
+_BARE_SET = re.compile(r"memset(?: \[[^\]]*\])?", re.IGNORECASE)
 _LAUNCHED = re.compile(r"(.*\S) \[(\d{1,18})\]", re.DOTALL)
 _LAUNCHES = re.compile(r"cu\w+ \((?:.* )?\[(\d{1,18})\]\)", re.DOTALL)
 _API = re.compile(r"cu(?:da)?[A-Z]\w*(?: \(.*\))?|acc_\w+.*", re.DOTALL)
@@ -36,6 +41,10 @@ def named(text: str, on_device: bool) -> Named:
         if text.casefold().startswith("[cuda memset"):
             return Named("memset", text)
         return Named("range", text)
+    if copy := _BARE_COPY.fullmatch(text):
+        return Named("memcpy", text, copy[1])
+    if _BARE_SET.fullmatch(text):
+        return Named("memset", text)
     if not on_device or _API.fullmatch(text):
         launch = _LAUNCHES.fullmatch(text)
         return Named("api", text, None, int(launch[1]) if launch else None)

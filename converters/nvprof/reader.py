@@ -31,6 +31,7 @@ from .printed import (
     summary_row,
 )
 from .printed_traces import trace_row
+from .sizes import bytes_of
 from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits, shifted
 from .traces import IDS, Traces
 
@@ -71,8 +72,9 @@ class _Reading:
         self.blocks = CsvBlocks(source, conversion, fits)
         self.rows = Rows(conversion)
         self._conversion = conversion
-        self._traces = Traces(conversion)
-        self._figures = Figures(self.rows, self._traces.devices)
+        factors = bytes_of(source.sample())
+        self._traces = Traces(conversion, factors)
+        self._figures = Figures(self.rows, self._traces.devices, factors)
         self._printed: Printed | None = None
         self._table: CsvTable | None = None
         self._gathered: list[tuple[int, dict[str, str]]] = []
@@ -118,7 +120,8 @@ class _Reading:
         known = {"device", "context", "stream", "kernel", "correlation_id"}
         names = [head.text.casefold() if head.text.casefold() in known else head.text for head in headings]
         row = dict(zip(names, cells, strict=True))
-        return self._figures.launch(line, table, row, [name for name in names if name not in known])
+        units = {name: head.unit for name, head in zip(names, headings, strict=True) if name not in known}
+        return self._figures.launch(line, table, row, units)
 
     def line(self, found: Line) -> Iterator[Batch]:
         """A line that is no row of a CSV table."""

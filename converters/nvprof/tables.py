@@ -3,6 +3,7 @@
 Start,Duration,Grid X,...,Device,Context,Stream,Name        --print-gpu-trace, and --print-api-trace with it
 Start,Duration,Name                                         --print-api-trace
 Name,Start Time(ns),Duration(ns),GridX,...                  the Visual Profiler's own CSV
+Name,Start Time,Duration,Grid Size,Block Size,Regs,...      its table of details
 Type,Time(%),Time,Calls,Avg,Min,Max,Name                    the summary
 Device,Kernel,Invocations,Metric Name,Metric Description,Min,Max,Avg      --metrics (--events: Event Name, ..., Total)
 Device,Context,Stream,Kernel,Correlation_ID,ipc,...         --metrics with --print-gpu-trace: a launch a row
@@ -27,6 +28,7 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     (SUMMARY, frozenset({"time %", "time", "calls", "avg", "name"})),
     (LAUNCHES, frozenset({"device", "context", "stream", "kernel"})),
     (TRACE, frozenset({"name", "start time", "duration", "gridx"})),
+    (TRACE, frozenset({"name", "start time", "duration", "grid size"})),
 )
 
 #: The trace's own headings stand without units; Nsight Systems has them in the heading.
@@ -55,7 +57,9 @@ def fits(cells: Sequence[str]) -> str | None:
 def is_own_trace(cells: Sequence[str]) -> bool:
     """Whether the headings of a trace are nobody else's."""
     keys = {heading(cell).name.casefold() for cell in cells}
-    return bool(keys & {"grid x", "gridx"}) and bool(keys & {"registers per thread", "static smem", "start time"})
+    return bool(keys & {"grid x", "gridx", "grid size"}) and bool(
+        keys & {"registers per thread", "static smem", "start time"}
+    )
 
 
 def shifted(table: CsvTable, text: str) -> dict[str, str] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,26 +13,71 @@ from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
 from .._shared.blocks import Batches, Block, timed
-from .._shared.cells import BINARY_BYTES, Bools, only, sizes
+from .._shared.cells import BINARY_BYTES, Bools, only, says, sizes
 from .._shared.csv_blocks import CsvRows
 from .._shared.dictionaries import words
 from .._shared.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
 from .names import device, named
+from .sizes import DECIMAL_BYTES
 
 #: Rows of one line have ids from this times its number on: a launch has one for each metric.
 IDS = 4096
 
 
-class Moved(Field):
+class Moved(Size):
     """What a row of unified memory is about: bytes are those moved, else it stays ("PC 0x400b82", faults: 3)."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
         """What has no unit of bytes stays, as does what is rounded."""
         in_bytes = pc.fill_null(pc.match_substring_regex(cells, r"^\s*\d[\d.]*[KMGT]?B\s*$"), False)
         are = in_bytes.to_numpy(zero_copy_only=False)
-        found = sizes(only(cells, are), unit or "B", BINARY_BYTES)
+        found = sizes(only(cells, are), unit or "B", self.factors)
         return found.bytes, ~are | found.rounded
 
+
+class DecimalSize(Size):
+    """A size where K is 1000."""
+
+    factors = DECIMAL_BYTES
+
+
+class DecimalMoved(Moved):
+    """The same where K is 1000."""
+
+    factors = DECIMAL_BYTES
+
+
+class Extent(Field):
+    """One of the three numbers in a cell: `[ 20,10,1 ]`, `(20 10 1)`."""
+
+    _axis: ClassVar[int]
+
+    def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
+        """What isn't three numbers stays."""
+        found = pc.extract_regex(cells, _EXTENTS)
+        number = pc.struct_field(found, self._axis).cast(pa.int64())
+        return number, says(cells) & number.is_null().to_numpy(zero_copy_only=False)
+
+
+class ExtentX(Extent):
+    """The first."""
+
+    _axis = 0
+
+
+class ExtentY(Extent):
+    """The second."""
+
+    _axis = 1
+
+
+class ExtentZ(Extent):
+    """The third."""
+
+    _axis = 2
+
+
+_EXTENTS = r"^\D*(?P<x>\d{1,18})\D+(?P<y>\d{1,18})\D+(?P<z>\d{1,18})\D*$"
 
 FIELDS: dict[str, Field] = {
     "ts": Time("Start", "Start Time"),
@@ -50,6 +96,19 @@ FIELDS: dict[str, Field] = {
     "name": Text("Name"),
 }
 
+#: Grid and block in a cell each, as the Visual Profiler's table of details has them.
+_EXTENT = {
+    f"{part}_{axis}": kind(f"{part.capitalize()} Size")
+    for part in ("grid", "block")
+    for axis, kind in zip("xyz", (ExtentX, ExtentY, ExtentZ), strict=True)
+}
+
+_DECIMAL = {
+    name: DecimalMoved(*field.spellings) if isinstance(field, Moved) else DecimalSize(*field.spellings)
+    for name, field in FIELDS.items()
+    if isinstance(field, Size)
+}
+
 #: A time of which nobody says the unit is none: nvprof always says it, below the headings or in the cell.
 _NO_UNIT = {"ts": "?", "dur": "?"}
 
@@ -57,15 +116,18 @@ _NO_UNIT = {"ts": "?", "dur": "?"}
 class Traces:
     """Makes events of rows. `devices` collects the names of devices, `pid` is that of the process being read."""
 
-    def __init__(self, conversion: Conversion) -> None:
+    def __init__(self, conversion: Conversion, factors: Mapping[str, int] = BINARY_BYTES) -> None:
         self._conversion = conversion
+        self._fields = FIELDS if factors is not DECIMAL_BYTES else FIELDS | _DECIMAL
         self._batches = Batches(conversion)
         self.devices: dict[int, str] = {}
         self.pid: int | None = None
 
     def events(self, rows: CsvRows) -> Batch:
         """The events of some rows; a row without a time is skipped."""
-        block = typed(rows, FIELDS, self._conversion.report, _NO_UNIT)
+        own = {name.casefold() for name in rows.table.headings}
+        fields = self._fields | _EXTENT if {"grid size", "block size"} <= own else self._fields
+        block = typed(rows, fields, self._conversion.report, _NO_UNIT)
         block = timed(block, self._conversion, "<ts>", dur="<dur>", open_end=True)
         ids = block.numbers.to_numpy() * IDS
         columns: dict[str, Any] = {name: block.take(f"<{name}>") for name in ("ts", "dur", "context", "stream")}

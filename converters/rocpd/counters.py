@@ -42,6 +42,9 @@ _OWNERS = (
 #: Columns of a value beside those that say what it is of, which make arguments.
 _MORE = ("xcc", "shader_engine", "shader_array", "wgp", "instance")
 
+#: What rocpd_info_pmc says of a counter that was worked out from others, in newer schemas.
+_DERIVED = ("is_derived", "expression")
+
 _OWNER = pa.schema(
     {
         **{name: pa.int64() for name in ("key", "ts", "dur", "parent", "pid", "tid", "device", "stream")},
@@ -57,7 +60,7 @@ class Counters:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         table = tables.part.table("pmc_event")
-        self._about = tables.infos.table("info_pmc", "name", "symbol", "units", "agent_id")
+        self._about = tables.infos.table("info_pmc", "name", "symbol", "units", "agent_id", *_DERIVED)
         names = [_texts(self._about, name) for name in ("name", "symbol")]
         self._names = Ids(plain(self._about["id"]), pc.coalesce(*names))
         self._devices = units_of(tables)
@@ -127,7 +130,9 @@ class Counters:
         means, units = self._means(names, columns["device"], count)
         columns |= {f"args.{name}": plain(kept[name]) for name in _MORE}
         units_said = Ids(plain(self._about["id"]), _texts(self._about, "units")).of(plain(kept["pmc_id"]))
+        columns |= self._expressions(plain(kept["pmc_id"]))
         columns |= {
+            "timing": pa.array(["measured"] * len(kept), pa.string()),
             "name": names,
             "unit": pc.if_else(pc.equal(units_said, ""), None, units_said),
             "value": pa.array(total),
@@ -138,6 +143,8 @@ class Counters:
             derived = derived.set_column(derived.schema.get_field_index("name"), "name", means.take(pa.array(at)))
             mean = pa.array(total[at] / units[at])
             derived = derived.set_column(derived.schema.get_field_index("value"), "value", mean)
+            ours = pa.array(["derived"] * len(at), pa.string())
+            derived = derived.set_column(derived.schema.get_field_index("timing"), "timing", ours)
             ids = np.concatenate([ids, ids[at] + 1])
             table = pa.concat_tables([table, derived])
         order = np.argsort(ids, kind="stable")
@@ -147,7 +154,19 @@ class Counters:
         for start in range(0, len(ids), size):
             part = table.slice(start, size)
             found = {name: plain(part[name]) for name in part.column_names}
-            yield tables.batches.batch("events", ids[start : start + size], kind="counter", timing="measured", **found)
+            yield tables.batches.batch("events", ids[start : start + size], kind="counter", **found)
+
+    def _expressions(self, numbers: pa.Array) -> dict[str, pa.Array]:
+        """Of counters that the profiler worked out from others that they are, and how."""
+        known = plain(self._about["id"])
+        is_derived = pc.fill_null(pc.equal(numbers_of(self._about["is_derived"]), 1), False)
+        said = {
+            "args.is_derived": pc.if_else(is_derived, 1, pa.scalar(None, pa.int64())),
+            "args.expression": pc.if_else(is_derived, _texts(self._about, "expression"), None),
+        }
+        return {
+            name: Ids(known, column).of(numbers) for name, column in said.items() if column.null_count < len(column)
+        }
 
     def _named(self, kept: pa.Table) -> pa.Array:
         numbers = plain(kept["pmc_id"])
@@ -280,6 +299,12 @@ def units_of(tables: Tables) -> dict[int, tuple[int | None, int | None]]:
         counts = [facts.get(key) for key in ("num_xcc", "num_shader_banks")]
         found[number] = tuple(count if isinstance(count, int) else None for count in counts)  # type: ignore[assignment]
     return found
+
+
+def numbers_of(column: pa.ChunkedArray) -> pa.Array:
+    """The whole numbers of a column; null throughout where it has others."""
+    found = plain(column)
+    return found if pa.types.is_integer(found.type) else pa.nulls(len(found), pa.int64())
 
 
 def _texts(table: pa.Table, name: str) -> pa.Array:

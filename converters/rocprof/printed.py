@@ -2,6 +2,8 @@
 
 Dispatch_ID(1), GPU_ID(4), ..., Kernel_Name("f(int, int)"), Begin_Timestamp(10), End_Timestamp(20), Correlation_ID(7)
 Record(1), Domain(HIP_API_DOMAIN), Function(hipMalloc), Start_Timestamp(10), End_Timestamp(20), Correlation_ID(2)
+Domain(HIP_OPS_DOMAIN), Operation_Name(KernelExecution), Kernel_Name(f(int, int)), Start_Timestamp(10), ...
+Domain(ROCTX_DOMAIN), Timestamp(10), ROCTX_ID(1), ROCTX_Message(step (of 3))
 dispatch[0], gpu-id(0), queue-id(0), ..., kernel-name("f(int) [clone .kd]"), time(1,2,3,4)
   SQ_WAVES (16384.0000000000)
 """
@@ -11,6 +13,10 @@ from __future__ import annotations
 import re
 
 _CELL = re.compile(r'(?P<key>[\w-]+)(?:\((?P<cell>"(?:[^"]|"")*"|[^()]*)\)|\[(?P<number>\d+)\])(?:, *|\s*$)')
+#: Cells that may have brackets in them, without quotes, and what follows them.
+_OPEN = re.compile(r"(?P<key>Kernel_Name|ROCTX_Message)\((?!\")")
+_ENDS = {"Kernel_Name": ("), Start_Timestamp(", "), Begin_Timestamp("), "ROCTX_Message": ()}
+
 _COUNTER = re.compile(r"\s+(\w+) \((-?[\d.]+(?:e[+-]?\d+)?)\)\s*")
 _TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs")
 
@@ -21,6 +27,11 @@ def printed_row(text: str) -> dict[str, str] | None:
     row: dict[str, str] = {}
     at = 0
     while at < len(text):
+        if wide := _OPEN.match(text, at):
+            end = _end(text, wide)
+            row[wide["key"]] = text[wide.end() : end].strip()
+            at = end + 1 + len(text[end + 1 :]) - len(text[end + 1 :].lstrip(", "))
+            continue
         found = _CELL.match(text, at)
         if not found:
             return None
@@ -33,6 +44,13 @@ def printed_row(text: str) -> dict[str, str] | None:
     if "dispatch" in row:
         row["Index"] = row.pop("dispatch")
     return row if len(row) > 2 else None
+
+
+def _end(text: str, cell: re.Match[str]) -> int:
+    """Where the bracket is that closes a cell with brackets in it."""
+    found = [at for end in _ENDS[cell["key"]] if (at := text.find(end, cell.end())) >= 0]
+    last = text.rfind(")")
+    return min(found, default=last if last >= cell.end() else len(text))
 
 
 def printed_counter(text: str) -> tuple[str, str] | None:

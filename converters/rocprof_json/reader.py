@@ -20,6 +20,7 @@ from .._shared.trace_json.events import Events
 from .._shared.trace_json.gpus import on_devices
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
+from .exact import Exact
 
 _LABEL = re.compile(
     rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:\d+ )?([^"]{1,60})"\s*\}\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*(\d{1,9})'
@@ -38,17 +39,20 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
     marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
-    yield from read_document(source, conversion, partial(_placed, gpus, kinds), _member, quoted=DIALECT.quoted)
+    placed = partial(_placed, gpus, kinds, Exact())
+    yield from read_document(source, conversion, placed, _member, quoted=DIALECT.quoted)
     rows = Rows(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
     rows.fact("clock", facts={"kind": "monotonic"})
     yield from rows.rest()
 
 
-def _placed(gpus: dict[int, int], kinds: dict[int, str], events: Events, conversion: Conversion) -> Iterator[Batch]:
+def _placed(
+    gpus: dict[int, int], kinds: dict[int, str], exact: Exact, events: Events, conversion: Conversion
+) -> Iterator[Batch]:
     """The rows of events, those of GPUs on these, those of some processes of the kind that they all are."""
     for batch in mapper(DIALECT)(events, conversion):
-        yield on_devices(_as(batch, kinds), gpus)
+        yield on_devices(_as(exact.of(batch), kinds), gpus)
 
 
 def _as(batch: Batch, kinds: dict[int, str]) -> Batch:

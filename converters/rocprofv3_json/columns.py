@@ -95,4 +95,4 @@ def times(values: list[object]) -> pa.Array:
             return pa.array(values, pa.int64())
         except (OverflowError, pa.ArrowInvalid):
             pass
-    return pa.array([min(value, _LATE) if type(value) is int else None for value in values], pa.int64())
+    return pa.array([max(-_LATE, min(value, _LATE)) if type(value) is int else None for value in values], pa.int64())

@@ -132,6 +132,7 @@ class Counters:
         if len(mean):
             derived = table.take(pa.array(mean)).to_pydict()
             derived["name"] = [f"{name}_avr" for name in derived["name"]]
+            derived["timing"] = ["derived"] * len(mean)
             derived["value"] = (total[mean] / units[mean]).tolist()
             table = pa.concat_tables([table, pa.table(derived, schema=table.schema)])
             ids = np.concatenate([ids, ids[mean] + 1])

@@ -28,8 +28,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         for item in Walk(Text(stream), conversion.report, source.path):
             tool = tools.setdefault(item.entry, Tool())
             if isinstance(item, Member):
-                if item.entry not in readers:
-                    tool.add(item.path, item.text)
+                if item.entry not in readers and (wrong := tool.add(item.path, item.text)):
+                    conversion.report.issue("bad-record", f"entry {item.entry}", wrong, 0)
                 continue
             if item.entry not in readers:
                 counters_first = ("callback_records",) in tool.known

@@ -227,7 +227,7 @@ def _short(name: str, symbol: dict[str, Any]) -> str | None:
 
 
 def _small(value: object) -> int | None:
-    return value if isinstance(value, int) and 0 <= value < 1 << 31 else None
+    return value if type(value) is int and 0 <= value < 1 << 31 else None
 
 
 def whole(block: Block, *names: str) -> pa.Array | None:

@@ -6,6 +6,8 @@ agents [{"id": {"handle": 1000}, "node_id": 4, "type": 2, "product_name": ...}] 
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -47,12 +49,16 @@ class Tool:
         self.kinds: list[dict[str, Any]] = []
         self.messages: dict[int, str] = {}
 
-    def add(self, path: tuple[str, ...], text: bytes) -> None:
-        """Takes a member, if it is one of those that matter."""
+    def add(self, path: tuple[str, ...], text: bytes) -> str | None:
+        """Takes a member, if it is one of those that matter; what is wrong with it, if anything is."""
         self.known.add(path)
         if path not in _KEPT:
-            return
-        value = msgspec.json.decode(text)
+            return None
+        wrong = None
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):  # a number beyond 64 bits, or too deep
+            value, wrong = _without_odd_numbers(text), f"a value of {'.'.join(path)} can't be read"
         if path == ("metadata",):
             self.metadata = value if isinstance(value, dict) else {}
         elif path == ("agents",):
@@ -66,6 +72,7 @@ class Tool:
         elif path == ("strings", "marker_api"):
             said = ((item.get("key"), item.get("value")) for item in _objects(value))
             self.messages = {key: text for key, text in said if isinstance(key, int) and isinstance(text, str)}
+        return wrong
 
     @property
     def pid(self) -> int | None:
@@ -131,6 +138,23 @@ class Tool:
                 rows.fact(
                     "device", host=self.host, device=self.device(handle), name=str(name or "GPU"), facts=_said(facts)
                 )
+
+
+def _without_odd_numbers(text: bytes) -> Any:
+    """A JSON value, null where a number stands that 64 bits don't hold; None where it is nested too deeply."""
+    try:
+        return json.loads(text, parse_int=_int, parse_float=_float, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _int(digits: str) -> int | None:
+    return int(digits) if len(digits) < 19 else None
+
+
+def _float(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
 def _by_handle(value: object) -> dict[int, dict[str, Any]]:

@@ -124,7 +124,7 @@ class Walk:
         text.pos += 1
         try:
             return msgspec.json.decode(value, type=str)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
 
     def _member(self, path: tuple[str, ...]) -> Iterator[Member | Records]:
@@ -267,13 +267,15 @@ class Walk:
                 rows = [] if self._members_only and _is_json(whole) else shape.decode(whole)
                 text.pos = end
                 return rows
+            except RecursionError:
+                return None
             except msgspec.DecodeError as error:
                 found = _TRAILING.search(str(error))
             at = int(found[1]) if found else 0
             while (at := whole.rfind(b"]", 0, at)) > 0:
                 try:
                     rows = shape.decode(whole[: at + 1])
-                except msgspec.DecodeError:
+                except (msgspec.DecodeError, RecursionError):
                     continue
                 text.pos += at - 1
                 return rows
@@ -282,8 +284,10 @@ class Walk:
     def _salvaged(self, shape: Shape, end: int) -> list[object]:
         """The records that begin before a place, one by one; those that are damaged are reported."""
         found = salvage(self._text, end)
-        whole = b",".join(element for element in found.elements if element.startswith(b"{"))
-        rows = shape.decode(b"[" + whole + b"]") if whole else []
+        rows, odd = _decodable(shape, [element for element in found.elements if element.startswith(b"{")])
+        if odd and not self._members_only:
+            self._report.record(odd)
+            self._report.issue("bad-record", f"before byte {self._text.pos}", "a value that can't be read", odd)
         if not self._members_only:
             for repair in found.repairs:
                 self._report.issue(repair.kind, f"byte {repair.place}", repair.detail)
@@ -291,6 +295,23 @@ class Walk:
                 self._report.record()
                 self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
         return rows
+
+
+def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
+    """The records that can be decoded, and how many can't: a number beyond 64 bits, objects too deep in each other."""
+    try:
+        return (shape.decode(b"[" + b",".join(elements) + b"]") if elements else []), 0
+    except (msgspec.DecodeError, RecursionError):
+        sound = [element for element in elements if _is_sound(element)]
+        return (shape.decode(b"[" + b",".join(sound) + b"]") if sound else []), len(elements) - len(sound)
+
+
+def _is_sound(element: bytes) -> bool:
+    try:
+        msgspec.json.decode(element)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _is_json(text: bytes) -> bool:

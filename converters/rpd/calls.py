@@ -18,7 +18,7 @@ from ktrace.model import Batch
 from .._shared.blocks import Batches, Block, timed
 from .._shared.lookup import FirstId
 from .._shared.sqlite import Database
-from .launches import Details, Launches, said_texts, strings
+from .launches import Details, Launches, numbered, said_texts, strings
 
 _MARKER = "UserMarker"
 
@@ -47,8 +47,9 @@ class Calls:
 
     def _batch(self, batches: Batches, block: Block) -> Batch:
         start, end = block.take("start"), block.take("end")
-        api = block.take("id")
-        names = self._texts.column(block, block.take("apiName_id"), required=True)
+        api = numbered(block)
+        called = block.take("apiName_id")
+        names = self._texts.column(block, called, required=True)
         arguments = self._texts.column(block, block.take("args_id"))
         said = None if arguments is None else said_texts(arguments)
         assert names is not None
@@ -59,7 +60,7 @@ class Calls:
                 names = pc.if_else(marker, said, names.dictionary_decode())
                 said = pc.if_else(marker, None, said)
         starts = self._launches.starts(api)
-        details = self._details.get(pc.if_else(starts, None, api))
+        details = self._details.get(pc.if_else(starts, None, api), called)
         name = details.pop("kernelName_id", None)
         if name is not None and name.null_count < len(name):
             details["args.kernelName"] = self._texts.column(block, name)

@@ -1,23 +1,24 @@
 """Which call started which work: rocpd_api_ops, and what the call asked for: rocpd_kernelapi, rocpd_copyapi.
 
 rocpd_api_ops      api_id 29, op_id 3           both get correlation 29
-rocpd_kernelapi    api_ptr_id 29, grid 1792 x 782 x 1 (blocks), workgroup 256 x 1 x 1
+rocpd_kernelapi    api_ptr_id 29, grid 1792 x 782 x 1, workgroup 256 x 1 x 1: blocks, or work-items for some calls
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.database import quoted_name
 from ktrace.model import Batch
 
-from .._shared.blocks import Batches
+from .._shared.blocks import Batches, Block
 from .._shared.lookup import FirstId, Int64, Lookup, Texts
-from .._shared.rocm import copy_kinds
+from .._shared.rocm import blocks_of, copy_kinds
 from .._shared.sqlite import Database
 
 #: Arguments of a kernel's launch and of a copy that have no column.
@@ -26,6 +27,9 @@ _OF_COPY = ("width", "height", "dst", "src", "dstDevice", "srcDevice", "sync", "
 _DIMENSIONS = {
     f"{of}{axis.upper()}": f"{to}_{axis}" for of, to in (("grid", "grid"), ("workgroup", "block")) for axis in "xyz"
 }
+
+#: Calls that are given the size of the grid in work-items, which RPD passes on; others are given blocks.
+_OF_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 
 #: What schema version 1 spells otherwise.
 _SPELLED = {"gridz": "gridZ"}
@@ -108,9 +112,13 @@ class Details:
         )
         self._copy = _lookup(database, f"rocpd_copy{of}", f"{of}_ptr_id", (*_OF_COPY, "stream", "size", "kind"))
         self._code = _lookup(database, "rocpd_kernelcodeobject", "id", ("vgpr", "sgpr", "fbar"))
+        self._of_work_items = _named(database, _OF_WORK_ITEMS)
 
-    def get(self, api: pa.Int64Array) -> dict[str, pa.Array]:
-        """Columns of the model, `args.<key>`, and `kernelName_id`, by the id of a call; those of few are null."""
+    def get(self, api: pa.Int64Array, names: pa.Array | None = None) -> dict[str, pa.Array]:
+        """Columns of the model, `args.<key>`, and `kernelName_id`, by the id of a call; those of few are null.
+
+        `names` are the apiName_id of those calls.
+        """
         kernel = self._kernel.get(api) if self._kernel else {}
         copy = self._copy.get(api) if self._copy else {}
         kernel = {_SPELLED.get(name, name): column for name, column in kernel.items()}
@@ -127,7 +135,27 @@ class Details:
         if copy.get("kind") is not None and found["copy_kind"] is not None:
             unsaid = pc.if_else(found["copy_kind"].is_valid(), None, numbers(copy["kind"]))
             said["kind"] = unsaid
-        return {name: column for name, column in (found | arguments(said)).items() if column is not None}
+        known = {name: column for name, column in (found | arguments(said)).items() if column is not None}
+        return self._in_blocks(known, names)
+
+    def _in_blocks(self, known: dict[str, pa.Array], names: pa.Array | None) -> dict[str, pa.Array]:
+        """The same, the grids of calls that are given work-items as blocks.
+
+        Facts: rpd_tracer's RoctracerDataSource.cpp (`globalWorkSizeX` beside `gridDim.x`).
+        """
+        items = None if names is None else pc.is_in(names, value_set=self._of_work_items)
+        if items is None or not items.true_count:
+            return known
+        for axis in "xyz":
+            grid = known.get(f"grid_{axis}")
+            made = blocks_of(grid, known.get(f"block_{axis}"))
+            if grid is None or made is None:
+                continue
+            known[f"grid_{axis}"] = pc.if_else(items, made.blocks, grid)
+            left = pc.if_else(items, made.left, None)
+            if left.null_count < len(left):
+                known[f"args.grid{axis.upper()}"] = left
+        return known
 
 
 def arguments(said: dict[str, pa.Array | None]) -> dict[str, pa.Array]:
@@ -147,9 +175,25 @@ def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
     return pc.coalesce(one, other) if one is not None and other is not None else one if other is None else other
 
 
+def _named(database: Database, names: Collection[str]) -> pa.Int64Array:
+    """The ids of some texts of rocpd_string."""
+    table = next(iter(database.like("rocpd_string")), None)
+    if table is None or not (database.has(table, "id") and database.has(table, "string")):
+        return pa.array([], pa.int64())
+    sql = f"SELECT id FROM {quoted_name(table)} WHERE string IN ({', '.join('?' * len(names))})"
+    ids = [number for (number,) in database.query(table, sql, sorted(names)) if isinstance(number, int)]
+    return pa.array(ids, pa.int64())
+
+
 def _lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) -> Lookup | None:
     found = database.like(table)
     return Lookup(database, found[0], key, columns) if found and database.has(found[0], key) else None
+
+
+def numbered(block: Block) -> pa.Array:
+    """The ids of the rows, null where the table has none."""
+    column = block.take("id")
+    return pa.nulls(len(block), pa.int64()) if column is None else column
 
 
 def numbers(column: pa.Array | None) -> pa.Array | None:

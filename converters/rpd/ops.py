@@ -3,6 +3,7 @@
 description "Cijk_Ailk..."  opType KernelExecution      kernel Cijk_Ailk...
 description ""              opType CopyHostToDevice     memcpy CopyHostToDevice, HtoD
 description ""              opType FillBuffer           memset
+description "Cijk_Ailk..."  opType Task                 kernel: of a HIP graph
 """
 
 from __future__ import annotations
@@ -18,16 +19,9 @@ from ktrace.model import Batch
 
 from .._shared.blocks import Batches, Block, timed
 from .._shared.lookup import FirstId, Lookup
-from .._shared.rocm import copy_kind, executed, short_names
+from .._shared.rocm import copy_kind, copy_kinds, executed, short_names, work_kind
 from .._shared.sqlite import Database
-from .launches import Details, Launches, arguments, links, said_texts, strings
-
-_KINDS = {
-    "KernelExecution": "kernel",
-    "FillBuffer": "memset",
-    "Barrier": "sync",
-    "MarkerDispatch": "sync",
-}
+from .launches import Details, Launches, arguments, links, numbered, said_texts, strings
 
 
 class Ops:
@@ -44,7 +38,7 @@ class Ops:
         self._texts = strings(database, conversion)
         self._details = [Details(database), Details(database, of="op")]
         calls = next(iter(database.like("rocpd_api")), None)
-        self._calls = Lookup(database, calls, "id", ["pid"]) if calls else None
+        self._calls = Lookup(database, calls, "id", ["pid", "apiName_id"]) if calls else None
         barriers = next(iter(database.like("rocpd_barrierop")), None)
         keys = ["signalCount", "aquireFence", "releaseFence"]
         self._barriers = Lookup(database, barriers, "op_ptr_id", keys) if barriers else None
@@ -59,9 +53,10 @@ class Ops:
 
     def _batch(self, batches: Batches, block: Block) -> Batch:
         start, end = block.take("start"), block.take("end")
-        op = block.take("id")
+        op = numbered(block)
         call = self._launches.of(op)
-        of_call, of_op = (known.get(ids) for known, ids in zip(self._details, (call, op), strict=True))
+        called = self._calls.get(call) if self._calls else {}
+        of_call, of_op = self._details[0].get(call, called.get("apiName_id")), self._details[1].get(op)
         details = of_call | {
             name: pc.coalesce(of_call[name], column)
             if name in of_call and of_call[name].type == column.type
@@ -74,6 +69,10 @@ class Ops:
         names = self._names(block, types, kernel)
         words = types.dictionary.to_pylist()
         ways = pa.array([copy_kind(word) for word in words], pa.string()).take(types.indices)
+        kinds = pa.array([work_kind(word) or "range" for word in words], pa.string()).take(types.indices)
+        described = copy_kinds(names)
+        if described is not None:
+            ways = pc.if_else(pc.equal(kinds, "memcpy"), pc.coalesce(ways, described), ways)
         if "copy_kind" in details:
             ways = pc.coalesce(ways, details["copy_kind"])
         details["copy_kind"] = ways
@@ -86,13 +85,13 @@ class Ops:
         return batches.events(
             block,
             self._ids.of(block.numbers),
-            kind=pa.array([_kind(word) for word in words]).take(types.indices),
+            kind=kinds,
             name=names,
             short_name=short_names(names),
             cat=types,
             ts=start,
             dur=pc.subtract(end, start),
-            pid=(self._calls.get(call) if self._calls else {}).get("pid"),
+            pid=called.get("pid"),
             device=block.take("gpuId"),
             stream=block.take("queueId"),
             correlation=call,
@@ -108,12 +107,6 @@ class Ops:
             assert called is not None
             names = pc.coalesce(names, said_texts(called))
         return encoded(pc.coalesce(names, types.dictionary_decode()))
-
-
-def _kind(word: str) -> str:
-    if word.startswith("Copy"):
-        return "memcpy"
-    return _KINDS.get(word, "range")
 
 
 def read_waits(

@@ -91,7 +91,8 @@ def test_real_metrics_are_children_of_their_kernel() -> None:
         for field in ("Min", "Max", "Avg"):
             found = re.fullmatch(r"([\d.e+-]+)(%|[KMGT]?B/s)?|\w+ \((\d+)\)", cells[field])
             assert found, cells[field]
-            assert row[field.lower()] == float(found[1] or found[3])
+            factor = SIZE[found[2].removesuffix("/s")] if found[2] and found[2] != "%" else 1
+            assert row[field.lower()] == float(Decimal(found[1] or found[3]) * factor)
         assert json.loads(row["args"])["Metric Description"] == cells["Metric Description"]
 
 
@@ -164,7 +165,8 @@ def test_metrics_have_units_levels_and_heads() -> None:
     share = metrics.loc["stencil(float*, int)", "branch_efficiency"]
     assert (share["unit"], share["min"], share["max"], share["avg"]) == ("%", 98.865132, 98.9, 98.87)
     rate = metrics.loc["stencil(float*, int)", "dram_read_throughput"]
-    assert (rate["unit"], rate["avg"]) == ("GB/s", 251.5)
+    assert (rate["unit"], rate["avg"]) == ("B/s", 251.5 * 2**30)
+    assert json.loads(rate["args"])["Avg"] == "251.5GB/s"
     level = metrics.loc["stencil(float*, int)", "dram_utilization"]
     assert (level["min"], level["max"]) == (7, 8)
     assert json.loads(level["args"])["Max"] == "High (8)"
@@ -181,12 +183,78 @@ def test_printed_metrics_and_a_launch_a_row() -> None:
         ["l2_utilization", 3, -1],
         ["achieved_occupancy", -1, -1],
         ["ipc", -1, 1.25],
-        ["dram_read_throughput (GB/s)", -1, 95.5],
+        ["dram_read_throughput", -1, 95.5 * 2**30],
         ["ipc", -1, 1.5],
     ]
     launches = rows[(rows.metric == "duration") & (rows.pid == 5907)]
     assert launches[["name", "stream", "context"]].values.tolist() == [["vec(float*)", 7, 1]] * 2
     assert [json.loads(text)["Correlation_ID"] for text in launches["args"]] == [11, 12]
+
+
+def test_cells_of_one_metric_have_their_own_units() -> None:
+    rows = read(FOLDER / "metrics-units-mixed-in-one-row.csv").summaries
+    found = rows[rows.kind == "metric"].set_index("metric")
+    columns = ["unit", "min", "max", "avg"]
+    assert found.loc["sysmem_write_throughput", columns].tolist() == ["B/s", 64.5 * 2**10, 1.25 * 2**30, 96.0]
+    assert found.loc["ecc_throughput", columns].tolist() == ["B/s", 0, 2.5 * 2**20, 0]
+    assert found.loc["dram_read_throughput", columns].tolist() == ["B/s", 1.5 * 2**30, 0, 512.0]
+    assert found.loc["sm_efficiency", columns].tolist() == ["%", 12.5, 0, 13]
+    assert json.loads(found.loc["ecc_throughput", "args"])["Max"] == "2.500000MB/s"
+
+
+@pytest.mark.parametrize(
+    ("name", "k"),
+    [("printed-by-cuda-5-where-k-is-1000.txt", 1000), ("printed-traces-summary-unified-memory.txt", 1024)],
+)
+def test_what_k_is_follows_from_sizes_times_and_rates(name: str, k: int) -> None:
+    path = FOLDER / name
+    events = read(path).events
+    copies = events[events.kind == "memcpy"]
+    rates = re.findall(r"(\d[\d.]*)us .* (\d[\d.]*)KB +(\d[\d.]*)GB/s", path.read_text())
+    assert len(copies) == len(rates) > 0
+    for (time, size, rate), moved, dur in zip(rates, copies.bytes, copies.dur, strict=True):
+        assert moved == round(Decimal(size) * k)
+        assert dur == int(Decimal(time) * 1000)
+        assert moved / dur == pytest.approx(float(rate) * k**3 / 1e9, rel=2e-4)
+
+
+def test_what_k_is_in_real_traces() -> None:
+    for name in ("gputrace_reduction.csv", "radixSortThrust_trace.csv"):
+        events = read(real(name)).events
+        copies = events[(events.kind == "memcpy") & events.bytes.gt(1 << 16)]
+        assert len(copies) >= 1
+        for (_, row), args in zip(copies.iterrows(), map(json.loads, copies["args"]), strict=True):
+            assert row["bytes"] / row["dur"] == pytest.approx(args["Throughput (GB/s)"] * 2**30 / 1e9, rel=1e-4)
+
+
+def test_what_k_is_in_real_metrics() -> None:
+    """The same run says KB/s and GB/s, and of how many transactions of 32 B each rate is."""
+    rows = read(real("FDTD3d_metrics.csv")).summaries.set_index("metric")
+    rate, count = (
+        rows.loc[f"sysmem_write_{what}", "max"] / rows.loc[f"l2_read_{what}", "max"]
+        for what in ("throughput", "transactions")
+    )
+    assert rate == pytest.approx(count, rel=1e-4)  # with K = 1000 it would be 1.049 of it
+
+
+def test_copies_and_fills_of_the_visual_profiler() -> None:
+    trace = read(FOLDER / "visual-profiler-details-copies-without-brackets.csv")
+    events = trace.events
+    assert events[["kind", "name", "dur"]].values.tolist() == [
+        ["memcpy", "Memcpy HtoD [async]", 704_000],
+        ["memset", "Memset [sync]", 1_024],
+        ["kernel", "transpose(float*, float*, int, int)", 5_120],
+        ["memcpy", "Memcpy DtoH [sync]", 352_500],
+        ["memcpy", "Memcpy PtoP", 1_000],
+        ["kernel", "memcpy_kernel(int*)", 2_000],
+        ["api", "cudaMalloc", 9_000],
+    ]
+    assert events.copy_kind.dropna().tolist() == ["HtoD", "DtoH", "PtoP"]
+    kernel = events.iloc[2]
+    assert [kernel[f"{part}_{axis}"] for part in ("grid", "block") for axis in "xyz"] == [32, 16, 1, 16, 8, 2]
+    assert (kernel.registers, kernel.shared_memory) == (8, 4224)
+    assert events.bytes.dropna().tolist() == [4_194_304, 4_194_304, 1_024]
+    assert not trace.report.issues
 
 
 def test_the_visual_profilers_own_export() -> None:

@@ -128,9 +128,9 @@ def test_counters_are_sums_and_children_of_their_kernel(path: Path) -> None:
     first = [(row["name"], row["value"], row["timing"]) for row in counters if row["pid"] == counters[0]["pid"]]
     assert first == [
         ("SQ_BUSY_CYCLES", 400.0, "measured"),
-        ("SQ_BUSY_CYCLES_avr", 200.0, "measured"),
+        ("SQ_BUSY_CYCLES_avr", 200.0, "derived"),
         ("GRBM_GUI_ACTIVE", 8000.0, "measured"),
-        ("GRBM_GUI_ACTIVE_avr", 4000.0, "measured"),
+        ("GRBM_GUI_ACTIVE_avr", 4000.0, "derived"),
         ("SQ_WAVES", 8.0, "measured"),
         ("SQ_WAVES", 9.0, "measured"),
         ("[counter 97]", 1.5, "measured"),
@@ -284,3 +284,17 @@ def test_times_in_a_table_of_their_own(tmp_path: Path) -> None:
 
     assert len(whole) > 10
     assert rows(other) == rows(whole)
+
+
+def test_counters_that_the_profiler_worked_out_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "derived.db"
+    path.write_bytes(FOUR.read_bytes())
+    with closing(sqlite3.connect(path)) as database, database:
+        (table,) = next(iter(database.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_info_pmc%'")))
+        database.execute(f'ALTER TABLE "{table}" ADD COLUMN is_derived INT DEFAULT 0')
+        database.execute(f"ALTER TABLE \"{table}\" ADD COLUMN expression TEXT DEFAULT ''")
+        database.execute(f"UPDATE \"{table}\" SET is_derived = 1, expression = 'a*2' WHERE name = 'SQ_WAVES'")
+    counters = [row for row in rows(ktrace.read(path)) if row["kind"] == "counter"]
+    said = {row["name"]: row.get("args", {}) for row in counters}
+    assert {name for name, args in said.items() if args.get("is_derived") == 1} == {"SQ_WAVES"}
+    assert said["SQ_WAVES"]["expression"] == "a*2"

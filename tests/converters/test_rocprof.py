@@ -151,3 +151,81 @@ def test_marks_samples_and_dispatches_without_sizes() -> None:
     assert events.dur.fillna(-1).tolist() == [-1, -1, -1, 400]
     assert args_of(events)[2] == {"Dispatch_ID": 3, "GPU_ID": 4, "PC_Sample": "0x7f10", "Shader_Engines": 2}
     assert not trace.report.issues and trace.report.balanced()
+
+
+def test_each_pass_keeps_its_dispatches_and_their_times() -> None:
+    path = FOLDER / "pmc_perf-long-three-passes-numbers-again.csv"
+    with path.open(newline="") as file:
+        cells = list(csv.DictReader(file))
+    trace = read(path)
+    check_passes(trace.events, cells)
+    assert (trace.events.kind == "kernel").sum() == 6
+    assert not trace.report.issues and trace.report.balanced()
+
+
+def check_passes(events: pd.DataFrame, cells: list[dict[str, str]]) -> None:
+    """The dispatches are those that number, begin and end tell apart; each counter has its own one's times."""
+    kernels, counters = (events[events.kind == kind] for kind in ("kernel", "counter"))
+    runs = {(int(row["Start_Timestamp"]), int(row["End_Timestamp"])) for row in cells}
+    assert sorted(zip(kernels.ts, kernels.ts + kernels.dur, strict=True)) == sorted(runs)
+    told = kernels.set_index("id")
+    assert [(row["name"], row["value"], row["ts"], row["ts"] + row["dur"]) for _, row in counters.iterrows()] == [
+        (row["Counter_Name"], float(row["Counter_Value"]), int(row["Start_Timestamp"]), int(row["End_Timestamp"]))
+        for row in cells
+    ]
+    assert told.loc[counters.parent, "ts"].tolist() == counters.ts.tolist()
+    assert set(events.timing) == {"measured"}
+
+
+def test_columns_of_further_passes_are_no_counters_and_times_of_joined_tables_are_derived() -> None:
+    trace = read(FOLDER / "pmc_perf-joined-of-passes-times-rounded-by-a-spreadsheet.csv")
+    events, summaries = trace.events, trace.summaries
+    kernels, counters = (events[events.kind == kind] for kind in ("kernel", "counter"))
+    names = ["SQ_WAVES", "SQC_DCACHE_REQ_READ_1", "TCC_HIT[0]", "GRBM_COUNT"]
+    assert counters.name.tolist() == names * 2
+    assert counters.value.tolist() == [16384, 5, 9, 41000, 16384, 6, 11, 42000]
+    assert kernels.dur.tolist() == [33839, 195]
+    assert set(events.timing) == {"derived"}
+    assert args_of(kernels)[0]["XCC_Index_2"] == 1
+    heads, metrics = summaries[summaries.kind == "kernel"], summaries[summaries.kind == "metric"]
+    assert metrics[["metric", "value"]].values.tolist() == [
+        [*pair] for pair in zip(names, [16384, 3, 7, 40000], strict=True)
+    ]
+    assert heads[["name", "count"]].values.tolist() == [["scale(float*, int)", 1]]
+    assert heads.total.isna().all()
+    assert args_of(heads)[0]["Start_Timestamp"] == 8.1097e14
+    assert trace.report.issues["rounded-time"].places == [
+        ("line 2", "a time that is right to 10^10 ns"),
+        ("line 4", "a time that is right to 10^2 ns"),
+    ]
+    assert trace.report.balanced()
+
+
+def test_times_of_another_run_are_derived() -> None:
+    events = read(FOLDER / "counters-with-times-of-another-run.csv").events
+    assert events[["kind", "timing"]].values.tolist() == [
+        *[["kernel", "derived"], ["counter", "derived"]],
+        *[["kernel", "measured"], ["counter", "measured"]],
+    ]
+
+
+def test_printed_operations_of_version_2() -> None:
+    trace = read(FOLDER / "printed-by-version-2-copies-graphs-and-marks.txt")
+    events = trace.events
+    assert events[["kind", "name", "correlation"]].fillna(-1).values.tolist() == [
+        ["instant", "step (of 3), first", -1],
+        ["memcpy", "COPY", 33],
+        ["kernel", "scale(float*, std::pair<int, int>)", 34],
+        ["kernel", "add(int)", 35],
+        ["memcpy", "CopyHostToDevice2D", 36],
+        ["memset", "FillBuffer", 37],
+        ["sync", "Barrier", 38],
+        ["instant", "(a range ends)", -1],
+        ["kernel", "helloworld", -1],
+        ["counter", "GRBM_COUNT", -1],
+    ]
+    assert events.dur.fillna(-1).tolist() == [-1, 7520, 500, 600, 700, 80, 90, -1, 1000, 1000]
+    assert events.copy_kind.iloc[4] == "HtoD"
+    assert args_of(events)[8]["Accumulative_VGPR"] == 4
+    assert events.shared_memory.iloc[8] == 512
+    assert [where for where, _ in trace.report.issues["unrecognised"].places] == ["line 2"]

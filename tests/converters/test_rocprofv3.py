@@ -130,7 +130,7 @@ def test_a_folder_is_one_trace() -> None:
     # Two XCCs: the GPU tab asks for the mean of one.
     assert counters[["name", "value", "parent", "timing"]].values.tolist() == [
         ["GRBM_GUI_ACTIVE", 24000, first, "measured"],
-        ["GRBM_GUI_ACTIVE_avr", 12000, first, "measured"],
+        ["GRBM_GUI_ACTIVE_avr", 12000, first, "derived"],
         ["SQ_WAVES", 64, first, "measured"],
         ["SQ_WAVES", 16, second, "measured"],
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def test_counters_are_sums_and_children_of_their_kernel(path: Path) -> None:
     first = [(row["name"], row["value"], row["timing"]) for row in counters if row["pid"] == 4_000]
     assert first == [
         ("SQ_BUSY_CYCLES", 400.0, "measured"),
-        ("SQ_BUSY_CYCLES_avr", 200.0, "measured"),
+        ("SQ_BUSY_CYCLES_avr", 200.0, "derived"),
         ("SQ_WAVES", 8.0, "measured"),
         ("SQ_WAVES", 9.0, "measured"),
         ("[counter 97]", 1.5, "measured"),
@@ -201,3 +202,41 @@ def test_what_is_none_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(DamagedInput):
         ktrace.read(path, from_="rocprofv3-json")
+
+
+#: Values that no number, or no stack, of ours holds; nested ones as deep as they would have to be.
+UNREADABLE = {"long": "9" * 5_000, "infinite": "1e400", "deep": "[" * 3_000 + "]" * 3_000}
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+@pytest.mark.parametrize("key", ["start_timestamp", "thread_id"])
+def test_a_value_that_cannot_be_read_costs_its_record(tmp_path: Path, key: str, value: str) -> None:
+    text = ONE.read_text()
+    start = text.index('"kernel_dispatch"')
+    found = re.compile(rf'("{key}"\s*:\s*)\d+').search(text, start)
+    assert found
+    path = tmp_path / "odd_results.json"
+    path.write_text(f"{text[: found.start()]}{found[1]}{UNREADABLE[value]}{text[found.end() :]}")
+    whole, trace = ktrace.read(ONE), ktrace.read(path)
+    lost = Counter(row["name"] for row in rows(whole) if row["kind"] == "kernel")
+    lost.subtract(row["name"] for row in rows(trace) if row["kind"] == "kernel")
+    assert sum(lost.values()) in (0, 1)  # a kernel of which counters are told has its times there, too
+    assert (trace.report.issues["bad-record"].rows, "bad-record" in whole.report.issues) == (1, False)
+    assert trace.report.balanced()
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_a_value_that_cannot_be_read_costs_no_names(tmp_path: Path, value: str) -> None:
+    text = ONE.read_text()
+    found = re.compile(r'("sgpr_count"\s*:\s*)\d+').search(text)
+    assert found
+    path = tmp_path / "odd_results.json"
+    path.write_text(f"{text[: found.start()]}{found[1]}{UNREADABLE[value]}{text[found.end() :]}")
+    trace = ktrace.read(path)
+    kind, detail = ("bad-record", "a value of kernel_symbols can't be read")
+    if value == "deep":
+        kind, detail = ("unrecognised", "the member kernel_symbols is damaged")
+    else:
+        assert [row["name"] for row in rows(trace)] == [row["name"] for row in rows(ktrace.read(ONE))]
+    assert detail in [said for _, said in trace.report.issues[kind].places]
+    assert trace.report.balanced()

@@ -71,8 +71,17 @@ def test_what_the_calls_asked_for_is_on_their_work(real: Path) -> None:
         for row in found
         if row["kind"] == "kernel"
     )
-    asked_for = asked(real, "SELECT gridX, gridY, gridZ, workgroupX, workgroupY, workgroupZ FROM rocpd_kernelapi")
-    assert grids == Counter(asked_for)
+    asked_for = asked(
+        real,
+        "SELECT apiName, gridX, gridY, gridZ, workgroupX, workgroupY, workgroupZ FROM rocpd_kernelapi k"
+        " JOIN api ON api.id = k.api_ptr_id",
+    )
+    blocks = Counter(
+        (x // (group_x if name == "hipExtModuleLaunchKernel" else 1), y, z, group_x, group_y, group_z)
+        for name, x, y, z, group_x, group_y, group_z in asked_for
+    )
+    assert grids == blocks
+    assert blocks[(7, 782, 1, 256, 1, 1)] == 1  # 1,792 work-items of 256 a block
     copies = Counter((row["copy_kind"], row["bytes"]) for row in found if row["kind"] == "memcpy")
     ways = {1: "HtoD", 2: "DtoH"}
     assert copies == Counter((ways[kind], size) for kind, size in asked(real, "SELECT kind, size FROM rocpd_copyapi"))
@@ -111,9 +120,10 @@ def test_odd_rows() -> None:
     assert (forward["kind"], forward["name"], forward["dur"]) == ("range", "forward", 90_000)
     assert (copy["name"], copy["args"]) == ("hipMemcpyAsync", {"args": "dst=0x7f00 | size=0x1000"})
     kernels = [row for row in found.values() if row["kind"] == "kernel"]
-    assert [row["name"] for row in kernels] == ["void scale<float>(float*, int) [clone .kd]"] * 2
-    assert [row["short_name"] for row in kernels] == ["void scale<float>(float*, int)"] * 2
-    one, two = kernels
+    assert [row["name"] for row in kernels] == ["void scale<float>(float*, int) [clone .kd]"] * 2 + ["Task"]
+    assert [row.get("short_name") for row in kernels] == ["void scale<float>(float*, int)"] * 2 + [None]
+    one, two, task = kernels
+    assert (task["cat"], task["dur"]) == ("Task", 1_000)  # a kernel of a HIP graph
     assert (one["correlation"], one["grid_x"], one["block_x"]) == (launch["correlation"], 64, 256)
     assert (one["shared_memory"], one["registers"]) == (4096, 32)
     assert one["args"] == {
@@ -185,3 +195,62 @@ def test_schema_version_1_says_the_launch_of_work_itself(tmp_path: Path) -> None
     assert any(row[2] for row in work[0])
     assert work[0] == work[1]
     assert "unrecognised" not in ktrace.read(old).report.issues
+
+
+def test_calls_that_are_given_work_items_have_blocks(tmp_path: Path) -> None:
+    path = tmp_path / "ext.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with sqlite3.connect(path) as database:
+        name = database.execute(
+            "SELECT apiName_id FROM rocpd_api a JOIN rocpd_kernelapi ON a.id = api_ptr_id"
+        ).fetchone()
+        database.execute("UPDATE rocpd_string SET string = 'hipExtModuleLaunchKernel' WHERE id = ?", name)
+        database.execute("UPDATE rocpd_kernelapi SET gridX = 1000, gridY = 6, workgroupX = 256, workgroupY = 2")
+    kernel = next(row for row in rows(ktrace.read(path)) if row["kind"] == "kernel")
+    assert [kernel[f"grid_{axis}"] for axis in "xyz"] == [4, 3, 1]
+    assert kernel["args"]["gridX"] == 1000  # the last block is partly filled
+    assert "gridY" not in kernel["args"]
+
+
+#: opType -> kind, as the sources of rpd_tracer write it: by roctracer, by CUPTI, by rocprofiler-sdk.
+TYPES = {
+    **{"KernelExecution": "kernel", "Task": "kernel", "CopyHostToDevice2D": "memcpy", "FillImage": "memset"},
+    **{"Kernel": "kernel", "ConcurrentKernel": "kernel", "Memcpy": "memcpy", "Memset": "memset"},
+    **{"MEMORY_COPY_DEVICE_TO_HOST": "memcpy", "MarkerDispatch": "sync", "GLAcquire": "range"},
+}
+
+
+@pytest.mark.parametrize("word", TYPES)
+def test_each_source_of_rpd_has_its_words_for_work(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "words.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with sqlite3.connect(path) as database:
+        database.execute("UPDATE rocpd_string SET string = ? WHERE string = 'Task'", (word,))
+    (row,) = (row for row in rows(ktrace.read(path)) if row.get("cat") == word and row["dur"] == 1_000)
+    assert row["kind"] == TYPES[word]
+    assert row.get("copy_kind") == {"CopyHostToDevice2D": "HtoD", "MEMORY_COPY_DEVICE_TO_HOST": "DtoH"}.get(word)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("rocpd_op", "id"), ("rocpd_api", "id"), ("rocpd_string", "id"), ("rocpd_barrierop", "op_ptr_id")],
+)
+def test_a_column_that_is_not_there_costs_what_it_says(tmp_path: Path, table: str, column: str) -> None:
+    path = tmp_path / "renamed.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"ALTER TABLE {table} RENAME COLUMN {column} TO other")
+    trace = ktrace.read(path)
+    expected = sorted((row["ts"], row.get("dur", -1)) for row in rows(ktrace.read(ODD)))
+    assert sorted((row["ts"], row.get("dur", -1)) for row in rows(trace)) == expected
+    assert trace.report.balanced()
+
+
+def test_a_number_that_no_column_holds_is_an_argument(tmp_path: Path) -> None:
+    path = tmp_path / "wide.rpd"
+    path.write_bytes(ODD.read_bytes())
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE rocpd_kernelcodeobject SET vgpr = ?", (1 << 40,))
+    kernel = next(row for row in rows(ktrace.read(path)) if row["kind"] == "kernel")
+    assert "registers" not in kernel
+    assert kernel["args"]["$registers"] == 1 << 40
