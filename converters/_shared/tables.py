@@ -64,8 +64,8 @@ class Table:
 
     @property
     def scope(self) -> list[str]:
-        """The titles above it, outermost first; "table 1" and so on where there are none."""
-        return [title.text for title in self.path] or [f"table {self.ordinal + 1}"]
+        """The titles above it, outermost first; where there are none the heading of its names and its line."""
+        return [title.text for title in self.path] or [f"{self.headings[self.name_column].text} (line {self.line})"]
 
     @property
     def name_column(self) -> int:

@@ -201,7 +201,7 @@ def test_several_tables_have_their_own_columns_scope_and_ordinal() -> None:
     )
     found = [(row.text("name"), row.table.ordinal, row.table.scope, row.table.dialect.name) for row in rows(text)]
     assert found == [
-        ("a", 0, ["table 1"], "tabs"),
+        ("a", 0, ["name (line 1)"], "tabs"),
         ("b", 1, ["One", "Two"], "pipes"),
         ("c", 3, ["Three"], "commas"),
     ]
