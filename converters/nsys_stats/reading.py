@@ -28,7 +28,10 @@ _WORKING = re.compile(
     r"|(?:\[\d+/\d+\] )?\[[=\s\d%]+\].*|\*\* .+ \((?P<title>\w+)\):"
     r"|NOTICE: Existing SQLite export found.*|It is assumed file was previously exported from.*"
     r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
+    r"|Note: The shown averages.*|\[\w+\]\s+@\S*"
 )
+#: How lines begin that say why a report has no table.
+_NO_DATA = ("SKIPPED:", "Report was successfully run, but no data was returned")
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
 
 
@@ -68,7 +71,7 @@ class Reading:
     def text(self, line: int, text: str) -> None:
         """Takes a line between the tables, and remembers the report that the next table belongs to."""
         words = bare(text).strip()
-        if words.startswith("SKIPPED:"):
+        if words.startswith(_NO_DATA):
             scope = [self._report] if self._report else None
             self.rows.summary("note", words, id=line * IDS, metric="note", scope=scope)
             self._account.used()

@@ -11,8 +11,8 @@ from ktrace.rows import Rows
 from .._shared.columns import cell_quantity, whole
 from .._shared.tables import Row
 from .block import IDS
-from .columns import REPORTS, UNTITLED, Report
-from .kinds import copy_kind, kind_of
+from .columns import CERTAIN, REPORTS, UNTITLED, Report, titled
+from .kinds import NO_NAME, copy_kind, kind_of
 
 _TITLE_UNIT = re.compile(r"\((?:by size in )?(bytes|[KMG]i?B)\)")
 _XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
@@ -23,7 +23,7 @@ def summary_row(row: Row, scope: list[str], report: str, rows: Rows) -> str:
     table = row.table
     title = table.path[-1].text if table.path else ""
     about = _about(title, report, frozenset(head.key for head in table.headings))
-    name = row.text("name")
+    name = row.text("name") or (NO_NAME if about.kind == "range" else "")
     figures = row.figures(unit=_unit(scope[-1], about))
     if not name or not figures:
         return "no figure" if name else "no name"
@@ -40,14 +40,16 @@ def summary_row(row: Row, scope: list[str], report: str, rows: Rows) -> str:
 
 @lru_cache(maxsize=64)
 def _about(title: str, report: str, keys: frozenset[str]) -> Report:
-    """What a table is about: by its title, by the report that nsys said it was working on, by its headings."""
-    for words in (title.casefold(), report.casefold()):
-        for spellings, about in REPORTS:
-            if any(spelling in words for spelling in spellings):
-                return about
-    if "operation" in keys and "total" in keys:  # that of times is called "total time"
-        return Report("", "bytes")
-    return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
+    """What a table is about: by the report that its title names, by headings that say it for certain, by the report
+    that nsys said it was working on, by its other headings, by the words above it, which may be anybody's."""
+    columns = next((about for signature, about in CERTAIN if signature <= keys), None)
+    others = next((about for key, about in UNTITLED if key in keys), None)
+    return _by_words(titled(title)) or columns or _by_words(report) or others or _by_words(title) or Report("op")
+
+
+def _by_words(text: str) -> Report | None:
+    words = text.casefold()
+    return next((about for spellings, about in REPORTS if any(spelling in words for spelling in spellings)), None)
 
 
 def _unit(title: str, about: Report) -> str:

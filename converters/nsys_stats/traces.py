@@ -19,7 +19,7 @@ from .._shared.cells import Bools, Times
 from .._shared.columns import Heading
 from .._shared.dictionaries import constant
 from .block import IDS, Int64, Names, TraceBlock
-from .kinds import copy_kind, kind_of
+from .kinds import NO_NAME, copy_kind, kind_of
 from .trace_columns import EXEC, TRACE, trace_of
 
 #: A column, or the word that it says in every row; None for one that isn't there.
@@ -31,7 +31,6 @@ NUMBERS = (
     *(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz"),
 )
 
-_NO_NAME = "[no name]"
 _TOO_LATE = 1 << 62
 _XYZ = r"^(?P<x>\d{1,18})[\s,]+(?P<y>\d{1,18})[\s,]+(?P<z>\d{1,18})$"
 
@@ -82,7 +81,7 @@ class TraceTable:
         assert trace is not None
         start, duration, names = block.times("start"), _durations(block), block.names("name")
         if trace.kind == "range" and names.null_count:  # a range needs no name, nor has the root of projected ones
-            names = pc.fill_null(names.dictionary_decode(), _NO_NAME).dictionary_encode()
+            names = pc.fill_null(names.dictionary_decode(), NO_NAME).dictionary_encode()
         columns: dict[str, Column] = {"id": pa.array(block.lines * IDS), "timing": "measured", "name": names}
         columns |= {"ts": start.ns, "dur": duration.ns, "track": trace.track}
         self._keep_rounded(block, start, duration)
