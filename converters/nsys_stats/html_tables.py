@@ -52,8 +52,10 @@ class _Parser(HTMLParser):
         self._headings = False
         self._text: list[str] | None = None
         self._unseen = False
+        self._outside = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.end_line()
         if tag in _CELLS:
             self._close_cell()
             self._row = [] if self._row is None else self._row
@@ -71,6 +73,7 @@ class _Parser(HTMLParser):
             self._unseen = True
 
     def handle_endtag(self, tag: str) -> None:
+        self.end_line()
         if tag in _CELLS:
             self._close_cell()
         elif tag == "tr":
@@ -89,7 +92,14 @@ class _Parser(HTMLParser):
         if self._text is not None:
             self._text.append(data)
         elif not self._unseen:
-            self.found += [_Found("text", [line]) for line in data.splitlines() if line.strip()]
+            *lines, self._outside = (self._outside + data).split("\n")
+            self.found += [_Found("text", [line]) for line in lines if line.strip()]
+
+    def end_line(self) -> None:
+        """The line outside of elements that was begun is whole."""
+        if self._outside.strip():
+            self.found.append(_Found("text", [self._outside]))
+        self._outside = ""
 
     @property
     def half(self) -> bool:
@@ -99,7 +109,7 @@ class _Parser(HTMLParser):
     @property
     def waiting(self) -> int:
         """Characters that are held until a tag or a cell is whole."""
-        return len(self.rawdata) + sum(map(len, self._text or ()))
+        return len(self.rawdata) + len(self._outside) + sum(map(len, self._text or ()))
 
     def _close_cell(self) -> None:
         if self._row is not None and self._text is not None:
@@ -119,7 +129,10 @@ def first_headings(text: str) -> list[str] | None:
     if begin < 0:
         return None
     parser = _Parser()
-    parser.feed(text[begin:])
+    try:
+        parser.feed(text[begin:])
+    except AssertionError:  # of html.parser, for declarations that are none
+        return None
     return next((found.cells for found in parser.found if found.what == "headings"), None)
 
 
@@ -176,11 +189,10 @@ def _elements(source: Source, report: Report) -> Iterator[_Found]:
                 )
             yield from parser.found
             parser.found.clear()
-    unread = parser.rawdata.strip()
-    if parser.half or unread.startswith("<"):
+    if parser.half or parser.rawdata.strip():
         report.record()
         report.issue("cut", "the end", "the last row breaks off")
     elif parser.depth:
         report.issue("cut", "the end", "the table has no end", 0)
-    elif unread:
-        yield _Found("text", [unread])
+    parser.end_line()
+    yield from parser.found

@@ -15,7 +15,7 @@ from .._shared.columns import heading
 from .._shared.line_account import LineAccount
 from .._shared.lines import Lines
 from .._shared.tables import Row, Table, Text, read_tables
-from .csv_reader import has_csv_trace, read_csv
+from .csv_reader import is_csv, read_csv
 from .html_tables import first_headings as html_headings
 from .html_tables import html_tables
 from .json_tables import first_headings as json_headings
@@ -31,7 +31,7 @@ _HEAD = 1 << 16
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A summary or an event a row. A report without data gives a note, other text is skipped and reported.
 
-    Where the head has a trace as CSV the whole is read in columns, else row by row.
+    Where the head has nothing but CSV, or a trace as such, the whole is read in columns, else row by row.
     """
     with source.open(quiet=True) as stream:
         head = Sample(source.name, stream.read(_HEAD), whole=False)
@@ -40,7 +40,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         if keys and fits(tuple(map(heading, keys))) is not None:
             account = LineAccount(conversion.report, what="record")
             return _read(source, conversion, account, tables(source, account, conversion.report, fits))
-    return read_csv(source, conversion) if has_csv_trace(head.lines) else _read_text(source, conversion)
+    return read_csv(source, conversion) if is_csv(head.lines) else _read_text(source, conversion)
 
 
 def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
