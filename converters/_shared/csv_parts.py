@@ -96,6 +96,8 @@ def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect
         )
     except pa.ArrowInvalid:
         return None
+    if dialect.bare and any('"' in row for _, row in invalid):
+        return None
     columns = [column.combine_chunks() for column in table.columns]
     if any(len(column) and column[-1].as_py().endswith("\n") for column in columns):
         return None  # the quote is open at the end
@@ -176,6 +178,8 @@ def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple
     if dialect.bare and _INNER_QUOTE_OF.search(lines[index]) and (bare := bare_cells(lines[index], width, dialect)):
         return bare, 1
     cells = dialect.cells(lines[index])
+    if cells is not None and len(cells) != width and dialect.bare:
+        cells = bare_cells(lines[index], width, dialect) or cells
     if cells is not None:
         return (cells if len(cells) == width else None), 1
     whole = lines[index]

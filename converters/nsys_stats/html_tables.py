@@ -138,7 +138,9 @@ def first_headings(text: str) -> list[str] | None:
 
 def html_tables(source: Source, account: LineAccount, report: Report, fits: Fits) -> Iterator[Table | Row | Text]:
     """The reports, their rows, and the lines outside of them. Each row is counted, and each title and line outside."""
-    number, tables, table, path = 0, 0, None, ()
+    number, tables = 0, 0
+    table: Table | None = None
+    path: tuple[Title, ...] = ()
     for what, cells in _elements(source, report):
         if what == "end":
             table, path = None, ()
