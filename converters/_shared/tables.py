@@ -386,9 +386,11 @@ def _with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Head
 
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
-    """Whether a row lacks cells, or the pipe at its end."""
+    """Whether a row lacks cells, or the pipe at its end, or ends before the name below the last run of dashes."""
     if len(pieces) < len(table.headings):
         return True
+    if isinstance(table.dialect, Dashes) and table.name_column == len(pieces) - 1:
+        return len(text) < table.dialect.runs[-1][0] and not pieces[-1].strip()
     return (
         isinstance(table.dialect, Pipes)
         and table.dialect.closed

@@ -34,10 +34,10 @@ _OTHER = re.compile(r"\s*-+(?: +-+)+\s*|\s*[|+>#│┃].*|\s*(?:\*\*|===).*")
 def is_csv(lines: Sequence[str]) -> bool:
     """Whether the tables among the lines are CSV: all of them, or a trace, and nothing in columns of fixed width."""
     heads = [line for line in lines if "Start" in line or "," in line]
-    found = [(known, line) for number, known in find_csv(heads, _known) for line in (heads[number - 1],)]
-    if any(is_trace(known[1]) for known, _ in found) and not any(map(_RULE.fullmatch, lines)):
+    found = [(is_trace(known[1]), "\t" in heads[number - 1]) for number, known in find_csv(heads, _known)]
+    if any(trace for trace, _ in found) and not any(map(_RULE.fullmatch, lines)):
         return True
-    return any("\t" not in line for _, line in found) and not any(map(_OTHER.fullmatch, lines))
+    return any(not tabs for _, tabs in found) and not any(map(_OTHER.fullmatch, lines))
 
 
 def _known(cells: Sequence[str]) -> _Known | None:
