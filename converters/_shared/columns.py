@@ -49,7 +49,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
 #: Fields of which the cells are numbers; what stands in those of other fields is the room's.
 MEASURED = frozenset((*FIGURES, "count", "percent"))
 
-_SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
+_SIZES = r"[KMGT]i?B|[KMG]Bi|[KMGT]?bytes?|B"
 #: Words that are units in a heading, or in a row of units below the headings.
 UNIT = re.compile(rf"%|[nuµμm]?s|[num]?secs?|\w*seconds?|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
