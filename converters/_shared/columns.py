@@ -49,7 +49,7 @@ STATISTICS: dict[str, tuple[str, ...]] = {
 #: Fields of which the cells are numbers; what stands in those of other fields is the room's.
 MEASURED = frozenset((*FIGURES, "count", "percent"))
 
-_SIZES = r"[KMGT]i?B|[KMGT]?bytes?|B"
+_SIZES = r"[KMGT]i?B|[KMG]Bi|[KMGT]?bytes?|B"
 #: Units of time in a heading, in whatever words; bounded, so that no long word is looked through again and again.
 TIME_WORDS = r"[nuµμm]?s|[num]?secs?|[a-z]{0,8}seconds?"
 #: Words that are units in a heading, or in a row of units below the headings.

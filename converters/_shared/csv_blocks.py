@@ -73,7 +73,8 @@ class CsvBlocks(LineAccount):
     Every line is counted before it is looked at. Headings, units and blank lines are structure. Of a `Line` the room
     says what became of it (`used()`, `structure()`, `skip()`), else it is skipped as unrecognised; one among
     rows is handed out behind the rows of its piece. `units` tells a row of units from the first row of the table.
-    `place` stands before line numbers in the report: "host/12_kernel_trace.csv: ".
+    `place` stands before line numbers in the report: "host/12_kernel_trace.csv: ". `bare_quotes` says that the program
+    doesn't double quotes in a cell (`Dialect.bare`).
     """
 
     def __init__(
@@ -84,12 +85,14 @@ class CsvBlocks(LineAccount):
         *,
         units: Callable[[Sequence[str]], bool] = are_units,
         place: str = "",
+        bare_quotes: bool = False,
     ) -> None:
         super().__init__(conversion.report, place)
         self._source = source
         self._rows_at_once = conversion.batch_rows
         self._fits = fits
         self._units = units
+        self._bare = bare_quotes
         self._table: CsvTable | None = None
         self._tables = 0
         self._line = 1
@@ -174,7 +177,7 @@ class CsvBlocks(LineAccount):
             cells = cells[:-1]
         has_units = len(below) == len(cells) and self._units(below)
         units = tuple(cell.strip() for cell in below) if has_units else ("",) * len(cells)
-        table = CsvTable(self._tables, self._line - 1, _distinct(cells), units, what, dialect)
+        table = CsvTable(self._tables, self._line - 1, _distinct(cells), units, what, dialect._replace(bare=self._bare))
         self._tables += 1
         if has_units:
             self.begin(self._line)

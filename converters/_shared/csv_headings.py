@@ -21,10 +21,14 @@ _SPACED = re.compile(r'[,;] +"?\w')
 
 
 class Dialect(NamedTuple):
-    """How the rows of a table are written: what separates cells, and whether a blank follows it."""
+    """How the rows of a table are written: what separates cells, and whether a blank follows it.
+
+    `bare` says that quotes stand around a cell with a separator, but that those in the cell aren't doubled.
+    """
 
     separator: str
     spaced: bool
+    bare: bool = False
 
     def cells(self, text: str) -> list[str] | None:
         """The cells of a line, or of several where a cell in quotes has line ends in it; None where a quote is open."""

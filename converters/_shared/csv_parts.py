@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +25,13 @@ Int64 = npt.NDArray[np.int64]
 
 #: How many lines a row may take.
 LONGEST_ROW = 64
+
+#: A quote between two characters of a cell, neither of them a quote: it isn't doubled.
+_INNER_QUOTE = re.compile(rb'"(?<=[^,\t;\n\r"]")[^,\t;\n\r"]')
+_INNER_QUOTE_OF = re.compile(_INNER_QUOTE.pattern.decode())
+
+#: How many cells of a row may hold separators and quotes that aren't doubled, and how many ways there may be to say it.
+_MOST_QUOTED, _MOST_SPANS = 3, 64
 
 _DIGIT_FIRST = np.zeros(256, np.bool_)
 _DIGIT_FIRST[list(b"0123456789+-.")] = True
@@ -60,6 +69,8 @@ def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect
     """
     if (dialect.spaced and b' "' in text) or not is_utf8(text):
         return None
+    if dialect.bare and _INNER_QUOTE.search(text):
+        return None
     if not text.endswith(b"\n") and text.count(b'"') % 2:
         return None  # Arrow takes a quote that is open at the end for closed
     invalid: list[tuple[int, str]] = []
@@ -84,6 +95,8 @@ def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect
             ),
         )
     except pa.ArrowInvalid:
+        return None
+    if dialect.bare and any('"' in row for _, row in invalid):
         return None
     columns = [column.combine_chunks() for column in table.columns]
     if any(len(column) and column[-1].as_py().endswith("\n") for column in columns):
@@ -162,7 +175,11 @@ def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple
 
     0 lines where the row is still open behind the last one.
     """
+    if dialect.bare and _INNER_QUOTE_OF.search(lines[index]) and (bare := bare_cells(lines[index], width, dialect)):
+        return bare, 1
     cells = dialect.cells(lines[index])
+    if cells is not None and len(cells) != width and dialect.bare:
+        cells = bare_cells(lines[index], width, dialect) or cells
     if cells is not None:
         return (cells if len(cells) == width else None), 1
     whole = lines[index]
@@ -171,6 +188,37 @@ def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple
         if '"' in line and (cells := dialect.cells(whole)) is not None:
             return (cells, span) if len(cells) == width else (None, 1)
     return None, 0 if len(lines) - index < LONGEST_ROW else 1
+
+
+def bare_cells(line: str, width: int, dialect: Dialect) -> list[str] | None:
+    """The cells of a line in which quotes stand around cells with separators, and those in a cell aren't doubled.
+
+    None where there is no way to have as many cells as headings, or more than one.
+    """
+    pieces = line.removesuffix("\r").split(dialect.separator)
+    surplus = len(pieces) - width
+    if surplus <= 0:
+        return None if surplus else pieces
+    begins = [index for index, piece in enumerate(pieces) if piece.startswith('"')]
+    spans = [
+        (begin, end)
+        for begin in begins
+        for end in range(begin + 1, min(begin + surplus, len(pieces) - 1) + 1)
+        if pieces[end].endswith('"')
+    ]
+    if len(spans) > _MOST_SPANS:
+        return None
+    ways = [
+        way
+        for count in range(1, _MOST_QUOTED + 1)
+        for way in combinations(spans, count)
+        if sum(end - begin for begin, end in way) == surplus and all(one[1] < other[0] for one, other in pairwise(way))
+    ]
+    if len(ways) != 1:
+        return None
+    for begin, end in reversed(ways[0]):
+        pieces[begin : end + 1] = [dialect.separator.join(pieces[begin : end + 1])[1:-1]]
+    return pieces
 
 
 def lengths(column: pa.StringArray) -> Int64:

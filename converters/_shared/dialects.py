@@ -16,6 +16,7 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from .columns import cell_quantity
@@ -70,16 +71,21 @@ class Pipes:
     """Cells between `|`; `outer` says that lines begin with one, `closed` that they end with one.
 
     `boxed` says that the sides of a box stand for them. Marks of Markdown around a whole cell aren't part of it.
+    `cuts` are the places of the `+` in the rule below the headings, empty without: a line with a pipe at each of them
+    is cut there alone, so that a cell may hold a pipe.
     """
 
     outer: bool
     closed: bool = False
     boxed: bool = False
+    cuts: tuple[int, ...] = ()
     name: str = "pipes"
     joint: str = "|"
     explicit: bool = True
 
     def split(self, text: str) -> list[str] | None:
+        if self.cuts and len(text) > self.cuts[-1] and all(text[cut] == "|" for cut in self.cuts):
+            return [text[begin + 1 : end] for begin, end in pairwise(self.cuts)]
         pieces = (_SIDE if self.boxed else _PIPE).split(text.strip())
         if len(pieces) < 2:
             return None
@@ -261,7 +267,9 @@ def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candida
     below = peek(1) or ""
     ruled = is_rule(below)
     if "|" in text:
-        yield from _candidate(Pipes(text.lstrip().startswith("|"), text.rstrip().endswith("|")), text, ruled)
+        first, last = text.lstrip().startswith("|"), text.rstrip().endswith("|")
+        cuts = [place for place, char in enumerate(below) if char == "+"] if ruled and first and last else []
+        yield from _candidate(Pipes(first, last, cuts=tuple(cuts) if len(cuts) > 2 else ()), text, ruled)
     if _SIDE.search(text):
         first, last = (_SIDE.match(end) is not None for end in (text.strip()[:1], text.strip()[-1:]))
         yield from _candidate(Pipes(first, last, boxed=True), text, ruled)

@@ -9,12 +9,14 @@ class LineAccount:
     """What became of each line. A reader opens a line by `begin` and says, before the next one, what became of it.
 
     One of which nothing was said is skipped as "unrecognised"; neighbours that are skipped for one reason share an
-    entry of the report. `place` stands before the number of a line there, such as the name of a file in a folder.
+    entry of the report. `place` stands before the number of a line there, such as the name of a file in a folder;
+    `what` is counted, where that isn't lines.
     """
 
-    def __init__(self, report: Report, place: str = "") -> None:
+    def __init__(self, report: Report, place: str = "", what: str = "line") -> None:
         self._report = report
         self._place = place
+        self._what = what
         self._number = 0
         self._decided = True
         self._held = 0
@@ -85,5 +87,6 @@ class LineAccount:
         if self._skipping:
             kind, first, last, detail = self._skipping
             self._skipping = None
-            where = f"{self._place}line {first}" if first == last else f"{self._place}lines {first}-{last}"
+            where = f"{self._what} {first}" if first == last else f"{self._what}s {first}-{last}"
+            where = f"{self._place}{where}"
             self._report.issue(kind, where, detail, last - first + 1)

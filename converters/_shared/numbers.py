@@ -20,7 +20,11 @@ TIME_NS = {
 }
 
 #: Spellings of units of memory -> bytes of one. KB, MB and GB are left to the format: 10^6 and 2^20 both occur.
-BYTES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+#: KBi and the like are how nsys of 2022 spells KiB.
+BYTES = {
+    **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
+    **{"KBi": 1 << 10, "MBi": 1 << 20, "GBi": 1 << 30},
+}
 
 #: What tools print where there is no number.
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})

@@ -220,7 +220,7 @@ class _Scan:
         for line in self._coming:
             found = self._item_in(line, first=self._prefixed or is_quoted(line.text))
             if found is None:
-                self._interrupt()
+                self._interrupt(between_rows=self._pieces(self._peek() or "") is not None)
                 yield Text(line.number, line.text, self._path)
             else:
                 yield from found
@@ -274,11 +274,15 @@ class _Scan:
             is_rule(text) and self._pieces(self._peek() or "") is not None
         )
 
-    def _interrupt(self) -> None:
-        """A line that is no row: the table ends, unless its separators can't be mistaken."""
-        if self._table and isinstance(self._table.dialect, (Pipes, Delimited)):
+    def _interrupt(self, *, between_rows: bool = False) -> None:
+        """A line that is no row: the table ends, unless its separators can't be mistaken.
+
+        One of fixed width goes on behind a line right above a row, such as the rest of a name of two lines.
+        """
+        dialect = self._table.dialect if self._table else None
+        if isinstance(dialect, (Pipes, Delimited)):
             self._interrupted = True
-        else:
+        elif not (between_rows and isinstance(dialect, Dashes)):
             self._table = None
 
     def _pieces(self, text: str) -> list[str] | None:
@@ -405,9 +409,11 @@ def _with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Head
 
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
-    """Whether a row lacks cells, or the pipe at its end."""
+    """Whether a row lacks cells, or the pipe at its end, or ends before the name below the last run of dashes."""
     if len(pieces) < len(table.headings):
         return True
+    if isinstance(table.dialect, Dashes) and table.name_column == len(pieces) - 1:
+        return len(text) < table.dialect.runs[-1][0] and not pieces[-1].strip()
     return (
         isinstance(table.dialect, Pipes)
         and table.dialect.closed

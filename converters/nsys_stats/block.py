@@ -22,6 +22,7 @@ from ktrace.rows import Rows
 from .._shared.cells import Bools, Times, argument, integers, stripped, times
 from .._shared.columns import Heading, own_key
 from .cells import sizes
+from .units import ImpliedUnit, of_each_kind
 
 Int64 = npt.NDArray[np.int64]
 
@@ -30,6 +31,9 @@ IDS = 8
 
 #: The greatest number that the column of a field holds, where that isn't int64's.
 _GREATEST = {"registers": (1 << 31) - 1}
+
+#: Fields that are times.
+TIMES = ("start", "duration", "end", "api_start", "api_duration")
 
 _DEVICE = re.compile(r"(?:(?P<name>.*\S)\s*)?\((?P<device>\d{1,18})\)|(?P<alone>\d{1,18})")
 
@@ -59,6 +63,7 @@ class TraceBlock:
         self.fields = fields
         self.lines = lines
         self._cells = cells
+        self._implied = ""
         self.args: dict[str, pa.Array] = {}
 
     def __len__(self) -> int:
@@ -85,7 +90,13 @@ class TraceBlock:
         """The times of a field in ns, null where the table hasn't got it."""
         if not self.has(name):
             return Times(pa.nulls(len(self), pa.int64()), np.zeros(len(self), np.bool_))
-        return times(self.cells(name), self.unit(name))
+        return times(self.cells(name), self.unit(name) or self._implied)
+
+    def imply(self, implied: ImpliedUnit) -> None:
+        """Takes the unit of times from their decimals, where no heading says one."""
+        fields = [name for name in TIMES if self.has(name)]
+        if not any(self.unit(name) for name in fields):
+            self._implied = implied.of(cell for name in fields for cell in of_each_kind(self.cells(name)))
 
     def numbers(self, name: str) -> pa.Int64Array:
         """The whole numbers of a field; what is none stays an argument."""

@@ -43,6 +43,8 @@ def _size(text: str, unit: str) -> int | None:
     if not figure or not figure.number.is_finite():
         return None
     unit = figure.unit or unit
+    if not unit and "." in text:
+        return None  # MB, KB and the like, which nsys prints with decimals, whose heading doesn't say it
     factor = _WHOLE_BYTES.get(unit) or DECIMAL_BYTES.get(unit)
     size = None if factor is None else whole((figure.number * factor).to_integral_value())
     return None if unit in DECIMAL_BYTES and size == 0 else size
@@ -52,5 +54,5 @@ def _is_rounded(text: str, unit: str) -> bool:
     figure = cell_quantity(text)
     if not figure or not figure.number.is_finite():
         return True
-    factor = _WHOLE_BYTES.get(figure.unit or unit)
+    factor = None if not (figure.unit or unit) and "." in text else _WHOLE_BYTES.get(figure.unit or unit)
     return factor is None or whole(figure.number * Decimal(factor)) is None

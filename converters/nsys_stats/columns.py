@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .._shared.columns import STATISTICS, Columns
 
 #: Columns of a name that stand beside the name itself: the range of a kernel, the call that launched it.
-_BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type")
+_BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")
 
 #: Further columns of `wddm_queue_sum`.
 _QUEUES = ("utilization %", "utilization", "q type", "q name", "engine", "node ord")
@@ -67,15 +67,22 @@ REPORTS = (
     (("api", "osrt", "runtime", "mpi", "openacc", "openmp", "opengl", "vulkan", "syscall", "nvvideo"), Report("api")),
 )
 
-#: Heading of the counts or the names -> what an untitled table is about.
-UNTITLED = {
-    "num calls": Report("api"),
-    "total message volume": Report("api", "bytes"),
-    "operation": Report(""),
-    "operations": Report(""),
-    "range": Report("range"),
-    "instances": Report("kernel"),
-}
+#: Headings -> what a table with all of them is about, whatever is written above it; the first that fits wins.
+CERTAIN: tuple[tuple[frozenset[str], Report], ...] = (
+    (frozenset({"total message volume"}), Report("api", "bytes")),
+    (frozenset({"q type", "instances"}), Report("range")),
+    (frozenset({"category", "operation"}), Report("")),
+    (frozenset({"source", "instances"}), Report("api")),
+    (frozenset({"num calls"}), Report("api")),
+    (frozenset({"kernel name"}), Report("kernel")),
+    (frozenset({"gridxyz"}), Report("kernel")),
+    (frozenset({"range"}), Report("range")),
+    (frozenset({"operation", "total"}), Report("", "bytes")),  # that of times is called "total time"
+    (frozenset({"operation"}), Report("")),
+)
+
+#: Headings -> what a table without a report's name is about, where others may have these headings, too.
+UNTITLED: tuple[tuple[str, Report], ...] = (("instances", Report("kernel")), ("operations", Report("")))
 
 #: Names of reports that stand in the names of files (`run_cuda_gpu_kern_sum.csv`): those of today, those before 2023.
 _TODAY = """
@@ -88,12 +95,14 @@ _TODAY = """
     vulkan_gpu_marker_sum vulkan_marker_sum wddm_queue_sum
 """
 _BEFORE = """
-    apigpusum cudaapisum cudaapitrace gpukerngbsum gpukernsum gpumemsizesum gpumemtimesum gpusum gputrace
-    khrdebuggpusum khrdebugsum kernexecsum kernexectrace nvtxgpuproj nvtxkernsum nvtxppsum nvtxpptrace nvtxsssum
-    nvtxsum openaccsum openmpevtsum osrtsum pixsum unifiedmemory unifiedmemorytotals umcpupagefaults
-    vulkanapisum vulkanapitrace vulkangpumarkersum vulkanmarkerssum
+    apigpusum cudaapisum cudaapitrace dx11pixsum dx12gpumarkersum dx12pixsum gpukerngbsum gpukernsum gpumemsizesum
+    gpumemtimesum gpusum gputrace khrdebuggpusum khrdebugsum kernexecsum kernexectrace nvtxgpuproj nvtxkernsum
+    nvtxppsum nvtxpptrace nvtxsesum nvtxsssum nvtxsum openaccsum openmpevtsum osrtsum pixsum unifiedmemory
+    unifiedmemorytotals umcpupagefaults vulkanapisum vulkanapitrace vulkangpumarkersum vulkanmarkerssum
+    wddmqueuesdetails
 """
 NAMES = frozenset((_TODAY + _BEFORE).split())
+_NAMED = re.compile(r"\((\w+)(?::[^()\s]*)?\)\s*$")
 
 
 def report_of(filename: str) -> str:
@@ -101,3 +110,9 @@ def report_of(filename: str) -> str:
     stem = filename.lower().rsplit(".", 1)[0]
     said = (name for name in NAMES if re.search(rf"(?:^|[^a-z0-9]){name}(?![a-z0-9])", stem))
     return max(said, key=len, default="")
+
+
+def titled(title: str) -> str:
+    """The report that a title names in brackets, as nsys writes it; '' where it names none."""
+    found = _NAMED.search(title)
+    return found[1] if found and found[1] in NAMES else ""

@@ -1,4 +1,8 @@
-"""Files of CSV or TSV that have a trace: millions of rows, taken in columns."""
+"""Files in which all is CSV, or that have a trace as CSV or TSV: millions of rows, taken in columns.
+
+nsys puts quotes around a cell with a comma, and doesn't double those in the cell:
+79.3,12344509,16,PushPop,"op<"a, b">(int, "x")"
+"""
 
 from __future__ import annotations
 
@@ -22,14 +26,18 @@ from .traces import TraceTable
 #: A table as the room knows it: its headings, field -> index of the column.
 _Known = tuple[tuple[Heading, ...], dict[str, int]]
 
-#: The rule below the headings of a table of fixed width.
+#: Lines of tables that aren't CSV, and of titles: the rule of a table of fixed width, pipes, boxes, `**`, `#`.
 _RULE = re.compile(r"\s*-+(?: +-+)+\s*")
+_OTHER = re.compile(r"\s*-+(?: +-+)+\s*|\s*[|+>#│┃].*|\s*(?:\*\*|===).*")
 
 
-def has_csv_trace(lines: Sequence[str]) -> bool:
-    """Whether a trace stands among the lines as CSV, and nothing in columns of fixed width."""
-    heads = [line for line in lines if "Start" in line]
-    return any(is_trace(known[1]) for _, known in find_csv(heads, _known)) and not any(map(_RULE.fullmatch, lines))
+def is_csv(lines: Sequence[str]) -> bool:
+    """Whether the tables among the lines are CSV: all of them, or a trace, and nothing in columns of fixed width."""
+    heads = [line for line in lines if "Start" in line or "," in line]
+    found = [(is_trace(known[1]), "\t" in heads[number - 1]) for number, known in find_csv(heads, _known)]
+    if any(trace for trace, _ in found) and not any(map(_RULE.fullmatch, lines)):
+        return True
+    return any(not tabs for _, tabs in found) and not any(map(_OTHER.fullmatch, lines))
 
 
 def _known(cells: Sequence[str]) -> _Known | None:
@@ -40,7 +48,7 @@ def _known(cells: Sequence[str]) -> _Known | None:
 
 def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """As `read` does, for a file in which all tables are CSV."""
-    lines = CsvBlocks(source, conversion, _known, units=lambda cells: False)
+    lines = CsvBlocks(source, conversion, _known, units=lambda cells: False, bare_quotes=True)
     reading = Reading(source, conversion, lines)
     trace: TraceTable | None = None
     table: Table | None = None

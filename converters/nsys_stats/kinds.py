@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+#: What stands for the name of a range that has none.
+NO_NAME = "[no name]"
+
 _COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?:Unified )?(?P<way>[\w-]+)\]", re.IGNORECASE)
 _LONG_WAY = re.compile(r"(\w)\w*-to-(\w)\w*", re.IGNORECASE)
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
+from .._shared.columns import Heading, heading
 from .._shared.prefixes import bare
-from .._shared.tables import Table, find_tables
+from .._shared.tables import find_tables
+from .html_tables import first_headings as html_headings
+from .json_tables import first_headings as json_headings
 from .tables import fits, is_memory, is_trace
 
 _TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \(.*\))?:?$")
 
 #: Words of which each of the reports has one among its headings.
-_WORDS = ("Total", "Strm", "GrdX", "T-Pri", "CorrID", "RangeStack", "Projected Start", "API Start")
+_WORDS = ("Total", "Strm", "GrdX", "T-Pri", "CorrID", "RangeStack", "Projected Start", "API Start", "QCount")
 _RARE_WORDS = ("PeerRank", "Send wait", "Page Faults", "Migration", "Utilization")
 
 
@@ -23,21 +27,31 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text
     if not text or not any(word in text for word in (*_WORDS, *_RARE_WORDS)):
         return None
+    for kind, first in (("JSON", json_headings), ("HTML", html_headings)):
+        keys = first(text)
+        if keys and (what := _evidence(tuple(map(heading, keys)))):
+            return Match(Score.DIALECT, f"is {kind} with the headings of an nsys {what}")
     for table in find_tables(sample, fits):
         title = next(filter(None, (_TITLE.search(bare(line)) for line in sample.lines)), None)
         if title:
             return Match(Score.DIALECT, f"has the title '{title.group().strip(' *:')}' of an nsys report")
-        fields = table.fields or {}
-        if is_trace(fields) or is_memory(fields):
-            return Match(Score.DIALECT, f"has the headings of an nsys trace or memory report (line {table.line})")
-        if _is_copy(table):
-            return Match(Score.DIALECT, f"has the headings of an nsys summary (line {table.line})")
+        if what := _evidence(table.headings):
+            return Match(Score.DIALECT, f"has the headings of an nsys {what} (line {table.line})")
     return None
 
 
-def _is_copy(table: Table) -> bool:
+def _evidence(headings: Sequence[Heading]) -> str:
+    """What kind of report has these headings, '' where none has."""
+    fields = fits(headings)
+    if fields is None:
+        return ""
+    if is_trace(fields) or is_memory(fields):
+        return "trace or memory report"
+    return "summary" if _is_copy({head.key for head in headings}) else ""
+
+
+def _is_copy(keys: set[str]) -> bool:
     """Whether an untitled table has the headings of nsys: a share of the time, a total, its count."""
-    keys = {head.key for head in table.headings}
     shared = bool(keys & {"time", "time %"})
     if shared and keys & {"instances", "num calls", "operation", "range"}:
         return True

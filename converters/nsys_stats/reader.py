@@ -11,9 +11,15 @@ from ktrace.conversion import Conversion
 from ktrace.model import Batch
 from ktrace.source import Sample, Source
 
+from .._shared.columns import heading
+from .._shared.line_account import LineAccount
 from .._shared.lines import Lines
 from .._shared.tables import Row, Table, Text, read_tables
-from .csv_reader import has_csv_trace, read_csv
+from .csv_reader import is_csv, read_csv
+from .html_tables import first_headings as html_headings
+from .html_tables import html_tables
+from .json_tables import first_headings as json_headings
+from .json_tables import json_tables
 from .reading import Reading
 from .tables import fits, is_trace
 from .traces import TraceTable
@@ -25,19 +31,29 @@ _HEAD = 1 << 16
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A summary or an event a row. A report without data gives a note, other text is skipped and reported.
 
-    Where the head has a trace as CSV the whole is read in columns, else line by line.
+    Where the head has nothing but CSV, or a trace as such, the whole is read in columns, else row by row.
     """
     with source.open(quiet=True) as stream:
         head = Sample(source.name, stream.read(_HEAD), whole=False)
-    reader = read_csv if has_csv_trace(head.lines) else _read_text
-    return reader(source, conversion)
+    for first, tables in ((json_headings, json_tables), (html_headings, html_tables)):
+        keys = first(head.text or "")
+        if keys and fits(tuple(map(heading, keys))) is not None:
+            account = LineAccount(conversion.report, what="record")
+            return _read(source, conversion, account, tables(source, account, conversion.report, fits))
+    return read_csv(source, conversion) if is_csv(head.lines) else _read_text(source, conversion)
 
 
 def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines = Lines(source, conversion)
+    return _read(source, conversion, lines, read_tables(lines, fits))
+
+
+def _read(
+    source: Source, conversion: Conversion, lines: LineAccount, items: Iterator[Table | Row | Text]
+) -> Iterator[Batch]:
     reading = Reading(source, conversion, lines)
     trace: _Gathered | None = None
-    for item in read_tables(lines, fits):
+    for item in items:
         reading.seen(item.line)
         if isinstance(item, Text):
             reading.text(item.line, item.text)
@@ -62,7 +78,7 @@ def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
 class _Gathered:
     """Rows of a trace in text, gathered until there are enough for a batch."""
 
-    def __init__(self, table: TraceTable, lines: Lines, enough: int) -> None:
+    def __init__(self, table: TraceTable, lines: LineAccount, enough: int) -> None:
         self._table = table
         self._lines = lines
         self._enough = enough

@@ -19,6 +19,7 @@ from .memory import memory_row
 from .summaries import summary_row
 from .tables import columns_of, is_memory
 from .traces import TraceTable
+from .units import ImpliedUnit
 
 #: What nsys says while it works: the name of the report that follows, or nothing of interest.
 _WORKING = re.compile(
@@ -28,7 +29,10 @@ _WORKING = re.compile(
     r"|(?:\[\d+/\d+\] )?\[[=\s\d%]+\].*|\*\* .+ \((?P<title>\w+)\):"
     r"|NOTICE: Existing SQLite export found.*|It is assumed file was previously exported from.*"
     r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
+    r"|Note: The shown averages.*|\[\w+\]\s+@\S*"
 )
+#: How lines begin that say why a report has no table.
+_NO_DATA = ("SKIPPED:", "Report was successfully run, but no data was returned")
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
 
 
@@ -42,6 +46,8 @@ class Reading:
         self._report = report_of(source.name)
         self._names = Names()
         self._last = 0
+        self._path = source.path
+        self._implied = ImpliedUnit(source.path, "")
 
     def seen(self, line: int) -> None:
         """The reading has come to that line."""
@@ -49,11 +55,13 @@ class Reading:
 
     def trace(self, table: Table) -> TraceTable:
         """Opens a trace."""
-        return TraceTable(table.headings, table.fields or {}, table.line, self._names, self._conversion)
+        implied = ImpliedUnit(self._path, self._place(table))
+        return TraceTable(table.headings, table.fields or {}, table.line, self._names, implied, self._conversion)
 
     def opened(self, table: Table) -> None:
         """Says which headings of a table without times aren't known."""
         fields = table.fields or {}
+        self._implied = ImpliedUnit(self._path, self._place(table))
         for heading in columns_of(fields).unknown(table.headings, fields):
             self._conversion.report.issue("unknown-column", f"line {table.line}", heading)
 
@@ -63,12 +71,12 @@ class Reading:
         scope = table.scope if table.path or not self._report else [self._report]
         if is_memory(table.fields or {}):
             return "" if memory_row(row, scope, self.rows) else "no figure"
-        return summary_row(row, scope, self._report, self.rows)
+        return summary_row(row, scope, self._report, self._implied, self.rows)
 
     def text(self, line: int, text: str) -> None:
         """Takes a line between the tables, and remembers the report that the next table belongs to."""
         words = bare(text).strip()
-        if words.startswith("SKIPPED:"):
+        if words.startswith(_NO_DATA):
             scope = [self._report] if self._report else None
             self.rows.summary("note", words, id=line * IDS, metric="note", scope=scope)
             self._account.used()
@@ -79,6 +87,9 @@ class Reading:
         elif found := _WORKING.fullmatch(words):
             self._account.structure()
             self._report = next(filter(None, found.groups()), self._report)
+
+    def _place(self, table: Table) -> str:
+        return f"line {table.line}"
 
     def finish(self) -> Iterator[Batch]:
         """The last batches, and the names of devices and threads."""

@@ -8,23 +8,31 @@ from typing import Any
 
 from ktrace.rows import Rows
 
-from .._shared.columns import cell_quantity, whole
+from .._shared.columns import FIGURES, cell_quantity, whole
 from .._shared.tables import Row
 from .block import IDS
-from .columns import REPORTS, UNTITLED, Report
-from .kinds import copy_kind, kind_of
+from .columns import CERTAIN, REPORTS, UNTITLED, Report, titled
+from .kinds import NO_NAME, copy_kind, kind_of
+from .units import ImpliedUnit
 
 _TITLE_UNIT = re.compile(r"\((?:by size in )?(bytes|[KMG]i?B)\)")
 _XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
 
 
-def summary_row(row: Row, scope: list[str], report: str, rows: Rows) -> str:
-    """Adds a summary; returns what is wrong with the row, '' for nothing."""
+#: Fields whose figures are printed whole where times are in ns.
+_WHOLE = ("total", "min", "max")
+
+
+def summary_row(row: Row, scope: list[str], report: str, implied: ImpliedUnit, rows: Rows) -> str:
+    """Adds a summary; returns what is wrong with the row, '' for nothing.
+
+    Raises DamagedInput where nothing says the unit of its times.
+    """
     table = row.table
     title = table.path[-1].text if table.path else ""
     about = _about(title, report, frozenset(head.key for head in table.headings))
-    name = row.text("name")
-    figures = row.figures(unit=_unit(scope[-1], about))
+    name = row.text("name") or (NO_NAME if about.kind == "range" else "")
+    figures = row.figures(unit=_unit(scope[-1], about) or _implied(row, about, implied))
     if not name or not figures:
         return "no figure" if name else "no name"
     kind = about.kind or kind_of(name, row.text("category"))
@@ -40,24 +48,34 @@ def summary_row(row: Row, scope: list[str], report: str, rows: Rows) -> str:
 
 @lru_cache(maxsize=64)
 def _about(title: str, report: str, keys: frozenset[str]) -> Report:
-    """What a table is about: by its title, by the report that nsys said it was working on, by its headings."""
-    for words in (title.casefold(), report.casefold()):
-        for spellings, about in REPORTS:
-            if any(spelling in words for spelling in spellings):
-                return about
-    if "operation" in keys and "total" in keys:  # that of times is called "total time"
-        return Report("", "bytes")
-    return next((about for key, about in UNTITLED.items() if key in keys), Report("op"))
+    """What a table is about: by the report that its title names, by headings that say it for certain, by the report
+    that nsys said it was working on, by its other headings, by the words above it, which may be anybody's."""
+    columns = next((about for signature, about in CERTAIN if signature <= keys), None)
+    others = next((about for key, about in UNTITLED if key in keys), None)
+    return _by_words(titled(title)) or columns or _by_words(report) or others or _by_words(title) or Report("op")
+
+
+def _by_words(text: str) -> Report | None:
+    words = text.casefold()
+    return next((about for spellings, about in REPORTS if any(spelling in words for spelling in spellings)), None)
 
 
 def _unit(title: str, about: Report) -> str:
-    """The unit where neither cells nor headings have one: the title's, else that of times is always ns."""
+    """The unit of sizes where neither cells nor headings have one: the title's; '' where nothing says it."""
     found = _TITLE_UNIT.search(title)
     if found and about.metric == "bytes":
         return "B" if found.group(1) == "bytes" else found.group(1)
-    if about.metric == "duration":
-        return "ns"
-    return "B" if about.kind == "api" else ""
+    return "B" if about.kind == "api" and about.metric == "bytes" else ""
+
+
+def _implied(row: Row, about: Report, implied: ImpliedUnit) -> str:
+    """The unit of times that no heading says; '' of anything else."""
+    fields = row.table.fields or {}
+    if about.metric != "duration" or any(
+        row.table.headings[fields[field]].unit for field in FIGURES if field in fields
+    ):
+        return ""
+    return implied.of(row.text(field) for field in _WHOLE)
 
 
 def _place(row: Row) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Trace(NamedTuple):
 
 TRACE = Columns(
     {
-        "name": ("name", "event", "range"),
+        "name": ("name", "event", "range", "device name"),
         "start": ("start", "projected start"),
         "end": ("end",),
         "duration": ("duration", "projected duration"),
@@ -49,7 +49,17 @@ TRACE = Columns(
         *("throughput", "throughput (mbps)", "thru", "src mem kd", "dst mem kd", "green ctx", "local mem"),
         *("shrd mem exec", "result", "t pri", "dur child", "dur non child", "lvl", "num child", "range id"),
         *("parent id", "range stack", "orig start", "orig duration", "style", "numgpuops", "kind", "tag", "rank"),
-        *("peer rank", "root rank", "coll send size", "coll recv size", "send wait rate", "guid"),
+        *(
+            "peer rank",
+            "root rank",
+            "coll send size",
+            "coll recv size",
+            "send wait rate",
+            "send wait rate (ticks/ms)",
+            "guid",
+            "hwid",
+            "vmid",
+        ),
     ),
 )
 
@@ -82,6 +92,7 @@ SIGNATURES: tuple[tuple[frozenset[str], Trace], ...] = (
     (frozenset({"range id", "range stack"}), Trace("range")),
     (frozenset({"event", "peer rank"}), Trace("api")),
     (frozenset({"guid", "send wait rate"}), Trace("range", "network congestion")),
+    (frozenset({"guid", "send wait rate (ticks/ms)"}), Trace("range", "network congestion")),
 )
 
 

@@ -19,8 +19,9 @@ from .._shared.cells import Bools, Times
 from .._shared.columns import Heading
 from .._shared.dictionaries import constant
 from .block import IDS, Int64, Names, TraceBlock
-from .kinds import copy_kind, kind_of
+from .kinds import NO_NAME, copy_kind, kind_of
 from .trace_columns import EXEC, TRACE, trace_of
+from .units import ImpliedUnit
 
 #: A column, or the word that it says in every row; None for one that isn't there.
 Column: TypeAlias = "pa.Array | str | None"
@@ -31,7 +32,6 @@ NUMBERS = (
     *(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz"),
 )
 
-_NO_NAME = "[no name]"
 _TOO_LATE = 1 << 62
 _XYZ = r"^(?P<x>\d{1,18})[\s,]+(?P<y>\d{1,18})[\s,]+(?P<z>\d{1,18})$"
 
@@ -50,12 +50,19 @@ class TraceTable:
     """A trace that is being read: its headings, and what there is to say of it at its end."""
 
     def __init__(
-        self, headings: Sequence[Heading], fields: dict[str, int], line: int, names: Names, conversion: Conversion
+        self,
+        headings: Sequence[Heading],
+        fields: dict[str, int],
+        line: int,
+        names: Names,
+        implied: ImpliedUnit,
+        conversion: Conversion,
     ) -> None:
         self._headings = headings
         self._fields = fields
         self._line = line
         self._names = names
+        self._implied = implied
         self._conversion = conversion
         self._trace = trace_of(headings)
         self._rounded_sizes: dict[str, int] = {}
@@ -67,8 +74,12 @@ class TraceTable:
         return "api_start" in self._fields
 
     def take(self, lines: Int64, cells: Sequence[pa.StringArray]) -> tuple[list[Batch], list[Skip]]:
-        """The batches of some rows, and what was left out. `lines` are the numbers of their lines."""
+        """The batches of some rows, and what was left out. `lines` are the numbers of their lines.
+
+        Raises DamagedInput where nothing says the unit of the times.
+        """
         block = TraceBlock(self._headings, self._fields, lines, cells)
+        block.imply(self._implied)
         return self._launches(block) if self._is_exec else self._events(block)
 
     def close(self) -> None:
@@ -82,7 +93,7 @@ class TraceTable:
         assert trace is not None
         start, duration, names = block.times("start"), _durations(block), block.names("name")
         if trace.kind == "range" and names.null_count:  # a range needs no name, nor has the root of projected ones
-            names = pc.fill_null(names.dictionary_decode(), _NO_NAME).dictionary_encode()
+            names = pc.fill_null(names.dictionary_decode(), NO_NAME).dictionary_encode()
         columns: dict[str, Column] = {"id": pa.array(block.lines * IDS), "timing": "measured", "name": names}
         columns |= {"ts": start.ns, "dur": duration.ns, "track": trace.track}
         self._keep_rounded(block, start, duration)

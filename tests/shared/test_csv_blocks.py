@@ -14,7 +14,8 @@ import pytest
 from ktrace.conversion import Conversion
 from ktrace.converters._shared import csv_blocks
 from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.csv_headings import find_csv
+from ktrace.converters._shared.csv_headings import Dialect, find_csv
+from ktrace.converters._shared.csv_parts import bare_cells
 from ktrace.converters._shared.lines import Line
 from ktrace.report import Report
 from ktrace.source import Source
@@ -205,3 +206,18 @@ def test_rows_are_those_of_the_module_csv(
     assert len(read.texts) == noise
     assert read.report.reader.taken == line == text.getvalue().count("\n")
     assert read.report.reader.given == 2000
+
+
+@pytest.mark.parametrize(
+    ("line", "width", "cells"),
+    [
+        ('1,"op<"a, b">(int, "x")",7', 3, ["1", 'op<"a, b">(int, "x")', "7"]),
+        ('say "hi",2', 2, ['say "hi"', "2"]),
+        ('"a","b"', 1, ['a","b']),
+        ('"x, "y"",3,"p, "q" r"', 3, ['x, "y"', "3", 'p, "q" r']),
+        ('"a","b","c"', 2, None),  # one name or the other holds the comma
+        ("1,2", 3, None),
+    ],
+)
+def test_cells_whose_quotes_are_not_doubled(line: str, width: int, cells: list[str] | None) -> None:
+    assert bare_cells(line, width, Dialect(",", False, bare=True)) == cells

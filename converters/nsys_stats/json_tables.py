@@ -1,0 +1,169 @@
+"""Reports as JSON, taken as they come: an array of objects a report, one after the other, nsys' own words between them.
+
+Processing [run.sqlite] with [.../cuda_gpu_kern_sum.py]...
+[
+  {
+    "Time (%)": 75.0,
+    "Total Time (ns)": 1500000,
+    "Name": "say \"hi\""            a line end in a name is not escaped
+  }
+]
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+from ktrace.report import Report
+from ktrace.source import Source
+
+from .._shared.columns import heading
+from .._shared.dialects import Delimited
+from .._shared.line_account import LineAccount
+from .._shared.record_lines import utf8
+from .._shared.tables import REFUSED, Fits, Row, Table, Text
+
+#: Bytes that are read at once, and characters that an object takes at most.
+_CHUNK = 1 << 18
+_LONGEST = 1 << 20
+
+_LIST = re.compile(r"\[\s*(?:[{\]]|$)")
+_FIRST = re.compile(r"^\[\s*(?=\{)", re.MULTILINE)
+_BLANK = re.compile(r"[\s,]*")
+_END = re.compile(r"\n\s*\},?[ \t\r]*\n")
+
+
+def _as_written(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    return pairs
+
+
+_DECODER = json.JSONDecoder(
+    strict=False, object_pairs_hook=_as_written, parse_int=str, parse_float=str, parse_constant=str
+)
+
+
+def first_headings(text: str) -> list[str] | None:
+    """The keys of the first object of an array, for probes; None where there is no array of objects."""
+    if found := _FIRST.search(text):
+        try:
+            pairs, _ = _DECODER.raw_decode(text, found.end())
+        except (ValueError, RecursionError):
+            return None
+        return [key for key, _ in pairs]
+    return None
+
+
+def json_tables(source: Source, account: LineAccount, report: Report, fits: Fits) -> Iterator[Table | Row | Text]:
+    """The reports, their rows, and the lines outside of them. Each object is counted, and each line outside.
+
+    An object that is no JSON is skipped, and so is one at the end that breaks off.
+    """
+    with source.open() as stream:
+        text, listed, table, tables, number = _Ahead(utf8(stream), report), False, None, 0, 0
+        while text.skip(_BLANK):
+            if not listed and text.fits(_LIST):
+                listed, table = True, None
+                text.at += 1
+                continue
+            if listed and text.text[text.at] == "]":
+                listed = False
+                text.at += 1
+                continue
+            number += 1
+            account.begin(number)
+            report.record()
+            if not listed or text.text[text.at] != "{":
+                listed = False
+                yield Text(number, text.line(), ())
+            elif (pairs := text.object()) is None:
+                account.skip("cut" if text.ended else "bad-record", "" if text.ended else "no JSON object")
+            else:
+                keys = [key for key, _ in pairs]
+                if table is None or keys != [head.text for head in table.headings]:
+                    headings = tuple(heading(key) for key in keys)
+                    fields = fits(headings, ())
+                    table = Table(tables, number, (), Delimited("commas"), headings, fields)
+                    tables += 1
+                    if fields is not None:
+                        yield table
+                if table.fields is None:
+                    account.skip("unrecognised", REFUSED)
+                else:
+                    yield Row(table, number, [_cell(value) for _, value in pairs])
+        account.finish()
+        if listed:
+            report.issue("cut", "the end", "the list has no end", 0)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else json.dumps(value)
+
+
+class _Ahead:
+    """Text that is read as it is needed; `at` is where the reading stands."""
+
+    def __init__(self, stream: BinaryIO, report: Report) -> None:
+        self._stream = stream
+        self._report = report
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.text = ""
+        self.at = 0
+        self.ended = False
+
+    def more(self) -> bool:
+        """Reads on, and lets go of what was taken; False at the end."""
+        if self.ended:
+            return False
+        raw = self._stream.read(_CHUNK)
+        self.ended = not raw
+        more = self._decoder.decode(raw, final=self.ended)
+        if "\ufffd" in more and "\ufffd".encode() not in raw:
+            self._report.issue("encoding", "a value of the JSON")
+        self.text = self.text[self.at :] + more
+        self.at = 0
+        return bool(raw) or bool(more)
+
+    def skip(self, blank: re.Pattern[str]) -> bool:
+        """Goes to what isn't blank; False at the end."""
+        while True:
+            self.at = blank.match(self.text, self.at).end()  # type: ignore[union-attr]
+            if self.at < len(self.text):
+                return True
+            if not self.more():
+                return False
+
+    def fits(self, pattern: re.Pattern[str]) -> bool:
+        """Whether what comes is of that pattern, which a few characters tell."""
+        if len(self.text) - self.at < _CHUNK // 2:
+            self.more()
+        return pattern.match(self.text, self.at) is not None
+
+    def line(self) -> str:
+        """The rest of the line, of a long one its first part."""
+        while (end := self.text.find("\n", self.at)) < 0 and len(self.text) - self.at < _LONGEST and self.more():
+            pass
+        end = min(end if end >= 0 else len(self.text), self.at + _LONGEST)
+        line, self.at = self.text[self.at : end], end
+        return line.rstrip("\r")
+
+    def object(self) -> list[tuple[str, Any]] | None:
+        """The next object, None where it is none; then the reading goes on behind the next line that ends one."""
+        while True:
+            try:
+                pairs, self.at = _DECODER.raw_decode(self.text, self.at)
+            except (ValueError, RecursionError):
+                if len(self.text) - self.at < _LONGEST and self.more():
+                    continue
+                end = _END.search(self.text, self.at)
+                self.at = end.end() if end else len(self.text)
+                self.ended = self.ended and end is None
+                return None
+            return list(pairs)
