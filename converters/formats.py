@@ -35,7 +35,9 @@ FORMATS = (
     Format("rpd", "ROCm rocmProfileData (RPD) database", ".rpd", ("*.rpd",), reads=True),
     Format("rpd2tracing", "ROCm rocmProfileData (RPD) as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
+    # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
+    Format("nsys-rep", "Nsight Systems report, by NVIDIA's own nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
     # Closed formats, to name the vendor's export command.
-    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

@@ -137,6 +137,7 @@ def convert(
     crop: Crop | None = None,
     filter: Filter | None = None,
     split_by: str | None = None,
+    keep_export: bool = False,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -151,6 +152,8 @@ def convert(
     `classify` fills operation, library, precision, layer and a short name of device work where the source doesn't say
     them; a path is a file of rules that come first. `split_by` writes numbered parts (run.000.perfetto, ...) of a time
     ("time=10s"), a size in bytes ("size=500MB") or a step each ("step"), which stand in `Report.parts`.
+    `keep_export` keeps what a vendor's program makes of a report beside it (run.sqlite of run.nsys-rep), or takes the
+    one that is there.
 
     Raises InputError, StrictFailure, OutputError or UsageError; then there is no output.
     """
@@ -177,6 +180,7 @@ def convert(
             classify=classify,
             crop=crop,
             filter=filter,
+            keep_export=keep_export,
         )
         write(batches, conversion)
         report.require_balance()

@@ -48,6 +48,9 @@ from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
 )
 @overwrite_option
+@click.option(
+    "--keep-export", is_flag=True, help="Keep what nsys exports beside the report (run.sqlite), or take the one there."
+)
 @jobs_option
 @part_options
 def command(
@@ -63,6 +66,7 @@ def command(
     strict: bool,
     report: str | None,
     overwrite: bool,
+    keep_export: bool,
     jobs: int | None,
     **part: Any,
 ) -> None:
@@ -102,6 +106,7 @@ def command(
             filter=filter_of(part),
             crop=crop_of(part),
             split_by=split_by,
+            keep_export=keep_export,
         )
         write_account(account)
     tell_account(account, output)
