@@ -44,6 +44,11 @@ KINDS: dict[str, Kind] = {
     "disagreement": Kind(
         Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."
     ),
+    "wrapped": Kind(
+        Severity.NOTE,
+        "The source itself cut a value to 32 bits; where another place of it has the whole one that was taken, and what "
+        "was left is kept in args.",
+    ),
     "unknown-column": Kind(Severity.NOTE, "A column that the format doesn't name was kept in args."),
     "unknown-kind": Kind(Severity.NOTE, "A record type that the format doesn't name was passed through whole."),
     "newer-minor": Kind(
