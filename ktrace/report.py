@@ -44,6 +44,10 @@ KINDS: dict[str, Kind] = {
     "disagreement": Kind(
         Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."
     ),
+    "no-nulls": Kind(
+        Severity.NOTE,
+        "The container can't say that a value is none; zeros of columns that may have none were taken so.",
+    ),
     "wrapped": Kind(
         Severity.NOTE,
         "The source itself cut a value to 32 bits; where another place of it has the whole one that was taken, and what "

@@ -61,7 +61,9 @@ def tables() -> dict[str, list[made.Row]]:
         "GENERIC_EVENT_SOURCES": [{"sourceId": 1, "data": '{"Name": "GpuMetrics"}'}],
         "GENERIC_EVENT_TYPES": [{"typeId": TYPE, "sourceId": 1, "data": '{"Name": "GA100 GPU 0"}'}],
         "COMPOSITE_EVENTS": [
-            {"id": number, "start": 1000 * number, "cpu": 0, "globalTid": made.GLOBAL_TID} for number in (1, 2, 3)
+            {"id": number, "start": 1000 * number, "cpu": 0, "globalTid": made.GLOBAL_TID, "threadState": 1}
+            | {"cpuCycles": 9}
+            for number in (1, 2, 3)
         ],
         "SAMPLING_CALLCHAINS": [
             {"id": number, "symbol": text(symbol), "module": text(module), "stackDepth": depth}
