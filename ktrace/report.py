@@ -74,6 +74,10 @@ KINDS: dict[str, Kind] = {
         "A source begins so long after the others that a viewer shows next to nothing of either; "
         "--align 'marker NAME' or --offset brings them together.",
     ),
+    "shift-undone": Kind(
+        Severity.NOTE,
+        "The times of an input were moved by hand when it was exported; unix time undoes that, --keep-shift keeps it.",
+    ),
     "relabelled": Kind(Severity.NOTE, "Two inputs bring the same source label; the later one got another."),
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
     "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),

@@ -155,9 +155,13 @@ def _clock(rows: list[Row], export: Row) -> Row:
     normal = str(export.get("EXPORT_PARAM_TIME_NORMALIZE")).lower() == "true"
     facts: Row = {"kind": "unix" if normal else "session"}
     start = next((row["utcEpochNs"] for row in rows if isinstance(row.get("utcEpochNs"), int)), None)
+    shift = _whole(export.get("EXPORT_PARAM_TIME_SHIFT"))
     if start is not None:
-        shift = _whole(export.get("EXPORT_PARAM_TIME_SHIFT"))
-        facts |= {"at_ns": (start if normal else 0) + shift, "unix_ns": start}
+        moved = export.get("EXPORT_CONFIG_TIME_SHIFT")  # both together, since 2023
+        at = (start if normal else 0) + shift if moved is None else _whole(moved)
+        facts |= {"at_ns": at, "unix_ns": start}
+    if shift:
+        facts["shift_ns"] = shift
     return {"entity": "clock", "facts": facts}
 
 
