@@ -20,7 +20,7 @@ def probe(sample: Sample) -> Match | None:
         why = f"its name ends in '{name[name.rindex('.') :]}'"
     else:
         return None
-    what = f"a report of NVIDIA Nsight Systems, which only nsys can read ({why})"
+    what = f"is a report of NVIDIA Nsight Systems, which only nsys can read ({why})"
     return Match(Score.MAGIC, what, None if programs() else command(sample.name))
 
 
