@@ -41,6 +41,9 @@ from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 @click.option(
     "--launch-skip", metavar="N", type=click.IntRange(0), help="Launches of IN before the first that has metrics."
 )
+@click.option(
+    "--keep-export", is_flag=True, help="Keep what nsys exports beside the report (run.sqlite), or take the one there."
+)
 @classify_option
 @split_by_option
 @strict_option
@@ -48,9 +51,6 @@ from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
     "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
 )
 @overwrite_option
-@click.option(
-    "--keep-export", is_flag=True, help="Keep what nsys exports beside the report (run.sqlite), or take the one there."
-)
 @jobs_option
 @part_options
 def command(
@@ -61,12 +61,12 @@ def command(
     table: str | None,
     metrics: str | None,
     launch_skip: int | None,
+    keep_export: bool,
     classify: str | None,
     split_by: str | None,
     strict: bool,
     report: str | None,
     overwrite: bool,
-    keep_export: bool,
     jobs: int | None,
     **part: Any,
 ) -> None:
