@@ -25,6 +25,8 @@ FORMATS = (
     Format("ncu", "Nsight Compute: printed text, CSV of the details and raw pages", ".ncu", ("*ncu*.csv", "*ncu*.txt", "*ncu*.log"), reads=True),
     Format("nsys", "Nsight Systems SQLite export", ".nsys", ("*.sqlite", "*.sqlite3", "*.db"), reads=True),
     Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv", "*_sum.json", "*_trace.json", "*_sum.html", "*_trace.html"), reads=True),
+    Format("nsys-tables", "Nsight Systems export as Arrow, Parquet or HDF5", ".nsys_tables", ("*.arrows", "*.h5", "*_arwdir", "*_pqtdir"), reads=True, via="nsys"),
+    Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv"), reads=True),
     Format("nvprof", "nvprof traces, summaries and metrics, CSV or text", ".nvprof", ("*.csv", "*.log", "*.txt"), reads=True),
     Format("nvvp", "nvprof and Visual Profiler database", ".nvvp", ("*.nvvp", "*.nvprof"), reads=True),
     Format("rocpd", "ROCm rocprofiler-sdk database (rocprofv3, rocprof-sys)", ".rocpd", ("*_results.db",), reads=True),
@@ -36,7 +38,9 @@ FORMATS = (
     Format("rpd2tracing", "ROCm rocmProfileData (RPD) as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
+    # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
+    Format("nsys-rep", "Nsight Systems report, by NVIDIA's own nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
     # Closed formats, to name the vendor's export command.
-    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from ktrace.database import DATABASES
@@ -13,6 +14,9 @@ from ktrace.source import Sample, Source
 SMALL = 32 << 20
 
 _EXPECTED = "one of the formats that `ktrace formats` lists"
+
+#: How the small text begins that Git LFS leaves in the place of a file.
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
@@ -68,6 +72,13 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
         raise InputError(
             "is empty", path=source.path, expected="a log, table or trace", remedy="check the command that wrote it"
         )
+    if sample.head.startswith(_LFS_POINTER):
+        raise UnknownFormat(
+            "is a pointer of Git LFS, not the file itself",
+            path=source.path,
+            expected="the file that it points to" + _lfs_size(sample.head),
+            remedy=f"git lfs pull --include '{sample.name}'",
+        )
     claims = [match for match in matches if match.score > Score.NEAR]
     if not claims:
         raise _unknown(source, sample, matches)
@@ -81,6 +92,12 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
             f"may be {names}", path=source.path, remedy=f"say which: --from {best.format} or --from {rivals[0].format}"
         )
     return by_name(best.format)
+
+
+def _lfs_size(pointer: bytes) -> str:
+    """How long the file is that a pointer of Git LFS points to, for a message."""
+    found = re.search(rb"^size ([0-9]{1,18})\r?$", pointer[:1024], re.MULTILINE)
+    return f", of {int(found[1]):,} bytes" if found else ""
 
 
 def _is_small(source: Source) -> bool:

@@ -1,6 +1,6 @@
 """What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
 
-A room is a package with up to five modules beside each other; one of ours is named with a leading dot,
+A room is a package with up to six modules beside each other; one of ours is named with a leading dot,
 `.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
 
     probe.py    probe(sample: Sample) -> Match | None
@@ -8,6 +8,8 @@ A room is a package with up to five modules beside each other; one of ours is na
     writer.py   Writer: a TableWriter, or a TimelineWriter where the format says `timeline`
     about.py    about(source: Source) -> dict[str, list[str]], if `ktrace info` should say more than what the rows do:
                 heading -> lines
+    export.py   exported(source: Source, conversion: Conversion) -> ContextManager[Source], in the place of a reader
+                where the format is read as another one (`via`): the source by a file of that format that says the same
     spans.py    spans(source: Source, size: int, step: int) -> list[Span], if a big input can be read in parts: ranges
                 of about `step` of its `size` bytes, in their order; none where this one can't
 """
@@ -95,11 +97,12 @@ class Format:
     """A format as data: nothing of its room is imported before it is used.
 
     `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
-    `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device work
-    since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that some columns
-    or some rows are read in little of the time that all take, and that no slice comes in halves, `closed` that the room
-    only recognises files that nobody but the vendor can read. `surest` is the best score that the probe gives: one that
-    looks for tables of any kind is asked only where no other knows more.
+    `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device
+    work since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that some
+    columns or some rows are read in little of the time that all take, and that no slice comes in halves, `closed`
+    that the room only recognises files that nobody but the vendor can read. `via` is the format as which it is
+    read. `surest` is the best score that the probe gives: one that looks for tables of any kind is asked only where
+    no other knows more.
     """
 
     name: str
@@ -113,6 +116,7 @@ class Format:
     folder: bool = False
     columnar: bool = False
     closed: bool = False
+    via: str = ""
     surest: Score = Score.MAGIC
 
     def probe(self, sample: Sample) -> Match | None:
@@ -122,11 +126,30 @@ class Format:
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         """The batches of the source."""
+        if self.via:
+            return self._read_by_another(source, conversion)
         batches: Iterator[Batch] = self._module("reader").read(source, conversion)
         return batches
 
+    def _read_by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
+        from ktrace.standins import stand_in
+
+        with stand_in(self._module("export").exported, source, conversion) as made:
+            yield from self._other().read(made, conversion)
+
+    def _other(self) -> Format:
+        """The format as which this one is read."""
+        return next(fmt for fmt in all_formats() if fmt.name == self.via)
+
     def about(self, source: Source) -> dict[str, list[str]]:
         """What the room says of an input beside its rows, heading -> lines; nothing where it has no module for it."""
+        if self.via:
+            from ktrace.conversion import Conversion
+            from ktrace.report import Report
+            from ktrace.standins import stand_in
+
+            with stand_in(self._module("export").exported, source, Conversion(Report())) as made:
+                return self._other().about(made)
         if not self._has("about"):
             return {}
         said: dict[str, list[str]] = self._module("about").about(source)

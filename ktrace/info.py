@@ -18,6 +18,7 @@ from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
+from ktrace.standins import kept_stand_ins
 
 #: Name -> how often, and ns.
 _Work = defaultdict[str, list[float]]
@@ -59,6 +60,11 @@ def inspect(path: str | Path, *, from_: str | None = None) -> Info:
 
     Raises InputError and its kin for what can't be read.
     """
+    with kept_stand_ins():
+        return _inspected(path, from_)
+
+
+def _inspected(path: str | Path, from_: str | None) -> Info:
     report = Report()
     info = Info(str(path), [], report, Catalog())
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}

@@ -98,6 +98,7 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             continue
         if fixed in (None, fmt):
             found.append(Input(inside.path, fmt, name))
+    found = _without_exported(found, report)
     if not found and fixed and fixed.folder:  # which says better what is missing
         return [Input(path, fixed)]
     if not found and closed and not fixed:  # which says how to export it
@@ -110,6 +111,18 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             remedy="name a file, and its format with --from",
         )
     return found
+
+
+def _without_exported(found: list[Input], report: Report) -> list[Input]:
+    """The inputs without those that stand beside their own export: run.nsys-rep beside run.sqlite."""
+    names = {(str(Path(one.path).with_suffix("")), one.format.name) for one in found if one.format}
+    left: list[Input] = []
+    for one in found:
+        if one.format and one.format.via and (str(Path(one.path).with_suffix("")), one.format.via) in names:
+            report.issue("same-run", one.path, "its export stands beside it and is read")
+        else:
+            left.append(one)
+    return left
 
 
 def _no_input(path: Path, output: str | None) -> str:

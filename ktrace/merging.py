@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,20 +45,23 @@ def merge(
     filter: Filter | None = None,
     split_by: str | None = None,
     gpu: str = "auto",
+    keep_shift: bool = False,
 ) -> Report:
     """Merges inputs of any formats into one output, all times in the clock of the first, and returns the account of it.
 
     `src` are files, patterns and folders; `dst` names the output, of any format that ktrace writes, or an archive
     `*.tar` of a Perfetto trace for each source, which viewers from v58 on merge. `align` is a rule ("auto", "unix",
-    "collective", "marker NAME", "none"), see `Align`; `offsets` are ns, or text such as "+1.5ms", by path, file name or
-    label, that come on top of it. A part (`crop`, `filter`) is taken after the alignment. Other arguments are those of
-    `convert`. What was done with each source stands in `Report.alignment`.
+    "collective", "marker NAME", "none"), see `Align`; `offsets` are ns, or text such as "+1.5ms", by path, file
+    name or label, that come on top of it. `keep_shift` keeps what was added to times by hand when they were
+    exported (`nsys export --ts-shift`), which unix time undoes. A part (`crop`, `filter`) is taken after the
+    alignment. Other arguments are those of `convert`. What was done with each source stands in `Report.alignment`.
 
     Raises InputError where a source can't be aligned as wanted, else what `convert` raises; then there is no output.
     """
     wanted = align if isinstance(align, Align) else Align.of(align, offsets)
     if isinstance(align, Align) and offsets:
-        wanted = Align(align.rule, align.marker, {**align.offsets, **offsets})
+        wanted = replace(align, offsets={**align.offsets, **offsets})
+    wanted = replace(wanted, keep_shift=wanted.keep_shift or keep_shift)
     inputs = paths_of(src)
     if not inputs:
         raise UsageError("there is nothing to merge", expected="files, patterns or folders")

@@ -174,6 +174,7 @@ def convert(
     filter: Filter | None = None,
     split_by: str | None = None,
     gpu: str = "auto",
+    keep_export: bool = False,
 ) -> Report:
     """Converts one or several inputs to one output and returns the account of it.
 
@@ -190,6 +191,8 @@ def convert(
     ("time=10s"), a size in bytes ("size=500MB") or a step each ("step"), which stand in `Report.parts`. `gpu` says how
     a Perfetto trace shows device work: as the "stages" of a GPU, which viewers from v55 on show with all their data, or
     as "slices" on a track a stream, which any viewer does; "auto" is stages.
+    `keep_export` keeps what a vendor's program makes of a report beside it (run.sqlite of run.nsys-rep), or takes the
+    one that is there.
 
     Raises InputError, also where there is nothing to write, StrictFailure, OutputError or UsageError; then there is no
     output.
@@ -218,6 +221,7 @@ def convert(
             classify=classify,
             crop=crop,
             filter=filter,
+            keep_export=keep_export,
         )
         write(batches, conversion)
         report.require_balance()

@@ -59,6 +59,7 @@ def read_batches(
     ranks: frozenset[int] | None = None,
     labelled: Labels | None = None,
     span: Span | None = None,
+    keep_export: bool = False,
 ) -> Generator[Batch, None, None]:
     """The batches of all inputs, one after the other, each with facts on its source first.
 
@@ -66,16 +67,27 @@ def read_batches(
     that will be looked at, `ids` those of the rows, `ranks` those of the sources, all by default; a reader may leave
     out others. No two inputs have rows of one source label; `labelled` is told of which input each is. `span` is the
     part of a single input that is read, with what it says beside its events where that part is the last.
+    `keep_export` is that of `ktrace.convert`.
 
     Raises InputError and its kin at the first batch of an input that can't be read.
     """
     found = expanded(paths, report, format)
     taken = Labels() if labelled is None else labelled
+    options = {"keep_export": "yes"} if keep_export else {}
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
         conversion = Conversion(
-            report, label, batch_rows, progress=progress, jobs=jobs, columns=columns, ids=ids, ranks=ranks, span=span
+            report,
+            label,
+            batch_rows,
+            options,
+            progress=progress,
+            jobs=jobs,
+            columns=columns,
+            ids=ids,
+            ranks=ranks,
+            span=span,
         )
         source, fmt = open_input(one, label, conversion)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
@@ -116,6 +128,7 @@ def read_selected(
     crop: Crop | None = None,
     filter: Filter | None = None,
     span: Span | None = None,
+    keep_export: bool = False,
 ) -> Iterator[Batch]:
     """The rows of all inputs that are wanted, with what options add to them; see `ktrace.convert` for their meaning.
 
@@ -141,6 +154,7 @@ def read_selected(
         ranks=frozenset(filter.ranks) if apart and filter and filter.ranks else None,
         labelled=labelled,
         span=span,
+        keep_export=keep_export,
     )
     if align is not None:
         from ktrace.transforms.align import aligned

@@ -44,6 +44,15 @@ KINDS: dict[str, Kind] = {
     "disagreement": Kind(
         Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."
     ),
+    "no-nulls": Kind(
+        Severity.NOTE,
+        "The container can't say that a value is none; zeros of columns that may have none were taken so.",
+    ),
+    "wrapped": Kind(
+        Severity.NOTE,
+        "The source itself cut a value to 32 bits; where another place of it has the whole one that was taken, and what "
+        "was left is kept in args.",
+    ),
     "unknown-column": Kind(Severity.NOTE, "A column that the format doesn't name was kept in args."),
     "unknown-kind": Kind(Severity.NOTE, "A record type that the format doesn't name was passed through whole."),
     "newer-minor": Kind(
@@ -64,6 +73,10 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE,
         "A source begins so long after the others that a viewer shows next to nothing of either; "
         "--align 'marker NAME' or --offset brings them together.",
+    ),
+    "shift-undone": Kind(
+        Severity.NOTE,
+        "The times of an input were moved by hand when it was exported; unix time undoes that, --keep-shift keeps it.",
     ),
     "relabelled": Kind(Severity.NOTE, "Two inputs bring the same source label; the later one got another."),
     "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),

@@ -88,6 +88,8 @@ def text_encoding(head: bytes) -> str | None:
 class Source:
     """One input. `path` is as the user gave it; `label` names its rows. `traces.zip!a.json` is a file in an archive.
 
+    `stand_in` is a file of this machine that is read in the place of what `path` names, and says the same.
+
     Raises InputError for what can't be opened, with the remedy.
     """
 
@@ -95,6 +97,7 @@ class Source:
     label: str = ""
     on_cut: Callable[[str, str], None] | None = None
     progress: Callable[[int], None] | None = None
+    stand_in: Path | None = None
     _spool: IO[bytes] | None = field(default=None, repr=False)
     _copy: Path | None = field(default=None, repr=False)
     _file: str = field(init=False, repr=False)
@@ -103,11 +106,17 @@ class Source:
 
     def __post_init__(self) -> None:
         self.label = self.label or stem(self.path)
-        self._file, self._member = split_member(self.path)
+        self._file, self._member = (str(self.stand_in), None) if self.stand_in else split_member(self.path)
+
+    def with_stand_in(self, file: Path) -> Source:
+        """The same input, read from another file that says the same."""
+        return Source(self.path, self.label, self.on_cut, stand_in=file)
 
     @cached_property
     def is_folder(self) -> bool:
         """Whether the input is a folder: on this machine, or a URL that ends in '/'."""
+        if self.stand_in:
+            return False
         if "://" in self.path:
             return self.path.endswith("/")
         # pathlib takes "" for the current folder, and raises without permission.
@@ -124,7 +133,7 @@ class Source:
     @cached_property
     def size(self) -> int | None:
         """Bytes of the input as it is stored, where that is known."""
-        return None if self.path == "-" or "://" in self.path else Path(self._file).stat().st_size
+        return None if self._file == "-" or "://" in self._file else Path(self._file).stat().st_size
 
     def sample(self) -> Sample:
         """The head (and tail) for the probes."""
@@ -208,7 +217,7 @@ class Source:
 
         Standard input, a URL and compressed input are copied, once; the copy lives as long as the source.
         """
-        plain = self.path != "-" and Path(self._file).is_file()
+        plain = self._file != "-" and Path(self._file).is_file()
         if plain:
             with self._raw() as raw:
                 plain = codec_of(raw.read(4)) is None
@@ -227,9 +236,9 @@ class Source:
 
     def _raw(self) -> BinaryIO:
         """The stored bytes."""
-        if self.path == "-":
+        if self._file == "-":
             return self._stdin()
-        if "://" in self.path:
+        if "://" in self._file:
             return self._remote()
         try:
             mode = os.stat(self._file).st_mode  # noqa: PTH116 (pathlib takes "" for the current folder)

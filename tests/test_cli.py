@@ -165,7 +165,8 @@ def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
     fails(ktrace("convert", tmp_path / "folder", "-o", tmp_path / "o.csv"), 1, "folder")
 
 
-def test_a_closed_format_names_the_export_command(tmp_path: Path) -> None:
+def test_a_closed_format_names_the_export_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KTRACE_NSYS", "")
     (tmp_path / "run.nsys-rep").write_bytes(b"\x00\x01\x02" * 100)
     fails(ktrace("convert", tmp_path / "run.nsys-rep", "-o", tmp_path / "o.perfetto"), 1, "nsys export")
 

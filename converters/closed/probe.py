@@ -27,12 +27,6 @@ class Closed:
 
 CLOSED = (
     Closed(
-        (".nsys-rep", ".qdrep"),
-        b"NVIDIA Tegra Profiler Report",
-        "a report of NVIDIA Nsight Systems, which only nsys can read",
-        "nsys export --type sqlite --lazy=false -o {stem}.sqlite {name}",
-    ),
-    Closed(
         (".qdstrm",),
         None,
         "an unprocessed stream of NVIDIA Nsight Systems, which only nsys can read",

@@ -119,7 +119,7 @@ def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
     place: dict[str, Any] = dict(reading.places.thread(block))
     gpu = block.take(rule.gpu) if rule.gpu else None
     if gpu is not None:  # the thread is the one that asked for it
-        place = {"pid": place.get("pid"), "device": gpu, "args.tid": place.get("tid")}
+        place = {"pid": place.get("pid"), "args.tid": place.get("tid"), **reading.places.gpus(gpu)}
     elif not has_thread:
         place |= reading.places.device(block, place.get("pid"), work=False)
     return place if track is None else place | {"track": track}

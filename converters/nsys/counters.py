@@ -19,6 +19,7 @@ from ktrace.model import Batch
 
 from .._shared.blocks import Block
 from .reading import Reading
+from .wrapped import Whole
 
 Int64 = npt.NDArray[np.int64]
 
@@ -81,12 +82,36 @@ def gpu_metrics(reading: Reading, table: str) -> Iterator[Batch]:
             if isinstance(kind, int) and isinstance(metric, int) and isinstance(name, str):
                 names[kind, metric] = name
     series = Series(names, {key: unit_of(name) for key, name in names.items()}, "metric")
+    whole = Whole(reading, names)
     for block, ids in reading.timed(table, "timestamp", "rawTimestamp", prepare=with_time):
         kinds, metrics = (_numbers(block, name) for name in ("typeId", "metricId"))
-        columns = series.columns(kinds, metrics)
+        columns: dict[str, Any] = series.columns(kinds, metrics)
         ts, value = block.take("timestamp", "rawTimestamp"), block.take("value")
-        device = None if table.upper().startswith("SOC") else kinds & 0xFF
-        yield reading.batches.events(block, ids, kind="counter", ts=ts, value=_value(value), device=device, **columns)
+        columns |= {"ts": ts, "value": _value(value)}
+        if value is not None and ts is not None:
+            columns |= _uncut(reading, block, value, *whole.of(ts, kinds, metrics, value))
+        if not table.upper().startswith("SOC"):
+            columns |= reading.places.gpus(pa.array(kinds & 0xFF))
+        yield reading.batches.events(block, ids, kind="counter", **columns)
+
+
+def _uncut(reading: Reading, block: Block, value: pa.Array, places: Int64, wholes: Int64) -> dict[str, pa.Array]:
+    """The values as they were before nsys cut them to 32 bits, and as arguments what is left of those."""
+    report = reading.conversion.report
+    cut = np.zeros(len(block), np.bool_)
+    cut[places] = True
+    less = pc.fill_null(pc.less(value, 0), False).to_numpy(zero_copy_only=False) & ~cut
+    if less.any():
+        first = int(np.flatnonzero(less)[0])
+        detail = f"value {value[first]}, and GENERIC_EVENTS hasn't got the whole one"
+        report.issue("wrapped", block.where(first), detail, int(less.sum()))
+    if not len(places):
+        return {}
+    report.issue("wrapped", block.where(int(places[0])), f"value {value[int(places[0])]} of {wholes[0]}", len(places))
+    numbers = value.fill_null(0).to_numpy(zero_copy_only=False).astype(np.float64)
+    numbers[places] = wholes
+    mended = pa.array(numbers, mask=value.is_null().to_numpy(zero_copy_only=False))
+    return {"value": mended, "args.value": pc.if_else(pa.array(cut), value, None)}
 
 
 def sampled(reading: Reading, table: str, info: str, keys: tuple[str, str]) -> Iterator[Batch]:

@@ -66,9 +66,13 @@ def session(reading: Reading) -> Iterator[Row]:
     details = [row for table in reading.database.like("ANALYSIS_DETAILS") for row in all_rows(reading, table)]
     if details:
         facts["analysis"] = details
+    tables = reading.database.like("TARGET_INFO_SESSION_START_TIME")
+    starts = [row for table in tables for row in all_rows(reading, table)]
+    if starts:
+        facts["session_start"] = starts[0] if len(starts) == 1 else starts
     yield {"entity": "source", "facts": facts}
     yield from _host(reading)
-    yield _clock(reading, export)
+    yield _clock(starts, export)
 
 
 def _environment(reading: Reading) -> Row:
@@ -146,16 +150,18 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
-def _clock(reading: Reading, export: Row) -> Row:
+def _clock(rows: list[Row], export: Row) -> Row:
     """The main clock: ns since the start of the session, unless the export moved them."""
-    tables = reading.database.like("TARGET_INFO_SESSION_START_TIME")
-    rows = [row for table in tables for row in all_rows(reading, table)]
     normal = str(export.get("EXPORT_PARAM_TIME_NORMALIZE")).lower() == "true"
     facts: Row = {"kind": "unix" if normal else "session"}
     start = next((row["utcEpochNs"] for row in rows if isinstance(row.get("utcEpochNs"), int)), None)
+    shift = _whole(export.get("EXPORT_PARAM_TIME_SHIFT"))
     if start is not None:
-        shift = _whole(export.get("EXPORT_PARAM_TIME_SHIFT"))
-        facts |= {"at_ns": (start if normal else 0) + shift, "unix_ns": start}
+        moved = export.get("EXPORT_CONFIG_TIME_SHIFT")  # both together, since 2023
+        at = (start if normal else 0) + shift if moved is None else _whole(moved)
+        facts |= {"at_ns": at, "unix_ns": start}
+    if shift:
+        facts["shift_ns"] = shift
     return {"entity": "clock", "facts": facts}
 
 
@@ -179,16 +185,22 @@ def devices(reading: Reading) -> Iterator[Row]:
 
 
 def _device(reading: Reading, row: Row, ordinals: list[Row]) -> Row:
-    number, name = row.pop("id", None), row.pop("name", None)
+    gpu, name = row.pop("id", None), row.pop("name", None)
+    number = reading.places.number(gpu) if isinstance(gpu, int) else None
     facts: Row = {"api": "cuda", "vendor": "NVIDIA"}
+    if isinstance(gpu, int) and gpu != number:
+        facts["gpu"] = gpu
     major, minor = row.pop("computeMajor", None), row.pop("computeMinor", None)
     if major is not None and minor is not None:
         facts["compute_capability"] = f"{major}.{minor}"
     facts |= {_DEVICE_FACTS.get(key, key): value for key, value in row.items() if value != ""}
-    if mine := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == number]:
+    if mine := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == gpu]:
         facts["cuda_devices"] = mine
-    if not isinstance(number, int):
-        return {"entity": "source", "facts": {"device": facts | {"name": name}}}
+    if number is None:
+        return {
+            "entity": "source",
+            "facts": {f"gpu {gpu}" if isinstance(gpu, int) else "device": facts | {"name": name}},
+        }
     return {"entity": "device", "device": number, "name": name, "facts": facts}
 
 
@@ -230,7 +242,7 @@ def _place(reading: Reading, row: Row) -> tuple[int | None, int, int] | None:
     pid, context, ordinal = row.get("processId"), row.get("contextId"), row.get("deviceId")
     if not isinstance(context, int) or not isinstance(ordinal, int):
         return None
-    return pid, context, reading.places.gpu(pid, ordinal)
+    return pid, context, reading.places.device_of(pid, ordinal)
 
 
 def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set[int]]) -> Iterator[Row]:

@@ -158,7 +158,8 @@ def _counters(reading: Reading, block: Block, start: str) -> Iterator[Batch]:
     units = pa.array([unit_of(name) for name in coded.dictionary.to_pylist()], pa.string())
     rows_of: dict[str, pa.Array] = {name: block.get(name) for name in (start, "typeId")}
     columns = {"name": coded, "track": coded, "unit": units.take(coded.indices)}
-    columns |= {"ts": rows_of[start].take(place), "device": pc.bit_wise_and(rows_of["typeId"], 0xFF).take(place)}
+    columns |= {"ts": rows_of[start].take(place)}
+    columns |= reading.places.gpus(pc.bit_wise_and(rows_of["typeId"], 0xFF).take(place))
     ids = reading.batches.ids(len(rows))
     value = pa.array(values, pa.float64())
     yield reading.batches.batch("events", ids, timing="measured", kind="counter", value=value, **columns)

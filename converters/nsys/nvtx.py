@@ -21,10 +21,10 @@ from ktrace.model import Batch
 from .._shared.blocks import Block
 from .._shared.dictionaries import constant, words
 from .payloads import parsed
-from .places import pid_of
+from .places import LOW, pid_of, without
 from .reading import Reading
 from .strings import NO_NAME
-from .typed import row_of
+from .typed import row_of, unsigned
 
 Int64 = npt.NDArray[np.int64]
 
@@ -98,12 +98,18 @@ class Nvtx:
             columns["kind"] = words(["range", "instant"], mark)
             columns["dur"] = None if end is None else pc.if_else(pa.array(mark), None, columns["dur"])
         if process.any() and thread is not None:
+            columns["args.tid"] = pc.if_else(pa.array(process), columns["tid"], None)
             columns["tid"] = pc.if_else(pa.array(process), None, columns["tid"])
-            columns["args.globalTid"] = pc.if_else(pa.array(process), thread, None)
+        if (last := block.take("endGlobalTid")) is not None:
+            columns |= _end_thread(last, columns.get("pid"))
         rare = ~np.isin(numbers, _COMMON)
         if rare.any():
             types = reading.enums.column("NSYS_EVENT_TYPE", pa.array(numbers, mask=~rare))
             columns["args.eventType"] = types
+        if (colour := block.take("color")) is not None:
+            columns["args.color"] = _argb(colour)
+        if (payload := block.take("uint64Value")) is not None:
+            columns["args.uint64Value"] = unsigned(payload)
         columns |= {"name": self._name(block), **self._domain_and_category(block, columns.get("pid"), process)}
         return reading.batches.events(block, ids, **columns, **self._payload(block, columns.get("track")))
 
@@ -183,6 +189,21 @@ class Nvtx:
         if text is not None and text.null_count < len(block):
             columns |= parsed(text.cast(pa.string()), tracks)
         return columns
+
+
+def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]:
+    """The thread that ended a range, as arguments; its process where that is another one."""
+    last = without(numbers, 0)
+    pid = pc.bit_wise_and(pc.shift_right(last, 24), LOW)
+    same = pa.scalar(False) if pids is None else pc.equal(pid, pids)
+    return {"args.endTid": pc.bit_wise_and(last, LOW), "args.endPid": pc.if_else(same, None, pid)}
+
+
+def _argb(colours: pa.Array) -> pa.DictionaryArray:
+    """ "#FF76B900" for 4285970688, which SQLite may hold as a negative number: alpha, red, green, blue."""
+    encoded = colours.dictionary_encode()
+    words = [f"#{number & 0xFFFFFFFF:08X}" for number in encoded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
 
 
 def _without_zeros(block: Block) -> Block:

@@ -1,7 +1,7 @@
 """Call chains: rows of frames as stacks, each distinct one a fact of the catalog.
 
     SAMPLING_CALLCHAINS   2000 | main  | /usr/bin/a | ... | 0        the innermost frame has stackDepth 0
-                          2000 | start | libc.so    | ... | 1   ->   stack "3": start, main
+                          2000 | start | libc.so    | ... | 1   ->   stack "3": start, main, with the address of each
 
 Of each chain only the number of its stack is kept: 12 bytes a chain.
 """
@@ -22,6 +22,9 @@ from .._shared.sqlite import Database
 from .strings import NO_NAME, Strings
 from .typed import as_numbers
 
+#: What stands for an address that isn't there, and the bits of one.
+_NO_ADDRESS, _MASK = -1, (1 << 64) - 1
+
 Int64 = npt.NDArray[np.int64]
 
 _TABLES = ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "SYSCALL_CALLCHAINS", "MPI_CALLCHAINS")
@@ -32,7 +35,7 @@ class Stacks:
 
     def __init__(self, database: Database, conversion: Conversion, strings: Strings) -> None:
         self._strings = strings
-        self._codes: dict[tuple[tuple[int, int], ...], int] = {}
+        self._codes: dict[tuple[tuple[int, int, int], ...], int] = {}
         self._chains: dict[str, tuple[Int64, npt.NDArray[np.int32]]] = {}
         self._names: pa.StringArray | None = None
         for name in _TABLES:
@@ -61,18 +64,22 @@ class Stacks:
         return pa.DictionaryArray.from_arrays(pa.array(codes[place], mask=absent), self._names)
 
     def facts(self) -> Iterator[dict[str, Any]]:
-        """Rows of the catalog: the frames of each stack and their modules, outermost first."""
+        """Rows of the catalog: the frames of each stack, their modules and addresses, outermost first."""
         for frames, code in self._codes.items():
-            names = [self._strings.text(symbol) or NO_NAME for symbol, _ in reversed(frames)]
-            modules = [self._strings.text(module) or "" for _, module in reversed(frames)]
-            yield {"entity": "stack", "name": str(code), "facts": {"frames": names, "modules": modules}}
+            names = [self._strings.text(symbol) or NO_NAME for symbol, *_ in reversed(frames)]
+            modules = [self._strings.text(module) or "" for _, module, _ in reversed(frames)]
+            facts: dict[str, Any] = {"frames": names, "modules": modules}
+            if any(address != _NO_ADDRESS for *_, address in frames):
+                shown = ("" if address == _NO_ADDRESS else f"0x{address & _MASK:x}" for *_, address in reversed(frames))
+                facts["addresses"] = list(shown)
+            yield {"entity": "stack", "name": str(code), "facts": facts}
 
     def _read(self, blocks: Iterator[Block], conversion: Conversion) -> Iterator[tuple[Int64, npt.NDArray[np.int32]]]:
         """Chains with the numbers of their stacks; the last one of a block waits for the next block."""
-        waiting = np.zeros((0, 4), np.int64)
+        waiting = np.zeros((0, 5), np.int64)
         for block in blocks:
             conversion.report.used(len(block), went="stacks")
-            columns = [block.get(name) for name in ("id", "symbol", "module", "stackDepth")]
+            columns = [block.get(name) for name in ("id", "symbol", "module", "stackDepth", "originalIP")]
             if any(column is None for column in columns[:2]):
                 continue
             rows = np.stack([_numbers(column, len(block)) for column in columns], axis=1)
@@ -83,7 +90,7 @@ class Stacks:
         yield self._coded(waiting)
 
     def _coded(self, rows: Int64) -> tuple[Int64, npt.NDArray[np.int32]]:
-        """The chains of rows of (chain, symbol, module, depth), and the number of the stack of each."""
+        """The chains of rows of (chain, symbol, module, depth, address), and the number of the stack of each."""
         if not len(rows):
             return np.zeros(0, np.int64), np.zeros(0, np.int32)
         starts = np.flatnonzero(np.concatenate([[True], rows[1:, 0] != rows[:-1, 0]]))
@@ -93,6 +100,7 @@ class Stacks:
         with np.errstate(over="ignore"):
             weight = (np.arange(len(rows)) - np.repeat(starts, ends - starts)).astype(np.uint64)
             mixed = (rows[:, 1].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ rows[:, 2].astype(np.uint64)
+            mixed ^= rows[:, 4].astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93)
             mixed = (mixed + weight * np.uint64(0xC2B2AE3D27D4EB4F)) * (mixed | np.uint64(1))
         sums = np.add.reduceat(mixed, starts)
         # Chains that may be the same: told apart by what they are, each kind of chain once.
@@ -100,7 +108,7 @@ class Stacks:
         codes = np.empty(len(first), np.int32)
         for number in np.argsort(first, kind="stable").tolist():
             at = int(first[number])
-            frames = tuple(map(tuple, rows[starts[at] : ends[at], 1:3].tolist()))
+            frames = tuple(map(tuple, rows[starts[at] : ends[at], [1, 2, 4]].tolist()))
             codes[number] = self._codes.setdefault(frames, len(self._codes))
         return rows[starts, 0], codes[kind]
 

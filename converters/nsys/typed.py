@@ -24,7 +24,7 @@ NUMBERS = frozenset(
         *("deviceid", "contextid", "streamid", "nullstreamid", "correlationid", "gpu", "gpuid", "cudaid", "cpu"),
         *("demangledname", "shortname", "mangledname", "nameid", "textid", "endnameid", "jsontextid", "objectnameid"),
         *("filenameid", "contentid", "srcfile", "funcname", "varname", "kernelname", "module", "cpuinstruction"),
-        *("symbol", "stackdepth", "callchainid", "id"),
+        *("symbol", "stackdepth", "callchainid", "originalip", "id"),
         *("eventclass", "eventtype", "domainid", "category", "typeid", "metricid", "metricslistid", "metricsidx"),
         *("registersperthread", "staticsharedmemory", "dynamicsharedmemory", "bytes", "size", "packedsize"),
         *("gridx", "gridy", "gridz", "blockx", "blocky", "blockz", "commhandle"),
@@ -98,6 +98,14 @@ def as_fractions(column: pa.Array) -> pa.DoubleArray:
     if pa.types.is_binary(column.type):
         return pa.nulls(len(column), pa.float64())
     return column.cast(pa.float64(), safe=False)
+
+
+def unsigned(column: pa.Array) -> pa.Array:
+    """Numbers of 64 bits without a sign, of which SQLite has those from 2^63 on as negative ones."""
+    if not pa.types.is_int64(column.type):
+        return column
+    least = pc.min(column).as_py()
+    return column if least is None or least >= 0 else column.view(pa.uint64())
 
 
 def as_text(column: pa.Array) -> pa.StringArray:

@@ -23,7 +23,8 @@ from .._shared.columns import heading
 from .._shared.dialects import Delimited
 from .._shared.line_account import LineAccount
 from .._shared.record_lines import utf8
-from .._shared.tables import REFUSED, Fits, Row, Table, Text, Title
+from .._shared.tables import REFUSED, Fits, Row, Table, Text
+from .._shared.titles import Title
 
 #: Bytes that are read at once, and characters that a tag or a cell takes at most.
 _CHUNK = 1 << 16

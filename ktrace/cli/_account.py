@@ -96,6 +96,10 @@ def _tell_alignment(account: Report) -> None:
             words.append(f"drift {said['drift_ppm']:+.3f} ppm")
         if said.get("outliers"):
             words.append(f"{said['outliers']:,} outliers")
+        if "shift_ns" in said:
+            words.append(f"with the {_signed(said['shift_ns'])} that it was exported with")
+        if "shift_undone_ns" in said:
+            words.append(f"the {_signed(said['shift_undone_ns'])} that it was exported with undone")
         if "extra_ns" in said:
             words.append(f"and {_signed(said['extra_ns'])} as asked")
         moved = f"{_signed(said['offset_ns'])}, " if said["offset_ns"] else ""

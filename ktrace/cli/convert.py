@@ -42,6 +42,9 @@ from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
 @click.option(
     "--launch-skip", metavar="N", type=click.IntRange(0), help="Launches of IN before the first that has metrics."
 )
+@click.option(
+    "--keep-export", is_flag=True, help="Keep what nsys exports beside the report (run.sqlite), or take the one there."
+)
 @classify_option
 @split_by_option
 @gpu_option
@@ -60,6 +63,7 @@ def command(
     table: str | None,
     metrics: str | None,
     launch_skip: int | None,
+    keep_export: bool,
     classify: str | None,
     split_by: str | None,
     gpu: str,
@@ -106,6 +110,7 @@ def command(
             crop=crop_of(part),
             split_by=split_by,
             gpu=gpu,
+            keep_export=keep_export,
         )
         write_account(account)
     tell_account(account, output)

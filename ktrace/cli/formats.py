@@ -15,6 +15,6 @@ def command() -> None:
     rows = [
         (fmt.name, "read" if fmt.reads else "", "write" if fmt.writes else "", fmt.title, " ".join(fmt.patterns))
         for fmt in all_formats()
-        if not fmt.closed
+        if fmt.via or not fmt.closed
     ]
     print_table(("format", "reads", "writes", "what it is", "file names"), rows)

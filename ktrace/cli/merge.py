@@ -53,6 +53,9 @@ class Merging(Grouped):
 @click.option(
     "--offset", "offsets", metavar="FILE=TIME", multiple=True, help="Add to the times of an input: +1.5ms. May repeat."
 )
+@click.option(
+    "--keep-shift", is_flag=True, help="Keep what was added to times by hand at their export (nsys export --ts-shift)."
+)
 @classify_option
 @split_by_option
 @gpu_option
@@ -66,6 +69,7 @@ def command(
     output: str,
     align: str,
     offsets: tuple[str, ...],
+    keep_shift: bool,
     from_: str | None,
     to: str | None,
     classify: str | None,
@@ -111,6 +115,7 @@ def command(
             crop=crop_of(part),
             split_by=split_by,
             gpu=gpu,
+            keep_shift=keep_shift,
         )
         write_account(account)
     tell_account(account, output)

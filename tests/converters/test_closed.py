@@ -33,7 +33,10 @@ TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
         ("a.gputrace", b"\0\1\2", "ktrace can't read anything that Xcode or Instruments export yet"),
     ],
 )
-def test_the_remedy_is_the_vendors_command(tmp_path: Path, name: str, head: bytes, command: str) -> None:
+def test_the_remedy_is_the_vendors_command(
+    tmp_path: Path, name: str, head: bytes, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KTRACE_NSYS", "")
     path = tmp_path / name
     path.write_bytes(head * 20)
     with pytest.raises(ClosedFormat) as caught:
@@ -65,7 +68,7 @@ def test_other_files_are_left_alone(sample: Sample) -> None:
 
 
 def test_it_is_sure() -> None:
-    match = probe(Sample("x.nsys-rep", b"anything"))
+    match = probe(Sample("x.ncu-rep", b"anything"))
     assert match
     assert match.score == Score.MAGIC
 

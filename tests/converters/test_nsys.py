@@ -329,10 +329,10 @@ def test_a_graph_is_a_row_with_its_launch(new: ktrace.Trace) -> None:
     assert named(new, "cudaGraphLaunch_v10000")["correlation"] == 24
 
 
-def test_ordinals_of_cuda_are_gpus_of_the_system(new: ktrace.Trace) -> None:
-    assert {row["device"] for row in of(new, "kernel", "memcpy", "graph", "sync", "alloc")} == {3}
-    assert {args(row)["deviceId"] for row in of(new, "kernel")} == {0}
-    device = next(row for row in rows(new, "catalog") if row["entity"] == "device" and row["device"] == 3)
+def test_devices_have_the_ordinals_of_cuda(new: ktrace.Trace) -> None:
+    assert {row["device"] for row in of(new, "kernel", "memcpy", "graph", "sync", "alloc")} == {0}
+    assert {args(row)["gpuId"] for row in of(new, "kernel")} == {3}
+    device = next(row for row in rows(new, "catalog") if row["entity"] == "device" and row["device"] == 0)
     assert json.loads(device["facts"])["cuda_devices"] == [
         {"cudaId": 0, "pid": PID, "uuid": "MIG-0", "numMultiprocessors": 16}
     ]
@@ -343,7 +343,8 @@ def test_ordinals_of_old_files_are_those_of_all_processes(tmp_path: Path) -> Non
     tables = made.old()
     tables["TARGET_INFO_GPU"] = [{**made.gpu(4), "cuDevice": 0}, {**made.gpu(0, "a display"), "cuDevice": None}]
     trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=made.OLD_MORE))
-    assert {row["device"] for row in of(trace, "kernel", "memcpy")} == {4}
+    assert {row["device"] for row in of(trace, "kernel", "memcpy")} == {0}
+    assert {args(row)["gpuId"] for row in of(trace, "kernel", "memcpy")} == {4}
 
 
 @pytest.mark.parametrize(
@@ -387,14 +388,14 @@ def test_a_stream_that_waits_meets_the_call_that_recorded_the_event(new: ktrace.
 def test_ranges_of_processes_marks_and_payloads(new: ktrace.Trace) -> None:
     request = named(new, "request 1")
     assert (request["pid"], request["tid"], request["track"]) == (PID, None, "NVTX")
-    assert args(request) == {"globalTid": made.GLOBAL_TID, "endGlobalTid": made.GLOBAL_TID + 1, "rangeId": 1}
+    assert args(request) == {"tid": made.TID, "endTid": made.TID + 1, "rangeId": 1}
     assert (named(new, "done")["kind"], args(named(new, "done"))["jsonText"]) == ("instant", "a text")
     collective = named(new, "ncclAllReduce")
     assert (collective["track"], collective["cat"], collective["comm"], collective["bytes"]) == (
         *("NCCL", "communication", "77", 4096),
     )
     assert args(collective) == {"jsonText": {"Rank": 0}}
-    assert args(named(new, "iteration 7")) == {"color": -16_711_936, "uint32Value": 7}
+    assert args(named(new, "iteration 7")) == {"color": "#FF00FF00", "uint32Value": 7}
 
 
 def test_memory_runs_by_kind(new: ktrace.Trace) -> None:
@@ -409,10 +410,10 @@ def test_metrics_of_gpus_and_cards(new: ktrace.Trace) -> None:
     found = [(row["name"], row["ts"], row["value"], row["unit"], row["device"]) for row in of(new, "counter")]
     sms, clock = "SMs Active [Throughput %]", "GPC Clock Frequency [MHz]"
     assert [row for row in found if row[0] == sms] == [
-        (sms, time, time / 500, "%", 3) for time in (20_000, 30_000, 40_000)
+        (sms, time, time / 500, "%", 0) for time in (20_000, 30_000, 40_000)
     ]
     assert [row for row in found if row[0] == clock] == [
-        (clock, time, 1980, "MHz", 3) for time in (20_000, 30_000, 40_000)
+        (clock, time, 1980, "MHz", 0) for time in (20_000, 30_000, 40_000)
     ]
     assert ("IB: Bytes sent", 20_000, 900, "B", None) in found
 

@@ -81,7 +81,10 @@ def test_a_folder_is_explained(tmp_path: Path) -> None:
     ("name", "command"),
     [("run.nsys-rep", "nsys export"), ("run.qdrep", "nsys export"), ("run.ncu-rep", "ncu --import")],
 )
-def test_a_closed_file_names_the_vendors_export_command(tmp_path: Path, name: str, command: str) -> None:
+def test_a_closed_file_names_the_vendors_export_command(
+    tmp_path: Path, name: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KTRACE_NSYS", "")
     (tmp_path / name).write_bytes(b"\x01\x00binary\x00" * 20)
     with pytest.raises(ClosedFormat) as caught:
         choose(Source(str(tmp_path / name)))

@@ -20,12 +20,26 @@ from ktrace.transforms.align.moves import Move
 _SHARED = ("boottime", "monotonic", "unix")
 
 
-def anchor_of(catalog: Catalog, source: str) -> int | None:
-    """Unix time minus the time of the source's main clock in ns; None where the source doesn't say it, or says two."""
-    entries = [entry for entry in catalog.of("clock") if entry.key.get("source") == source and _known(entry)]
-    main = [entry for entry in entries if entry.name is None] or entries
-    found = {entry.facts["unix_ns"] - entry.facts["at_ns"] for entry in main}
+def anchor_of(catalog: Catalog, source: str, *, keep_shift: bool = False) -> int | None:
+    """Unix time minus the time of the source's main clock in ns; None where the source doesn't say it, or says two.
+
+    With `keep_shift` what was added to its times by hand is taken as a correction of its clock.
+    """
+    main = [entry for entry in _clocks_of(catalog, source) if _known(entry)]
+    main = [entry for entry in main if entry.name is None] or main
+    shift = shift_of(catalog, source) if keep_shift else 0
+    found = {entry.facts["unix_ns"] - entry.facts["at_ns"] + shift for entry in main}
     return found.pop() if len(found) == 1 else None
+
+
+def shift_of(catalog: Catalog, source: str) -> int:
+    """What was added to the source's times by hand when they were exported, in ns."""
+    shifts = (entry.facts.get("shift_ns") for entry in _clocks_of(catalog, source))
+    return next((shift for shift in shifts if type(shift) is int), 0)
+
+
+def _clocks_of(catalog: Catalog, source: str) -> list[Entry]:
+    return [entry for entry in catalog.of("clock") if entry.key.get("source") == source]
 
 
 def _known(entry: Entry) -> bool:
@@ -40,9 +54,9 @@ class Placed:
     rule: str
 
 
-def by_unix(sources: Sequence[str], catalog: Catalog) -> dict[str, Placed]:
+def by_unix(sources: Sequence[str], catalog: Catalog, *, keep_shift: bool = False) -> dict[str, Placed]:
     """The moves of all sources by unix time. Raises InputError for one that doesn't say it."""
-    anchors = {source: anchor_of(catalog, source) for source in sources}
+    anchors = {source: anchor_of(catalog, source, keep_shift=keep_shift) for source in sources}
     missing = [source for source in sources if anchors[source] is None]
     if missing:
         raise InputError(
@@ -54,7 +68,9 @@ def by_unix(sources: Sequence[str], catalog: Catalog) -> dict[str, Placed]:
     return {source: Placed(Move((anchors[source] or 0) - first), "unix") for source in sources}
 
 
-def by_auto(sources: Sequence[str], catalog: Catalog, begins: Mapping[str, int]) -> dict[str, Placed]:
+def by_auto(
+    sources: Sequence[str], catalog: Catalog, begins: Mapping[str, int], *, keep_shift: bool = False
+) -> dict[str, Placed]:
     """The moves of all sources, as well as the clocks allow.
 
     `begins` has the first time of each source that has one. Sources that say unix time are placed by it, against one
@@ -62,7 +78,8 @@ def by_auto(sources: Sequence[str], catalog: Catalog, begins: Mapping[str, int])
     which is then the same clock; where there is none it begins when the first source does.
     """
     first = sources[0]
-    anchors = {source: anchor for source in sources if (anchor := anchor_of(catalog, source)) is not None}
+    found = ((source, anchor_of(catalog, source, keep_shift=keep_shift)) for source in sources)
+    anchors = {source: anchor for source, anchor in found if anchor is not None}
     placed = {first: Placed(Move(), "reference")}
     leader = next(iter(anchors), None)  # whom the others with an anchor follow
     base = 0

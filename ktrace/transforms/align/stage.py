@@ -26,7 +26,7 @@ from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
 from ktrace.report import Report
 from ktrace.rows import to_batch
 from ktrace.times import time_text
-from ktrace.transforms.align.clocks import Placed, anchor_of, by_auto, by_unix
+from ktrace.transforms.align.clocks import Placed, anchor_of, by_auto, by_unix, shift_of
 from ktrace.transforms.align.collectives import Collectives, Fit
 from ktrace.transforms.align.moves import Move, moved
 from ktrace.transforms.align.wanted import Align
@@ -112,9 +112,9 @@ class _Stage:
             yield Batch("catalog", batch.columns.filter(pa.array(~clocks)))
         if self._wanted.rule in ("auto", "unix"):
             first = next(iter(self._sources))
-            base = anchor_of(self._catalog, first)
+            base = self._anchor_of(first)
             for source in sources if base is not None else ():
-                anchor = anchor_of(self._catalog, source)
+                anchor = self._anchor_of(source)
                 if anchor is not None and base is not None and source not in self._moves:
                     yield from self._settle(source, Placed(Move(anchor - base), "unix"))
 
@@ -165,9 +165,10 @@ class _Stage:
         first = sources[0]
         reference = {first: Placed(Move(), "reference")}
         if self._wanted.rule == "unix":
-            return by_unix(sources, self._catalog) | reference
+            return by_unix(sources, self._catalog, keep_shift=self._wanted.keep_shift) | reference
         if self._wanted.rule == "auto":
-            return by_auto(sources, self._catalog, {source: begin for source, (begin, _) in self._spans.items()})
+            begins = {source: begin for source, (begin, _) in self._spans.items()}
+            return by_auto(sources, self._catalog, begins, keep_shift=self._wanted.keep_shift)
         if self._collectives is not None:
             self._fits = self._collectives.fits(sources)
             return reference | {source: Placed(fit.move, "collective") for source, fit in self._fits.items()}
@@ -180,7 +181,7 @@ class _Stage:
 
     def _clocks(self, sources: list[str]) -> Iterator[Batch]:
         """The facts on clocks: anchors at their new times, and at the unix time of the first source that says one."""
-        anchors = ((source, anchor_of(self._catalog, source)) for source in sources)
+        anchors = ((source, self._anchor_of(source)) for source in sources)
         base = next((anchor - self._placed[source].move.offset for source, anchor in anchors if anchor is not None), 0)
         rows: list[dict[str, Any]] = []
         for entry in self._catalog.of("clock"):
@@ -198,7 +199,17 @@ class _Stage:
         if not all(type(facts.get(name)) is int for name in ("at_ns", "unix_ns")):
             return facts
         at = (move.since if move.rate else facts["at_ns"]) + move.offset
+        facts = {name: value for name, value in facts.items() if name != "shift_ns"}
         return facts | {"at_ns": at, "unix_ns": at + base}
+
+    def _anchor_of(self, source: str) -> int | None:
+        return anchor_of(self._catalog, source, keep_shift=self._wanted.keep_shift)
+
+    def _shift(self, source: str, placed: Placed) -> int:
+        """What was added to a source's times by hand more than to those of the first one, where unix time places it."""
+        if placed.rule != "unix":
+            return 0
+        return shift_of(self._catalog, source) - shift_of(self._catalog, next(iter(self._sources)))
 
     def _extra(self, source: str) -> int:
         """The offset that is asked for the source's input."""
@@ -237,6 +248,10 @@ class _Stage:
                 said |= {"through": fit.through} if fit.through else {}
             if extra := self._extra(source):
                 said["extra_ns"] = extra
+            if shift := self._shift(source, placed):
+                said["shift_ns" if self._wanted.keep_shift else "shift_undone_ns"] = shift
+                if not self._wanted.keep_shift:
+                    report.issue("shift-undone", source, f"{time_text(shift)} more than of the first input", 0)
             report.alignment.append(said)
             if placed.rule == "begin":
                 report.issue("begin-guessed", source, "no unix time, and another clock than the first source", 0)

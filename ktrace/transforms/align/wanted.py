@@ -23,6 +23,8 @@ class Align:
              marker      by the first event that is called `marker` (a name or a pattern) in each source
              none        times stay as the sources have them
     marker   the name for the rule marker
+    keep_shift  by unix time: what was added to an input's times by hand when it was exported (nsys export --ts-shift)
+             corrects its clock, and isn't undone
     offsets  path, file name or label of an input -> ns, or text such as "+1.5ms", that is added to its times
 
     Raises UsageError for another rule, for a marker without the rule or the other way round, and for an offset that is
@@ -32,6 +34,7 @@ class Align:
     rule: str = "auto"
     marker: str | None = None
     offsets: Mapping[str, int | str] = field(default_factory=dict)
+    keep_shift: bool = False
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:

@@ -1,0 +1,29 @@
+"""Recognises a report by its first bytes, else by the ending of its name."""
+
+from __future__ import annotations
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+from .programs import programs
+
+_MAGIC = b"NVIDIA Tegra Profiler Report"
+_ENDINGS = (".nsys-rep", ".qdrep")
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC, with the command that exports it where this machine has no nsys that could."""
+    name = sample.name.lower()
+    if sample.head.startswith(_MAGIC):
+        why = f"begins with '{_MAGIC.decode()}'"
+    elif sample.listing is None and name.endswith(_ENDINGS):
+        why = f"its name ends in '{name[name.rindex('.') :]}'"
+    else:
+        return None
+    what = f"is a report of NVIDIA Nsight Systems, which only nsys can read ({why})"
+    return Match(Score.MAGIC, what, None if programs() else command(sample.name))
+
+
+def command(name: str) -> str:
+    """The command that exports a report."""
+    return f"nsys export --type sqlite --lazy=false -o {name.rsplit('.', 1)[0] or name}.sqlite {name}"

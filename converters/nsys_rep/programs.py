@@ -1,0 +1,45 @@
+"""Where NVIDIA's nsys is: named in KTRACE_NSYS, on PATH, or in a folder into which it is usually installed."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from pathlib import Path
+
+#: The program, "" for none.
+VARIABLE = "KTRACE_NSYS"
+
+#: Patterns of folders, in the order in which they are looked at; of one pattern the newest comes first.
+_FOLDERS = (
+    "/opt/nvidia/nsight-systems*/*/bin",
+    "/opt/nvidia/nsight-systems*/*/target-linux-*",
+    "/usr/local/cuda*/bin",
+    "/opt/nvidia/hpc_sdk/*/*/profilers/Nsight_Systems/bin",
+    "/usr/lib/nsight-systems/bin",
+    "/usr/lib/*-linux-gnu/nsight-systems/target-linux-*",
+    "C:/Program Files/NVIDIA Corporation/Nsight Systems */target-windows-*",
+)
+
+
+def programs() -> list[Path]:
+    """Every nsys of this machine, the one to be tried first in front."""
+    named = os.environ.get(VARIABLE)
+    if named is not None:
+        return [Path(named)] if named else []
+    found = [Path(path) for path in [shutil.which("nsys")] if path]
+    homes = [Path(home) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
+    folders = [Path(path) for pattern in _FOLDERS for path in sorted(glob.glob(pattern), key=_version, reverse=True)]  # noqa: PTH207
+    found += [path for folder in (*homes, *folders) if (path := folder / _NAME).is_file() and os.access(path, os.X_OK)]
+    once: dict[Path, Path] = {}
+    for path in found:
+        once.setdefault(path.resolve(), path)
+    return list(once.values())
+
+
+_NAME = "nsys.exe" if os.name == "nt" else "nsys"
+
+
+def _version(path: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", path)]

@@ -1,0 +1,89 @@
+"""Makes an SQLite database of the tables of another container."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.database import quoted_name
+from ktrace.errors import DamagedInput
+from ktrace.source import Source
+
+from .containers import Part, arrow, folder, hdf5
+from .probe import HDF5
+
+
+@contextmanager
+def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
+    """The source by a database with its tables, in a temporary folder. Raises InputError and its kin."""
+    with tempfile.TemporaryDirectory(prefix="ktrace.") as temporary:
+        made = Path(temporary) / "tables.sqlite"
+        with closing(sqlite3.connect(made, isolation_level=None)) as database:
+            database.execute("PRAGMA journal_mode = OFF")
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute("BEGIN")
+            _write(database, _parts(source, conversion), source)
+            database.execute("COMMIT")
+        yield source.with_stand_in(made)
+
+
+def _parts(source: Source, conversion: Conversion) -> Iterator[Part]:
+    if source.is_folder:
+        return folder(source, conversion)
+    with source.open(quiet=True) as stream:
+        is_hdf5 = stream.read(len(HDF5)) == HDF5
+    return hdf5(source, conversion) if is_hdf5 else arrow(source, conversion)
+
+
+def _write(database: sqlite3.Connection, parts: Iterator[Part], source: Source) -> None:
+    """Writes the tables. Raises DamagedInput for one whose columns change from part to part."""
+    known: dict[str, list[str]] = {}
+    for table, batch in parts:
+        names = batch.schema.names
+        if table not in known:
+            declared = ", ".join(f"{quoted_name(name)} {_kind(batch.schema.field(name).type)}" for name in names)
+            try:
+                database.execute(f"CREATE TABLE {quoted_name(table)} ({declared})")
+            except sqlite3.Error as error:
+                raise _damaged(source, table, str(error)) from None
+            known[table] = names
+        if names != known[table]:
+            raise _damaged(source, table, "stands twice, with other columns")
+        marks = ", ".join("?" * len(names))
+        rows = zip(*(_values(column) for column in batch.columns), strict=True)
+        database.executemany(f"INSERT INTO {quoted_name(table)} VALUES ({marks})", rows)
+
+
+def _kind(kind: pa.DataType) -> str:
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return "INTEGER"
+    return "REAL" if pa.types.is_floating(kind) else "TEXT"
+
+
+def _values(column: pa.Array) -> list[object]:
+    """The values as SQLite has them: numbers without a sign from 2^63 on are negative ones."""
+    if column.type == pa.uint64():
+        column = column.view(pa.int64())
+    elif pa.types.is_binary(column.type):
+        return [None if value is None else value.decode("utf-8", "replace") for value in column.to_pylist()]
+    elif not (
+        pa.types.is_integer(column.type)
+        or pa.types.is_floating(column.type)
+        or pa.types.is_boolean(column.type)
+        or pa.types.is_string(column.type)
+    ):
+        column = column.cast(pa.string(), safe=False)
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def _damaged(source: Source, table: str, what: str) -> DamagedInput:
+    return DamagedInput(
+        what, path=source.path, where=table, expected="tables of Nsight Systems", remedy="export it again"
+    )

@@ -1,0 +1,74 @@
+"""Recognises the tables of Nsight Systems in Arrow, Parquet and HDF5 by their names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from ktrace.format import Match, Score
+from ktrace.source import Sample
+
+HDF5 = b"\x89HDF\r\n\x1a\n"
+
+#: How a stream of Arrow begins: a mark, then the length of its schema.
+ARROW = b"\xff\xff\xff\xff"
+
+_NAMES = (
+    r"StringIds|META_DATA_EXPORT|EXPORT_META_DATA|CUPTI_ACTIVITY_KIND_\w+|NVTX_EVENTS|OSRT_API|"
+    r"TARGET_INFO_SESSION_START_TIME|SCHED_EVENTS|COMPOSITE_EVENTS|GPU_METRICS"
+)
+_TABLE = re.compile(_NAMES)
+_IN_BYTES = re.compile(_NAMES.encode())
+
+#: How the raw events begin that nsys writes as JSON and as text, a string that stands near, and why they aren't read.
+_RAW = {b'{"data":["': "JSON", b'data: "': "text"}
+_ALWAYS = b'"GpuMetrics"'
+_LESS = "which hasn't got the devices, the start of the session, its settings and events of plugins"
+_SQLITE = "nsys export --type sqlite -o run.sqlite run.nsys-rep"
+
+#: Bytes in which the schema of a stream stands.
+_SCHEMA = 1 << 16
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC with the name of a table; with a remedy for what holds too little to be read alone."""
+    if sample.listing is not None:
+        return _folder(sample.listing)
+    if sample.head.startswith(ARROW):
+        return _streams(sample)
+    if sample.head.startswith(HDF5):
+        found = _IN_BYTES.search(sample.head + sample.tail)
+        return found and Match(Score.MAGIC, f"is HDF5 with the table {found[0].decode()} of Nsight Systems")
+    if sample.head.startswith(b"PAR1") and _TABLE.fullmatch(PurePosixPath(sample.name).stem):
+        return _one_table(sample)
+    for begin, what in _RAW.items():
+        if sample.head.startswith(begin) and _ALWAYS in sample.head[:_SCHEMA]:
+            return Match(Score.MAGIC, f"is Nsight Systems' export of raw events as {what}, {_LESS}", _SQLITE)
+    return None
+
+
+def _streams(sample: Sample) -> Match | None:
+    """Streams one after the other, of which nsys writes the strings first; a stream alone is a file of a folder."""
+    found = _IN_BYTES.search(sample.head[:_SCHEMA])
+    if found is None or b"table_name" not in sample.head[:_SCHEMA]:
+        return None
+    table, stem = found[0].decode(), PurePosixPath(sample.name).stem
+    if sample.head.count(b"table_name") > 1 or (table == "StringIds" and stem != table):
+        return Match(Score.MAGIC, f"is Arrow with the table {table} of Nsight Systems")
+    return _one_table(sample)
+
+
+def _one_table(sample: Sample) -> Match:
+    return Match(
+        Score.MAGIC,
+        f"is the table {PurePosixPath(sample.name).stem} of an export of Nsight Systems; others hold its names",
+        "name the folder that it is in (run_pqtdir, run_arwdir)",
+    )
+
+
+def _folder(listing: tuple[str, ...]) -> Match | None:
+    for name in listing:
+        path = PurePosixPath(name)
+        if len(path.parts) == 1 and path.suffix in (".arrow", ".parquet") and _TABLE.fullmatch(path.stem):
+            return Match(Score.MAGIC, f"is a folder with the table {name} of Nsight Systems")
+    return None
