@@ -20,9 +20,9 @@ from .repair import Repair, mend, mend_all
 from .walk import EVENT, Rule, Walked, walk
 
 #: Bytes of a broken element that are looked at: at once, at most for one, always.
-LOOKED_AT = 1 << 13
+LOOKED_AT = 1 << 11
 MOST_LOOKED_AT = 1 << 24
-LEAST_LOOKED_AT = 1 << 16
+LEAST_LOOKED_AT = 1 << 14
 
 #: Text that is no element, up to what may begin one.
 _STRAY = re.compile(rb'(?:"[^"\\\r\n{}]*(?:\\.[^"\\\r\n{}]*)*"?|[^,{\[\]"])+|["\[]', re.DOTALL)
@@ -41,13 +41,15 @@ _SPARE = 100
 class Salvaged:
     """Elements as JSON texts, `false` where one was given up; `repairs` have places in the document.
 
-    `ended`: the list's bracket was met, and stands at the place where the text is. `cut`: the document's end was met.
+    `ended`: the list's bracket was met, and stands at the place where the text is. `resumed`: the last element was given
+    up with what separates it from the next.
     """
 
     elements: list[bytes] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
     lost: list[Repair] = field(default_factory=list)
     ended: bool = False
+    resumed: bool = False
 
 
 def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = None) -> Salvaged:
@@ -60,13 +62,14 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
         commas = _separators(text)
         first = text.peek()
         fault = _fault(commas, int(bool(found.elements)), first)
-        if fault and not lines:
+        if fault and not lines and not found.resumed:
             found.repairs.append(Repair("json-repair", text.pos, fault))
         if not first:
             break
         if first == b"]":
             found.ended = True
             break
+        found.resumed = False
         value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
         if not value.fault:
             _take_whole(text, value, found)
@@ -117,23 +120,24 @@ def _take_whole(text: Text, value: Value, found: Salvaged) -> None:
 def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
     """An object that the parser refuses."""
     start = text.pos
-    if value.fault == "deep":
-        _pass_by(text, found)
-        return
     shown = _shown(text.part(start, min(start + 60, text.end)))
     if value.fault == "broken":
         end = _mended(text, value, found)
         if end > start:
             text.pos = end
             return
+    elif value.fault == "deep":
+        end = -_end_by_brackets(text)
+        shown = f"nested too deeply: {shown}"
     else:  # as far as it was looked at, it is JSON
         text.wasted += value.end - start
-        end = start
-    if end < 0:
+        end = -start
+    if end < -start:
         text.pos = -end
     else:
         text.pos = start + 1
         _resume(text)
+        found.resumed = True
     at_end = text.ended and text.pos == text.end
     _lose(found, Repair("cut" if at_end else "bad-record", start, shown))
 
@@ -141,7 +145,7 @@ def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
 def _mended(text: Text, value: Value, found: Salvaged) -> int:
     """Takes a broken object as it can be mended, and returns its end; if it can't be, the end negated.
 
-    Its begin where that isn't known either.
+    Where that isn't known either, its begin negated.
     """
     start, fault = value.start, value.end - value.start
     size = LOOKED_AT + 2 * fault
@@ -165,7 +169,7 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
             return -(start + min(ends))
         if last or size > most:
             text.wasted += len(piece)
-            return start
+            return -start
         size *= 4
 
 
@@ -196,18 +200,17 @@ def _is_event(text: bytes) -> bool:
 
 
 def _candidates(piece: bytes, *, last: bool) -> Iterator[Walked]:
-    """Where the object may end that a text begins with, the nearest first; `last`: nothing follows the text."""
-    plain = walk(piece, Rule.PLAIN)
-    if plain and not _fits(piece, plain.end, last=last):
-        plain = None
-    alone = plain and not _BETWEEN.search(piece, 0, plain.end)
-    if plain and alone:
-        yield plain
-    walked = [found for rule in (Rule.FITTING, Rule.ESCAPED) if (found := walk(piece, rule))]
-    walked = [found for found in walked if _fits(piece, found.end, last=last)]
-    if plain and not alone:
-        walked.append(plain)
-    yield from sorted(walked, key=lambda found: found.end)
+    """Where the object may end that a text begins with, the likeliest first; `last`: nothing follows the text."""
+    others = []
+    for rule in Rule:
+        walked = None if rule is Rule.ESCAPED and b'\\"' not in piece else walk(piece, rule)
+        if not walked or not _fits(piece, walked.end, last=last):
+            continue
+        if _BETWEEN.search(piece, 0, walked.end):
+            others.append(walked)
+        else:
+            yield walked
+    yield from sorted(others, key=lambda walked: walked.end)
 
 
 def _fits(piece: bytes, end: int, *, last: bool) -> bool:
@@ -251,16 +254,19 @@ def _resume(text: Text) -> None:
         at = found + 1
 
 
-def _pass_by(text: Text, found: Salvaged) -> None:
-    """Goes over an object that is nested too deeply, by its brackets alone."""
-    start, nest = text.pos, Nest()
-    shown = _shown(text.part(start, min(start + 60, text.end)))
-    while (end := nest.end(text.view(text.pos, text.end))) < 0:
-        text.pos = text.end
-        if not text.more():
+def _end_by_brackets(text: Text) -> int:
+    """Where the object that is nested too deeply ends, by its brackets alone; its begin where no end is found."""
+    start, at, nest = text.pos, text.pos, Nest()
+    most = _allowed(text, MOST_LOOKED_AT)
+    while at < start + most:
+        block = text.view(at, min(text.end, start + most))
+        if (end := nest.end(block)) >= 0:
+            return at + end
+        at += len(block)
+        if at == text.end and not text.more():
             break
-    text.pos += max(end, 0)
-    _lose(found, Repair("bad-record" if end >= 0 else "cut", start, f"nested too deeply: {shown}"))
+    text.wasted += at - start
+    return start
 
 
 def _take_stray(text: Text, found: Salvaged) -> None:
