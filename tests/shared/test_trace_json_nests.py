@@ -27,6 +27,13 @@ from ktrace.converters._shared.trace_json.salvage import salvage
 
 _NASTY = ['},{"ph":"X"', "}]},{", '"', "\\", '\\"},\n{"ph":', "[{[{", "}}]]", "aGVsbG8/d29ybGQ=" * 9, "\u20ac", ""]
 
+
+def _wrapped(value: Any, depth: int) -> Any:
+    for _ in range(depth):
+        value = [{"a": value}]
+    return value
+
+
 texts = st.sampled_from(_NASTY) | st.text(max_size=5)
 seeming = st.fixed_dictionaries(
     {"ph": st.sampled_from(["X", "O", "M"]), "ts": st.integers(0, 99)},
@@ -38,7 +45,7 @@ nests = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=5)
         | st.dictionaries(texts, inner, max_size=3)
-        | st.builds(lambda value, depth: _wrapped(value, depth), inner, st.integers(1, 30))
+        | st.builds(_wrapped, inner, st.integers(1, 30))
     ),
     max_leaves=25,
 )
@@ -53,12 +60,6 @@ events = st.fixed_dictionaries(
         "snapshot": nests,
     },
 ).filter(bool)
-
-
-def _wrapped(value: Any, depth: int) -> Any:
-    for _ in range(depth):
-        value = [{"a": value}]
-    return value
 
 
 def documents(container: str, lines: list[str], other: str, comma: str) -> str:

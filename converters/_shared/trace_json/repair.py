@@ -110,11 +110,11 @@ def mend_all(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repa
 
 
 def mend_value(text: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
-    """The text of a value as each way of mending makes it, the most likely first."""
+    """A value of which the end is known, as each way of mending makes it, the likeliest first."""
     yield mend(text)
     for rule in (Rule.FITTING, Rule.ESCAPED):
         walked = walk(text, rule)
-        if walked and walked.bare:
+        if walked and walked.bare and walked.closed and walked.end == len(text):
             yield mend_all(text, walked.bare)
 
 

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,8 +15,8 @@ from ..decoding import is_utf8
 from .chunks import LARGEST, Text
 from .grammar import Nest, Value, own_key, value_at
 from .raw import elements_of, members_of
-from .repair import Repair, mend, mend_all
-from .walk import EVENT, Rule, Walked, walk
+from .repair import Repair, mend, mend_value
+from .walk import EVENT, GOES_ON, Rule, Walked, walk
 
 #: Bytes of a broken element that are looked at: at once, at most for one, always.
 LOOKED_AT = 1 << 11
@@ -27,9 +26,8 @@ LEAST_LOOKED_AT = 1 << 14
 #: Text that is no element, up to what may begin one.
 _STRAY = re.compile(rb'(?:"[^"\\\r\n{}]*(?:\\.[^"\\\r\n{}]*)*"?|[^,{\[\]"])+|["\[]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
-#: What follows an element; an event that follows another one; the begin of an event.
+#: What follows an element; the begin of an event.
 _FOLLOWED = re.compile(rb"[\s}]*(?:,\s*(?:[{\[\],]|null|\Z)|[{\]]|\Z)")
-_BETWEEN = re.compile(rb"\}[\s,]*" + EVENT.pattern)
 _BEGIN = re.compile(rb"[\s,]" + EVENT.pattern)
 _PHASE = frozenset((b"ph",))
 
@@ -41,8 +39,8 @@ _SPARE = 100
 class Salvaged:
     """Elements as JSON texts, `false` where one was given up; `repairs` have places in the document.
 
-    `ended`: the list's bracket was met, and stands at the place where the text is. `resumed`: the last element was given
-    up with what separates it from the next.
+    `ended`: the list's bracket was met, and stands at the place where the text is. `resumed`: the last element was
+    given up with what separates it from the next.
     """
 
     elements: list[bytes] = field(default_factory=list)
@@ -71,6 +69,8 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
             break
         found.resumed = False
         value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
+        if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
+            value = value._replace(fault="broken")  # by a brace too many
         if not value.fault:
             _take_whole(text, value, found)
         elif first == b"{":
@@ -160,8 +160,9 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
             return -(start + broken_off)
         ends = []
         for walked in _candidates(piece, last=last):
-            if walked.closed and _keep(found, start, *_as_walked(piece[: walked.end], walked)):
-                return start + walked.end
+            for way in mend_value(piece[: walked.end]) if walked.closed else ():
+                if _keep(found, start, *way):
+                    return start + walked.end
             ends.append(walked.end)
             if not walked.closed:
                 break
@@ -199,18 +200,17 @@ def _is_event(text: bytes) -> bool:
     return True
 
 
-def _candidates(piece: bytes, *, last: bool) -> Iterator[Walked]:
+def _candidates(piece: bytes, *, last: bool) -> list[Walked]:
     """Where the object may end that a text begins with, the likeliest first; `last`: nothing follows the text."""
-    others = []
+    found: list[Walked] = []
     for rule in Rule:
-        walked = None if rule is Rule.ESCAPED and b'\\"' not in piece else walk(piece, rule)
-        if not walked or not _fits(piece, walked.end, last=last):
-            continue
-        if _BETWEEN.search(piece, 0, walked.end):
-            others.append(walked)
-        else:
-            yield walked
-    yield from sorted(others, key=lambda walked: walked.end)
+        walked = walk(piece, rule)
+        if walked and _fits(piece, walked.end, last=last):
+            if walked.steady and rule is Rule.PLAIN:
+                return [walked]
+            found.append(walked)
+    steady = [walked for walked in found if walked.steady]
+    return sorted(steady or found, key=lambda walked: walked.end)
 
 
 def _fits(piece: bytes, end: int, *, last: bool) -> bool:
@@ -219,10 +219,6 @@ def _fits(piece: bytes, end: int, *, last: bool) -> bool:
         return False
     found = _FOLLOWED.match(piece, end)
     return bool(found) and (found.end() < len(piece) or last)
-
-
-def _as_walked(piece: bytes, walked: Walked) -> tuple[bytes, list[Repair]]:
-    return mend_all(piece, walked.bare) if walked.bare else mend(piece)
 
 
 def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:

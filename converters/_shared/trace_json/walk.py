@@ -25,27 +25,39 @@ class Rule(Enum):
 class Walked(NamedTuple):
     """Where an object ends; `closed` by its brackets, else it was broken off there.
 
-    `bare` has the texts (begin and end of what is between the quotes) that have quotes within.
+    `bare` has the texts (begin and end of what is between the quotes) that have quotes within. `steady`: behind the
+    last texts, and all others but two, stands what may stand there; else quotes that begin texts may have been taken
+    for such that end them.
     """
 
     end: int
     closed: bool
     bare: list[tuple[int, int]]
+    steady: bool
 
 
 _MARK = re.compile(rb'["{}\[\]]')
 _REST = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-_GOES_ON = re.compile(rb'\s*,\s*"[^"\\]*"\s*:')
+_BEHIND = re.compile(rb"\s*[:,}\]]")
+_KEY_END = re.compile(rb"\s*:")
+
+#: How an object goes on behind a value.
+GOES_ON = re.compile(rb'\s*,\s*"[^"\\]*"\s*:')
+
+#: Texts behind which something odd stands, of an object whose other texts are believed.
+_MOST_ODD = 2
 
 #: What follows a quote that ends a text: a key, a value of an object, an element of a list.
 _AFTER = {
-    "key": re.compile(rb"\s*:"),
+    "key": _KEY_END,
     "value": re.compile(rb'\s*(?:\}|,\s*(?:"[^"\\]*"\s*:|\})|\Z)'),
     "element": re.compile(rb"\s*[,\]]"),
 }
 
 #: The begin of an event: an object, of which the first key is one that events have.
-EVENT = re.compile(rb'\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:')
+_MEMBER = rb'"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:'
+EVENT = re.compile(rb"\{\s*" + _MEMBER)
+_EVENT_GOES_ON = re.compile(rb"\s*,\s*" + _MEMBER)
 
 _QUOTE, _COLON = b'"'[0], b":"[0]
 _LIST, _OBJECT = b"]"[0], b"}"[0]
@@ -62,7 +74,8 @@ class _Walk:
         self._rule = rule
         self._frames = bytearray()  # what closes the brackets that are open
         self._bare: list[tuple[int, int]] = []
-        self._hopeless: set[str] = set()
+        self._fitting = (True, True, True)  # the last texts
+        self._odd = 0
 
     def run(self) -> Walked | None:
         text, frames = self._text, self._frames
@@ -78,6 +91,8 @@ class _Walk:
                 if end < 0:
                     return None
                 at = end + 1
+                self._fitting = (*self._fitting[1:], bool(_BEHIND.match(text, at)))
+                self._odd += not self._fitting[-1]
             elif mark in b"{[":
                 if frames and frames[-1] == _OBJECT and before in b",}]" and EVENT.match(text, place):
                     return self._ended(place, closed=False)
@@ -86,10 +101,10 @@ class _Walk:
                 while frames.pop() != mark:
                     pass
                 if not frames:
-                    if mark == _LIST or not _GOES_ON.match(text, at):
+                    if mark == _LIST or not GOES_ON.match(text, at):
                         return self._ended(at, closed=True)
                     frames.append(mark)  # a brace too many
-            elif mark == _LIST:  # the end of the list of events
+            elif mark == _LIST and not _EVENT_GOES_ON.match(text, at):  # the end of the list of events
                 return self._ended(place, closed=False)
             before = mark
         return None
@@ -97,7 +112,7 @@ class _Walk:
     def _ended(self, end: int, *, closed: bool) -> Walked:
         if not closed:
             end = len(self._text[:end].rstrip(b" \t\r\n,"))
-        return Walked(end, closed, self._bare)
+        return Walked(end, closed, self._bare, all(self._fitting) and self._odd <= _MOST_ODD)
 
     def _end_of_text(self, start: int, before: int) -> int:
         """Where the quote is that ends the text which begins at `start`; -1 where the text has none."""
@@ -111,14 +126,15 @@ class _Walk:
         if escaped:
             end = text.find(b'"', start)
         bare = False
-        while end >= 0 and role not in self._hopeless:
+        while end >= 0:
             if after.match(text, end + 1):
                 if bare or end < first:
                     self._bare.append((start, end))
                 return end
+            if _KEY_END.match(text, end + 1):  # a key was passed by
+                break
             bare = True
             end = text.find(b'"', end + 1) if escaped else self._quote(end + 1)
-        self._hopeless.add(role)
         return first
 
     def _quote(self, start: int) -> int:
