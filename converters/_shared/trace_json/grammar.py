@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from .chunks import LARGEST, Text
 
@@ -135,7 +136,7 @@ class Nest:
         return -1
 
 
-def unescaped_quotes(cells: np.ndarray, slashes: int = 0) -> np.ndarray:  # type: ignore[type-arg]
+def unescaped_quotes(cells: npt.NDArray[np.uint8], slashes: int = 0) -> npt.NDArray[np.int64]:
     """The places of quotes before which no backslash stands, or an even number; `slashes` stand before the first."""
     quotes = np.flatnonzero(cells == 34)
     behind = quotes[(quotes > 0) & (cells[quotes - 1] == 92)]
@@ -149,7 +150,7 @@ def unescaped_quotes(cells: np.ndarray, slashes: int = 0) -> np.ndarray:  # type
     return np.setdiff1d(quotes, behind[counts % 2 == 1], assume_unique=True)
 
 
-def _trailing_slashes(cells: np.ndarray, before: int) -> int:  # type: ignore[type-arg]
+def _trailing_slashes(cells: npt.NDArray[np.uint8], before: int) -> int:
     """How many backslashes a block ends with, with those before it."""
     others = np.flatnonzero(cells[-64:] != 92)
     if len(others):

@@ -218,7 +218,7 @@ def _fits(piece: bytes, end: int, *, last: bool) -> bool:
     if end > len(piece) - 64 and not last:
         return False
     found = _FOLLOWED.match(piece, end)
-    return bool(found) and (found.end() < len(piece) or last)
+    return found is not None and (found.end() < len(piece) or last)
 
 
 def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:
