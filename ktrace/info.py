@@ -29,9 +29,9 @@ class Info:
     """What one look at an input found.
 
     `matches` is what the formats say of it, best first; empty for several inputs and for standard input, which can't be
-    read twice. `kinds` counts the rows that a conversion writes by (record, kind). `span` is first begin and last end of
-    its events in ns. `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of kind
-    kernel. `about` is what the format itself says of the input, heading -> lines.
+    read twice. `kinds` counts the rows that a conversion writes by (record, kind). `span` is first begin and last end
+    of its events in ns. `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of
+    kind kernel. `about` is what the format itself says of the input, heading -> lines.
     """
 
     path: str

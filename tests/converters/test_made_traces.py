@@ -111,17 +111,9 @@ def test_memory_by_category_of_torch() -> None:
     assert len({row["ts"] for row in found}) == len(set(times))
     assert sum(row["value"] for row in found) == sum(map(sum, sizes))
     last = {row["name"]: row["value"] for row in found}
-    names = [
-        "parameter",
-        "optimizer_state",
-        "input",
-        "temporary",
-        "activation",
-        "gradient",
-        "autograd_detail",
-        "unknown",
-    ]
-    assert last == {name: size for name, size in zip([*names, "unknown"], sizes[-1][1:], strict=True) if name in last}
+    names = ["parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail"]
+    names.append("unknown")
+    assert last == {name: size for name, size in zip(names, sizes[-1][1:], strict=True) if name in last}
 
 
 def test_the_page_of_a_memory_timeline_is_refused() -> None:
