@@ -15,6 +15,7 @@ from ktrace.detection import by_name, detect
 from ktrace.format import Detected
 from ktrace.jsontext import decoded
 from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.paired import paired
 from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Source
@@ -29,9 +30,9 @@ class Info:
     """What one look at an input found.
 
     `matches` is what the formats say of it, best first; empty for several inputs and for standard input, which can't be
-    read twice. `kinds` counts rows by (record, kind). `span` is first begin and last end of its events in ns.
-    `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of kind kernel.
-    `about` is what the format itself says of the input, heading -> lines.
+    read twice. `kinds` counts the rows that a conversion writes by (record, kind). `span` is first begin and last end
+    of its events in ns. `device_work` maps the name of device work to (how often, ns); of tables it counts the rows of
+    kind kernel. `about` is what the format itself says of the input, heading -> lines.
     """
 
     path: str
@@ -69,7 +70,7 @@ def _inspected(path: str | Path, from_: str | None) -> Info:
     info = Info(str(path), [], report, Catalog())
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
-    for batch in read_batches([str(path)], report, format=from_):
+    for batch in paired(read_batches([str(path)], report, format=from_), report):
         if batch.record == "catalog":
             info.catalog.add(batch)
             continue

@@ -1,14 +1,18 @@
-"""`export_memory_timeline("x.raw.json.gz")`: a list of what happened to the memory of a device.
+"""What `export_memory_timeline` writes of the memory of a device: what happened, or how much there was of what.
 
-    [[-1, 0, 4096, 0], [1715000000000000000, 1, 2097152, 4], [1715000000000001000, 3, -2097152, 4]]
+    [[-1, 1, 4096, 0], [1715000000000000000, 2, 2097152, 4], [1715000000000001000, 4, -2097152, 4]]     x.raw.json.gz
+    [[1715000000000000, 1715000000000001], [[0, 4096, 0, 0, 0, 2097152, 0, 0, 0], [0, 4096, ...]]]      x.json
 
-Each is a time in ns (-1: before the capture), what happened, bytes, and the number of a category (torch 2.x).
+Each of the first is a time in ns (-1: before the capture), what happened, bytes, and the number of a category. The
+second are times in us, and for each the bytes by category, behind a 0 (torch/profiler/_memory_profiler.py, 2.x).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+
+import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
@@ -18,9 +22,15 @@ from ktrace.source import Source
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
 _CELLS = re.compile(
-    rb"\s*(-?[0-9]{1,18}|-?[1-8][0-9]{18})\s*,\s*([0-3])\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*"
+    rb"\s*(-?[0-9]{1,18}|-?[1-8][0-9]{18})\s*,\s*([1-4])\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*"
 )
-_ACTIONS = ("preexisting", "create", "increment_version", "destroy")
+#: What happened, from 1 on: numbers of an enumeration of Python's.
+_ACTIONS = ("", "preexisting", "create", "increment_version", "destroy")
+
+#: The categories in the order of their numbers; the last is for what torch couldn't tell.
+_CATEGORIES = (
+    *("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"),
+)
 _CHUNK = 1 << 20
 _LONGEST_ROW = 1 << 12
 
@@ -28,7 +38,7 @@ _LONGEST_ROW = 1 << 12
 def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """An alloc for each row, named after its action; of what there was before the capture a summary of its bytes.
 
-    The category stays in `args`. Raises DamagedInput where no row is found.
+    The category is a word in `args`, a number where it has none. Raises DamagedInput where no row is found.
     """
     rows, report, taken = Rows(conversion, first_id=0), conversion.report, 0
     ended = False
@@ -42,7 +52,7 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
             report.issue("bad-record", f"byte {place}", text[:60].decode("utf-8", "replace"))
             continue
         time, action, size, category = map(int, cells.groups())
-        args = {"category": category}
+        args = {"category": _CATEGORIES[category] if 0 <= category < len(_CATEGORIES) else category}
         if time < 0:
             rows.summary("alloc", _ACTIONS[action], id=place, metric="bytes", unit="B", value=float(size), args=args)
         else:
@@ -55,6 +65,36 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
         raise DamagedInput("has no rows", path=source.path, expected="[time, action, bytes, category] in a list")
     if not ended:
         report.issue("cut", "the end", "the list has no end", 0)
+
+
+def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """A counter for each time and category of which there ever was any.
+
+    Raises DamagedInput where times and sizes don't belong together.
+    """
+    rows, report = Rows(conversion, first_id=0), conversion.report
+    with source.open() as stream:
+        text = stream.read()
+    try:
+        times, sizes = msgspec.json.decode(text, type=tuple[list[int], list[list[int]]])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedInput(str(error), path=source.path, expected="[times, sizes by category]") from None
+    widths = {len(row) for row in sizes}
+    if len(times) != len(sizes) or len(widths) != 1 or not min(widths):
+        what = f"has {len(times):,} times and {len(sizes):,} rows of {sorted(widths)} sizes"
+        raise DamagedInput(what, path=source.path, expected="as many rows of sizes as times, all of one length")
+    used = [column for column in range(1, min(widths)) if any(row[column] for row in sizes)]
+    for time, row in zip(times, sizes, strict=True):
+        report.record()
+        if not -(1 << 52) < time < 1 << 52 or row[0]:
+            report.issue("bad-record", f"time {time}", f"sizes {row}"[:60])
+            continue
+        for column in used:
+            name = _CATEGORIES[column - 1] if column <= len(_CATEGORIES) else f"category {column - 1}"
+            rows.event("counter", name, ts=1000 * time, value=float(row[column]), unit="B", track="memory")
+        report.used()
+        yield from rows.ready()
+    yield from rows.rest()
 
 
 def _row_texts(source: Source) -> Iterator[tuple[int, bytes]]:

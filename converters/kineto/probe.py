@@ -22,9 +22,14 @@ _OTHERS = re.compile(rb'"cat"\s*:\s*"(gpu_op"|(CL_)?Flow_[HD]2[HD]_)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
 #: How what `export_memory_timeline` writes begins, and lines of `export_stacks`.
-MEMORY_TIMELINE = re.compile(rb"\[\s*\[\s*-?[0-9]+\s*,\s*[0-3]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
-_STACK = re.compile(r"\S[^;]*(;[^;]+)+ [0-9]{1,15}")
-_FRAME = re.compile(r"\([0-9]+\): ")
+MEMORY_TIMELINE = re.compile(rb"\[\s*\[\s*-?[0-9]+\s*,\s*[1-4]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
+MEMORY_BY_CATEGORY = re.compile(rb"\[\s*\[\s*[0-9]{9,18}\s*(?:,\s*[0-9]{9,18}\s*[,\]]|\]\s*,\s*\[\s*\[)")
+_STACK = re.compile(r"\S[^;]*(;[^;]+)* [0-9]{1,15}")
+_FRAME = re.compile(r"\([0-9]+\):[ _]")
+
+#: What a page of `export_memory_timeline` holds, and how to get what is in the picture.
+_PICTURE = b"<title>GPU Memory Timeline HTML</title>"
+NUMBERS = "export_memory_timeline to a name that ends in .raw.json.gz or .json instead of .html, and convert that"
 
 
 def probe(sample: Sample) -> Match | None:
@@ -32,6 +37,10 @@ def probe(sample: Sample) -> Match | None:
     start = sample.head[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if MEMORY_TIMELINE.match(start):
         return Match(Score.DIALECT, "is a list of [time, action, bytes, category] of a memory timeline")
+    if MEMORY_BY_CATEGORY.match(start):
+        return Match(Score.DIALECT, "is a list of times and of sizes by category of a memory timeline")
+    if _PICTURE in start:
+        return Match(Score.DIALECT, "is a page with a picture of a memory timeline, and no numbers", NUMBERS)
     if start[:1] not in (b"", b"{", b"["):
         return _stacks(sample)
     if not start.startswith(b"{"):
@@ -55,6 +64,6 @@ def probe(sample: Sample) -> Match | None:
 def _stacks(sample: Sample) -> Match | None:
     """Whether all lines are stacks of Python frames with a number."""
     lines = [line for line in sample.lines[:20] if line.strip()]
-    if lines and all(_STACK.fullmatch(line) and _FRAME.search(line) for line in lines):
+    if lines and all(map(_STACK.fullmatch, lines)) and 2 * sum(map(bool, map(_FRAME.search, lines))) >= len(lines):
         return Match(Score.DIALECT, "has stacks of Python frames with their times")
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.errors import ClosedFormat
 from ktrace.jsontext import dump_json
 from ktrace.model import Batch
 from ktrace.rows import to_batch
@@ -14,8 +15,8 @@ from .._shared.trace_json.document import Member, read_document
 from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
 from .facts import clock, facts_of
-from .memory_timeline import read_memory_timeline
-from .probe import MEMORY_TIMELINE
+from .memory_timeline import read_memory_by_category, read_memory_timeline
+from .probe import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .stacks import read_stacks
 
 #: Times beyond this (ns; September 2001) count from 1970: Kineto wrote them so before it had baseTimeNanoseconds.
@@ -25,12 +26,16 @@ _SINCE_1970 = 10**18
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """What the file says: a trace, a memory timeline, stacks with their times.
 
-    Raises DamagedInput for what is no Trace Event JSON at all.
+    Raises DamagedInput for what is no Trace Event JSON at all, ClosedFormat for a page with a picture.
     """
     with source.open(quiet=True) as stream:
         head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     if MEMORY_TIMELINE.match(head):
         return read_memory_timeline(source, conversion)
+    if MEMORY_BY_CATEGORY.match(head):
+        return read_memory_by_category(source, conversion)
+    if head[:1] == b"<":
+        raise ClosedFormat("is a page, and no trace", path=source.path, remedy=NUMBERS)
     if head and head[:1] not in b"[{":
         return read_stacks(source, conversion)
     return _read_trace(source, conversion)

@@ -1,6 +1,9 @@
 """`export_stacks`: the time of each stack of Python frames, outermost first, in µs.
 
-train.py(12): main;nn.Module: Linear_0;torch/nn/functional.py(2050): linear 12034
+train.py(12):_main;nn.Module:_Linear_0;torch/nn/functional.py(2050):_linear 12034
+
+The profiler writes a blank within a frame as "_" (torch/profiler/profiler.py of 2.x), so that the only one of a line
+is before the number. Frames stay as they are written: which "_" was a blank can't be told.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from engine import errors, query
 from plain_events import events_of, load, nanoseconds
 
 import ktrace
+from ktrace.errors import ClosedFormat, DamagedInput
 from ktrace.format import Score
 from ktrace.pipeline import convert
 from ktrace.source import Sample
@@ -312,10 +313,10 @@ def test_a_memory_timeline_is_allocations() -> None:
     start = 1_715_000_000_000_000_000
     found = [(row["kind"], row["name"], row["ts"] - start, row["bytes"], row["args"]) for row in rows(trace)]
     assert found == [
-        ("alloc", "create", 0, 2097152, '{"category":4}'),
-        ("alloc", "increment_version", 1000, -2097152, '{"category":4}'),
-        ("alloc", "increment_version", 1000, 2097152, '{"category":5}'),
-        ("alloc", "destroy", 2500, -2097152, '{"category":5}'),
+        ("alloc", "create", 0, 2097152, '{"category":"activation"}'),
+        ("alloc", "increment_version", 1000, -2097152, '{"category":"activation"}'),
+        ("alloc", "increment_version", 1000, 2097152, '{"category":"gradient"}'),
+        ("alloc", "destroy", 2500, -2097152, '{"category":"gradient"}'),
     ]
     before = [(row["name"], row["metric"], row["value"], row["unit"]) for row in rows(trace, "summaries")]
     assert before == [("preexisting", "bytes", 4096.0, "B"), ("preexisting", "bytes", 1048576.0, "B")]
@@ -334,3 +335,50 @@ def test_stacks_are_summaries_with_their_frames_around() -> None:
         ),
         ("<lambda>", ["train.py(12): main", "train.py(30): step"], 7_000.0, "ns"),
     ]
+
+
+def test_a_memory_timeline_by_category_is_counters() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "memory-timeline-by-category.json")
+    start = 1_715_000_000_000_000_000
+    found = [(row["kind"], row["name"], row["ts"] - start, row["value"], row["unit"]) for row in rows(trace)]
+    sizes = [
+        {"parameter": 4096.0, "activation": 0.0, "gradient": 0.0, "unknown": 0.0},
+        {"parameter": 4096.0, "activation": 2097152.0, "gradient": 0.0, "unknown": 0.0},
+        {"parameter": 4096.0, "activation": 0.0, "gradient": 1048576.0, "unknown": 512.0},
+    ]
+    times = [0, 0, 1000]
+    assert found == [
+        ("counter", name, time, value, "B")
+        for time, row in zip(times, sizes, strict=True)
+        for name, value in row.items()
+    ]
+
+
+def test_sizes_that_are_not_of_the_times_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text("[[1715000000000000, 1715000000000001], [[0, 1, 2]]]")
+    with pytest.raises(DamagedInput, match="2 times and 1 rows"):
+        ktrace.read(path)
+
+
+def test_stacks_as_torch_writes_them() -> None:
+    trace = ktrace.read(SAMPLES / "kineto" / "stacks-with-underscores-and-single-frames.txt")
+    found = [(row["name"], row.get("scope"), row["total"]) for row in rows(trace, "summaries")]
+    assert found == [
+        ("train.py(59):_<module>", None, 4_000.0),
+        ("torch/profiler/profiler.py(1118):___enter__", ["train.py(59):_<module>"], 12_000.0),
+        ("nn.Module:_Linear_0", None, 17_000.0),
+        ("<built-in_function_linear>", ["train.py(59):_<module>", "train.py(26):_step"], 54_000.0),
+    ]
+
+
+def test_a_page_with_a_picture_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "memory.html"
+    path.write_text(
+        '<html>\n<head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head>\n'
+        "<body>\n  <img src='data:image/png;base64,iVBORw0KGgo'>\n</body>\n</html>"
+    )
+    for format in (None, "kineto"):
+        with pytest.raises(ClosedFormat) as caught:
+            ktrace.read(path, from_=format)
+        assert ".raw.json.gz" in str(caught.value.remedy)

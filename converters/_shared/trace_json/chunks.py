@@ -12,8 +12,11 @@ from typing import BinaryIO
 #: Bytes of a chunk of events: what fits the processor's cache (chunks of 1 MiB take a tenth longer).
 CHUNK = 1 << 19
 
-#: Bytes that are read at once.
+#: Bytes that are read at once, at least.
 BLOCK = 1 << 20
+
+#: Bytes of one event that are held at most; one that goes on behind that is taken for damage.
+LARGEST = 1 << 29
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
 _LINE = re.compile(rb"\}\s*[\r\n]\s*\{")
@@ -29,18 +32,26 @@ class Text:
         self._data = bytearray()
         self.pos = pos
         self.ended = False
+        self.wasted = 0
 
     def more(self) -> bool:
-        """Reads a further block; False at the end of the stream."""
+        """Reads a further block; False at the end of the stream.
+
+        The window grows by half of what it holds, so that a long text costs time in proportion to its length.
+        """
         if self.ended:
             return False
         rest = memoryview(self._data)[self.pos - self._start :]
-        window = bytearray(len(rest) + BLOCK)
-        window[: len(rest)] = rest
-        count = self._stream.readinto(memoryview(window)[len(rest) :])  # type: ignore[attr-defined]
-        self.ended = not count
-        if count:
-            del window[len(rest) + count :]
+        filled = len(rest)
+        window = bytearray(filled + max(BLOCK, filled // 2))
+        window[:filled] = rest
+        room = memoryview(window)
+        while filled < len(window) and (count := self._stream.readinto(room[filled:])):  # type: ignore[attr-defined]
+            filled += count
+        room.release()
+        self.ended = filled == len(rest)
+        if not self.ended:
+            del window[filled:]
             self._data = window
             self._start = self.pos
         return not self.ended
@@ -91,8 +102,8 @@ class Text:
     def cut(self, at: int, *, lines: bool = False) -> int:
         """The end of the chunk that begins here and goes on to `at` at least: the first boundary from there on.
 
-        With `lines` a line's end stands for the comma. The end of the document where there is no boundary. A
-        boundary may be wrong: in a text, or in a nested list.
+        With `lines` a line's end stands for the comma. The end of the document, or of the window, where there is no
+        boundary in `LARGEST` bytes. A boundary may be wrong: in a text, or in a nested list.
         """
         boundary = _LINE if lines else _BOUNDARY
         while True:
@@ -102,5 +113,5 @@ class Text:
                     return found + 1
                 last = self._data.rfind(b"}", at - self._start)  # a boundary may go on behind the window
                 at = self.end if last < 0 else self._start + last
-            if not self.more():
+            if self.end - self.pos > LARGEST or not self.more():
                 return self.end

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Generator, Iterator
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from .decode import MOST_EVENTS, Decoder
 from .document import LARGEST_MEMBER, Member, RowsOf
 from .events import Events
 from .lists import List, is_event
-from .repair import mend, mend_all
+from .repair import mend, mend_value
 from .salvage import is_json
 from .spans import begin
 
@@ -166,8 +167,7 @@ class Document:
         """The JSON text of a member, repaired if need be; None where it can't be had, which is reported."""
         if not value:
             return None
-        for way in (None, mend, mend_all):
-            whole, repairs = way(value) if way else (value, [])
+        for whole, repairs in chain([(value, [])], mend_value(value)):
             if is_json(whole):
                 for repair in repairs:
                     self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)

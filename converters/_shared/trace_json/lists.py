@@ -1,13 +1,14 @@
 """Lists of events, chunk by chunk: decoded whole where that can be done, mended or picked out one by one where not.
 
 A chunk that begins where a whole one ended, and that is a JSON list itself, ends between two events: a cut that was
-guessed wrong, in a text or in a nested list, leaves a text or a bracket open. So no guess is believed.
+guessed wrong, in a text or in a nested list, leaves a text or a bracket open. So no guess is believed: the border is
+looked for element by element then. Mending begins where a strict parser finds a fault before the chunk's end.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,16 +18,23 @@ from ..decoding import is_utf8
 from .chunks import Text
 from .decode import Decoder
 from .events import Events
+from .grammar import Value, own_key, place_of, value_at
 from .raw import elements_of
-from .repair import Repair, mend, mend_words
+from .repair import Repair, mend_words
 from .salvage import salvage
+from .walk import EVENT
 
-#: Cuts that are tried for a chunk before its events are picked out one by one.
-MOST_CUTS = 4
+#: Bytes before a wanted border from where on boundaries are tried.
+_LOOKED_BACK = (1 << 15, 1 << 17)
 
-Way = Callable[[bytes], tuple[bytes, list[Repair]]]
+#: Bytes of an object in which its phase is looked for.
+LARGEST_HEAD = 32 << 20
 
-_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+#: Where a fault is that a parser found in a chunk: nowhere, at its end, where it may have been cut wrong, before that.
+_NONE, _AT_END, _WITHIN = range(3)
+
+_SEPARATOR = re.compile(rb"\s*,?\s*")
+_BOUNDARY = re.compile(rb"\}\s*,\s*\{")
 _LINES = re.compile(rb"\}(\s*)[\r\n](\s*)\{")
 
 
@@ -72,56 +80,86 @@ class List:
 
     def _take_chunk(self) -> None:
         text = self._text
-        end = first_end = text.cut((text.pos // self._chunk + 1) * self._chunk, lines=self._lines)
-        if self._take(text.view(text.pos, end), end):
+        target = (text.pos // self._chunk + 1) * self._chunk
+        end = text.cut(target, lines=self._lines)
+        fault = self._take(text.view(text.pos, end), end)
+        if fault == _NONE:
             return
-        part = text.part(text.pos, end)
-        if self._take_mended(mend_words, part, end):
-            return
-        for _ in range(MOST_CUTS):
-            if end == text.end and text.ended:
-                break
-            end = text.cut(end, lines=self._lines)
-            if self._take(text.view(text.pos, end), end):
+        known = None
+        if fault == _AT_END:  # the cut may be wrong, and the text whole
+            border, known = self._border(target)
+            if not known and self._take(text.view(text.pos, border), border) == _NONE:
                 return
-        if not self._take_mended(mend, part, first_end):
-            self._salvage(first_end)
+        elif self._take_words(end):
+            return
+        self._salvage(end, known)
 
-    def _take_mended(self, way: Way, part: bytes, end: int) -> bool:
-        """Takes the chunk as a way of mending makes it. False where that changes nothing, or doesn't do."""
-        mended, repairs = way(part)
-        return bool(repairs) and self._take(mended, end, repairs)
+    def _border(self, target: int) -> tuple[int, Value | None]:
+        """Where the first element ends that reaches to `target`, or the list before it; the element that is broken."""
+        text = self._text
+        at = self._known_border(target)
+        while at < target:
+            while (after := text.match(_SEPARATOR, at)) == text.end and text.more():
+                pass
+            if after == text.end or text.part(after, after + 1) == b"]":
+                return after, None
+            value = value_at(text, after)
+            if value.fault:
+                return at, value
+            at = value.end
+        return at, None
 
-    def _take(self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None) -> bool:
-        """Decodes the events up to a place, or to the end of the list before it. False where that can't be done."""
+    def _known_border(self, target: int) -> int:
+        """A place between two elements before `target`: the last of some boundaries up to which the list is whole."""
+        text = self._text
+        for back in _LOOKED_BACK:
+            at = text.search(_BOUNDARY, max(target - back, text.pos)) + 1
+            if text.pos < at < target:
+                try:
+                    elements_of(b"".join((b"[", text.view(text.pos, at), b"]")))
+                    return at
+                except (msgspec.DecodeError, RecursionError):
+                    pass
+        return text.pos
+
+    def _take_words(self, end: int) -> bool:
+        """Takes the chunk with nan and inf made texts. False where there are none, or that isn't all."""
+        mended, repairs = mend_words(self._text.part(self._text.pos, end))
+        return bool(repairs) and self._take(mended, end, repairs) == _NONE
+
+    def _take(self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None) -> int:
+        """Decodes the events up to a place, or to the end of the list before it. Returns a fault if that can't be."""
         start = self._text.pos
         whole = b"".join((b"[", part, b"]"))
         if not is_utf8(whole):
-            return False
+            return _WITHIN
         if self._lines:
             whole = _LINES.sub(rb"},\1\2{", whole)
         try:
             self._decoder.take(whole, start)
             self._text.pos = end
         except msgspec.DecodeError as error:
-            close = -1 if self._lines else _list_end(whole, str(error))
-            if close < 0 or (repairs and any(repair.place > close - 2 for repair in repairs)):
-                return False
+            place = place_of(error)
+            close = -1 if self._lines else _list_end(whole, error)
+            if close < 0:
+                return _WITHIN if 0 <= place < len(whole) - 1 else _AT_END
+            if repairs and any(repair.place > close - 2 for repair in repairs):
+                return _WITHIN
             grown = len(whole) - 2 - (end - start)
             if repairs and grown:  # places behind a repair aren't known well enough
-                return False
+                return _WITHIN
             try:
                 self._decoder.take(whole[:close], start)
             except msgspec.DecodeError:  # nested too deeply
-                return False
+                return _WITHIN
             self._text.pos = start + close - 2  # before the bracket
         self._tell(repairs or [], start)
-        return True
+        return _NONE
 
-    def _salvage(self, end: int) -> None:
+    def _salvage(self, end: int, known: Value | None) -> None:
         """Takes the events that begin before `end` one by one."""
         start = self._text.pos
-        found = salvage(self._text, end, lines=self._lines)
+        found = salvage(self._text, end, lines=self._lines, known=known)
         self._decoder.take(b"[" + b",".join(found.elements) + b"]", start, salvaged=True)
         self._tell(found.repairs, 0)
         for loss in found.lost:
@@ -136,21 +174,21 @@ class List:
 _EVENT = re.compile(
     rb'\{\s*(?="(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:)(?:(?!"traceEvents").)*?"ph"\s*:', re.DOTALL
 )
+_TELLING = frozenset((b"ph", b"traceEvents"))
 
 
 def is_event(text: Text) -> bool:
-    """Whether what begins here is an event, and no document."""
-    return bool(_EVENT.match(text.peek(1 << 16)))
+    """Whether what begins here is an event, and no document: it has a phase of its own."""
+    if not EVENT.match(text.peek(1 << 10)):
+        return False
+    size = 1 << 16
+    while (key := own_key(head := text.peek(size), _TELLING)) is None and len(head) == size < LARGEST_HEAD:
+        size <<= 4
+    if key == b"":  # events a line, of which the first has none
+        return bool(_EVENT.match(head)) and b"\n" in head
+    return key == b"ph" if key is not None else bool(_EVENT.match(head[: 1 << 16]))
 
 
-def _list_end(text: bytes, error: str) -> int:
-    """Where the list that the text begins with ends, of which the error says that more follows; -1 where it doesn't."""
-    found = _TRAILING.search(error)
-    at = int(found[1]) if found else 0
-    while (at := text.rfind(b"]", 0, at)) > 0:
-        try:
-            elements_of(text[: at + 1])
-            return at + 1
-        except msgspec.DecodeError:
-            pass
-    return -1
+def _list_end(text: bytes, error: msgspec.DecodeError) -> int:
+    """Where the list ends that the text begins with, of which the error says that more follows; -1 where it doesn't."""
+    return text.rindex(b"]", 0, place_of(error)) + 1 if "trailing characters" in str(error) else -1

@@ -9,9 +9,13 @@ A repair is a guess: it counts only if the text is JSON afterwards, and each is 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
+
+from .grammar import unescaped_quotes
+from .walk import Rule, walk
 
 
 class Repair(NamedTuple):
@@ -23,7 +27,7 @@ class Repair(NamedTuple):
 
 
 _TOKEN = re.compile(
-    rb'"(?:[^"\\]|\\.)*"'
+    rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)'
     rb"|[-+]?(?:\.?\d[\w.+\-]*(?:#\w+)?|[A-Za-z_][\w.]*(?:\(\w*\))?)"
     rb"|,(?=\s*[,}\]])",
     re.DOTALL,
@@ -33,13 +37,11 @@ _CONTROL = re.compile(rb"[\x00-\x1f]")
 _ESCAPE = re.compile(rb'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}|)')
 _SURROGATES = re.compile(rb"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|\\ud[89a-f][0-9a-f]{2}")
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_LOOSE_NUMBER = re.compile(rb"\+?(-?)0*(\d*)(?:\.(\d*))?([eE][-+]?\d+)?")
+_LOOSE_NUMBER = re.compile(rb"\+?(-?)(\d*)(?:\.(\d*))?([eE][-+]?\d+)?")
 _BARE_WORD = re.compile(rb"(?<=[\s:,\[])-?(?:nan(?:\(ind\))?|NaN|inf|Infinity)(?=\s*[,}\]])")
 _HEX = re.compile(rb"0[xX][0-9a-fA-F]{1,16}")
 _WORDS = {b"true": b"true", b"false": b"false", b"null": b"null", b"none": b"null", b"undefined": b"null"}
 
-#: A text value and its key, up to the quote that a further key or a closing bracket follows.
-_VALUE = re.compile(rb'("(?:[^"\\]|\\.)*"\s*:\s*")(.*?)("(?=\s*(?:,\s*"[^"\\]*"\s*:|\}|\])))', re.DOTALL)
 _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
 
 
@@ -47,7 +49,7 @@ def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
     """The text with bare nan and inf made texts: as `mend`, and ten times as fast where nothing else is wrong."""
     repairs: list[Repair] = []
     pieces: list[bytes] = []
-    quotes = _quotes(text)
+    quotes = unescaped_quotes(np.frombuffer(text, np.uint8))
     after = 0
     for found in _BARE_WORD.finditer(text):
         if np.searchsorted(quotes, found.start()) % 2 == 0:
@@ -56,21 +58,6 @@ def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
             after = found.end()
             repairs.append(Repair("json-repair", found.start(), f"{found[0].decode()} read as {better.decode()}"))
     return b"".join((*pieces, text[after:])), repairs
-
-
-def _quotes(text: bytes) -> Any:
-    """The places of the quotes that begin or end a text, as far as all texts are whole."""
-    cells = np.frombuffer(text, np.uint8)
-    quotes = np.flatnonzero(cells == 34)
-    behind = quotes[1:][cells[quotes[1:] - 1] == 92]
-    escaped = [place for place in behind.tolist() if _backslashes(text, place) % 2]
-    return np.setdiff1d(quotes, escaped, assume_unique=True) if escaped else quotes
-
-
-def _backslashes(text: bytes, place: int) -> int:
-    """How many backslashes stand before a place, of 64 that are looked at."""
-    before = text[max(0, place - 64) : place]
-    return len(before) - len(before.rstrip(b"\\"))
 
 
 def mend(text: bytes) -> tuple[bytes, list[Repair]]:
@@ -100,27 +87,35 @@ def mend(text: bytes) -> tuple[bytes, list[Repair]]:
     return better, repairs
 
 
-def mend_quotes(text: bytes) -> tuple[bytes, list[Repair]]:
-    """The text with quotes escaped that stand bare in a text value, as far as that can be guessed."""
+def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repair]]:
+    """The text with the quotes escaped that stand bare in some of its texts (begin and end of each)."""
     repairs: list[Repair] = []
-
-    def mended(found: re.Match[bytes]) -> bytes:
-        inner = found[2]
-        better = _BARE_QUOTE.sub(lambda quote: quote[1] or b'\\"', inner)
+    pieces: list[bytes] = []
+    after = 0
+    for start, end in bare:
+        better = _BARE_QUOTE.sub(lambda quote: quote[1] or b'\\"', text[start:end])
         if (len(better) - len(better.rstrip(b"\\"))) % 2:
             better += b"\\"
-        if better != inner:
-            repairs.append(Repair("json-repair", found.start(2), "a quote within a text"))
-        return found[1] + better + found[3]
+        repairs.append(Repair("json-repair", start, "a quote within a text"))
+        pieces += (text[after:start], better)
+        after = end
+    return b"".join((*pieces, text[after:])), repairs
 
-    return _VALUE.sub(mended, text), repairs
 
-
-def mend_all(text: bytes) -> tuple[bytes, list[Repair]]:
+def mend_all(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repair]]:
     """The text with bare quotes mended first, then the rest."""
-    quoted, quotes = mend_quotes(text)
+    quoted, quotes = mend_quotes(text, bare)
     whole, repairs = mend(quoted)
     return whole, quotes + repairs
+
+
+def mend_value(text: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
+    """A value of which the end is known, as each way of mending makes it, the likeliest first."""
+    yield mend(text)
+    for rule in (Rule.FITTING, Rule.ESCAPED):
+        walked = walk(text, rule)
+        if walked and walked.bare and walked.closed and walked.end == len(text):
+            yield mend_all(text, walked.bare)
 
 
 def _text(token: bytes) -> tuple[bytes, str]:
@@ -155,5 +150,5 @@ def _scalar(token: bytes) -> bytes:
     number = _LOOSE_NUMBER.fullmatch(token)
     if number and (number[2] or number[3]):
         parts = b"." + number[3] if number[3] else b""
-        return number[1] + (number[2] or b"0") + parts + (number[4] or b"")
+        return number[1] + (number[2].lstrip(b"0") or b"0") + parts + (number[4] or b"")
     return token

@@ -1,33 +1,35 @@
-"""Events of a damaged list, one by one: where one ends is tried at each place where it may, and is not believed before.
+"""Elements of a damaged list, one by one: those that a strict parser takes as they are, the others mended or given up.
 
 {"ph": "X", "name": "f("a")", "args": {"x": nan}},   {"ph": "X", ...     and then the file breaks off
-                                                 ^ tried                                             ^ a cut
+ refused by the parser, mended                  ^ where `walk` ends     ^ a cut
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
 from ..decoding import is_utf8
-from .chunks import Text
+from .chunks import LARGEST, Text
+from .grammar import Nest, Value, own_key, value_at
 from .raw import elements_of, members_of
-from .repair import Repair, mend, mend_all
+from .repair import Repair, mend, mend_value
+from .walk import EVENT, GOES_ON, Rule, Walked, walk
 
-#: Bytes that are looked at beyond an event's begin before it is given up.
-MOST_LOOKED_AT = 8 << 20
+#: Bytes of a broken element that are looked at: at once, at most for one, always.
+LOOKED_AT = 1 << 11
+MOST_LOOKED_AT = 1 << 24
+LEAST_LOOKED_AT = 1 << 14
 
-#: Ends of an event that are tried.
-MOST_TRIED = 24
-
-_END = re.compile(rb'\}(?=\s*(?:,(?!\s*"(?:[^"\\]|\\.)*"\s*:)|[{\[\]]|\Z))', re.DOTALL)
-_SCALAR = re.compile(rb'(?:"(?:[^"\\]|\\.)*"|[^,{\[\]"])+|["\[]', re.DOTALL)
-_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NEXT = re.compile(rb"\s*,\s*\{")
+#: Text that is no element, up to what may begin one.
+_STRAY = re.compile(rb'(?:"[^"\\\r\n{}]*(?:\\.[^"\\\r\n{}]*)*"?|[^,{\[\]"])+|["\[]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
+#: What follows an element; the begin of an event.
+_FOLLOWED = re.compile(rb"[\s}]*(?:,\s*(?:[{\[\],]|null|\Z)|[{\]]|\Z)")
+_BEGIN = re.compile(rb"[\s,]" + EVENT.pattern)
+_PHASE = frozenset((b"ph",))
 
 #: Levels of nesting, and calls, of the interpreter's limit (1000) that are left to those who go on with a text.
 _SPARE = 100
@@ -37,33 +39,44 @@ _SPARE = 100
 class Salvaged:
     """Elements as JSON texts, `false` where one was given up; `repairs` have places in the document.
 
-    `ended`: the list's bracket was met, and stands at the place where the text is. `cut`: the document's end was met.
+    `ended`: the list's bracket was met, and stands at the place where the text is. `resumed`: the last element was
+    given up with what separates it from the next.
     """
 
     elements: list[bytes] = field(default_factory=list)
     repairs: list[Repair] = field(default_factory=list)
     lost: list[Repair] = field(default_factory=list)
     ended: bool = False
+    resumed: bool = False
 
 
-def salvage(text: Text, end: int, *, lines: bool = False) -> Salvaged:
-    """Takes the elements that begin before `end`, each as far as it can be told. `lines`: no commas are expected."""
+def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = None) -> Salvaged:
+    """Takes the elements that begin before `end`, each as far as it can be told. `lines`: no commas are expected.
+
+    `known` is one of them, if it has been looked at.
+    """
     found = Salvaged()
     while text.pos < end:
         commas = _separators(text)
         first = text.peek()
         fault = _fault(commas, int(bool(found.elements)), first)
-        if fault and not lines:
+        if fault and not lines and not found.resumed:
             found.repairs.append(Repair("json-repair", text.pos, fault))
         if not first:
             break
         if first == b"]":
             found.ended = True
             break
-        if first == b"{":
-            _take_object(text, found)
+        found.resumed = False
+        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
+        if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
+            value = value._replace(fault="broken")  # by a brace too many
+        if not value.fault:
+            _take_whole(text, value, found)
+        elif first == b"{":
+            _take_broken(text, value, found)
         else:
-            _take_other(text, found)
+            _take_stray(text, found)
     return found
 
 
@@ -87,94 +100,208 @@ def _separators(text: Text) -> int:
             return commas
 
 
-def _take_object(text: Text, found: Salvaged) -> None:
-    """An element that begins with a brace."""
+def _allowed(text: Text, most: int) -> int:
+    """Bytes that may be looked at in vain: so many once, then as many as were read, so that time stays linear."""
+    return max(LEAST_LOOKED_AT, min(most, most + 2 * text.pos - text.wasted))
+
+
+def _take_whole(text: Text, value: Value, found: Salvaged) -> None:
+    """An element that the grammar allows."""
+    content = text.part(value.start, value.end)
+    text.pos = value.end
+    if (content[:1] not in b"{[" and content != b"null") or not _is_shallow(content):
+        _lose(found, Repair("bad-record", value.start, _shown(content)))
+    elif is_utf8(content):
+        found.elements.append(content)
+    elif not _keep(found, value.start, *mend(content)):
+        _lose(found, Repair("bad-record", value.start, _shown(content)))
+
+
+def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
+    """An object that the parser refuses."""
     start = text.pos
-    ends: list[int] = []
-    for end in _ends(text, start):
-        ends.append(end)
-        if _is_object(piece := text.part(start, end)):
-            found.elements.append(piece)
+    shown = _shown(text.part(start, min(start + 60, text.end)))
+    if value.fault == "broken":
+        end = _mended(text, value, found)
+        if end > start:
             text.pos = end
             return
-    for way in (mend, mend_all):
-        for end in ends:
-            piece, repairs = way(text.part(start, end))
-            if _is_object(piece):
-                found.elements.append(piece)
-                found.repairs += (repair._replace(place=start + repair.place) for repair in repairs)
-                text.pos = end
-                return
-    found.elements.append(b"false")
-    text.pos = _best_end(text, start, ends)
-    at_end = text.pos == text.end and text.ended
-    detail = text.part(start, min(start + 60, text.pos)).decode(errors="replace")
-    found.lost.append(Repair("cut" if at_end else "bad-record", start, detail))
-
-
-def _ends(text: Text, start: int) -> Iterator[int]:
-    """The places where the object that begins at `start` may end, the nearest first."""
-    at = start
-    for _ in range(MOST_TRIED):
-        while True:
-            found = text.search(_END, at)
-            if 0 <= found < text.end - 64 or (found >= 0 and text.ended):
-                break
-            if text.end - start > MOST_LOOKED_AT or not text.more():
-                found = text.search(_END, at)
-                break
-        if found < 0:
-            return
-        at = found + 1
-        yield at
-
-
-def _best_end(text: Text, start: int, ends: list[int]) -> int:
-    """Where an event that can't be read ends most likely; the end of the window where nothing speaks for any place."""
-    for end in ends:
-        bare = _QUOTED.sub(b"", text.part(start, end))
-        if bare.count(b"{") == bare.count(b"}") and bare.count(b"[") == bare.count(b"]"):
-            return end
-    return next((end for end in ends if text.match(_NEXT, end) > end), text.end)
-
-
-def _take_other(text: Text, found: Salvaged) -> None:
-    """An element that is no object."""
-    start = text.pos
-    while text.match(_SCALAR, start) == text.end and text.end - start < MOST_LOOKED_AT and text.more():
-        pass
-    text.pos = max(text.match(_SCALAR, start), start + 1)
-    content = text.part(start, text.pos).strip()
-    if content == b"null":
-        found.elements.append(content)
-    elif content == b"[":
-        found.repairs.append(Repair("json-repair", start, "a list begins within the list"))
+    elif value.fault == "deep":
+        end = -_end_by_brackets(text)
+        shown = f"nested too deeply: {shown}"
+    else:  # as far as it was looked at, it is JSON
+        text.wasted += value.end - start
+        end = -start
+    if end < -start:
+        text.pos = -end
     else:
-        found.elements.append(b"false")
-        found.lost.append(Repair("bad-record", start, content[:60].decode(errors="replace")))
+        text.pos = start + 1
+        _resume(text)
+        found.resumed = True
+    at_end = text.ended and text.pos == text.end
+    _lose(found, Repair("cut" if at_end else "bad-record", start, shown))
 
 
-def _is_object(text: bytes) -> bool:
-    """Whether it is a JSON object, its texts UTF-8."""
+def _mended(text: Text, value: Value, found: Salvaged) -> int:
+    """Takes a broken object as it can be mended, and returns its end; if it can't be, the end negated.
+
+    Where that isn't known either, its begin negated.
+    """
+    start, fault = value.start, value.end - value.start
+    size = LOOKED_AT + 2 * fault
+    most = max(size, _allowed(text, MOST_LOOKED_AT))
+    while True:
+        while text.end - start < size and text.more():
+            pass
+        piece = text.part(start, min(text.end, start + size))
+        last = text.ended and start + len(piece) == text.end
+        broken_off = _broken_off(piece, fault)
+        if broken_off > 0:
+            return -(start + broken_off)
+        ends = []
+        for walked in _candidates(piece, last=last):
+            for way in mend_value(piece[: walked.end]) if walked.closed else ():
+                if _keep(found, start, *way):
+                    return start + walked.end
+            ends.append(walked.end)
+            if not walked.closed:
+                break
+        if ends:
+            return -(start + min(ends))
+        if last or size > most:
+            text.wasted += len(piece)
+            return -start
+        size *= 4
+
+
+def _broken_off(piece: bytes, fault: int) -> int:
+    """Where the object ends if a whole event begins within what seems its last text before the fault; else -1.
+
+    {"ph": "X", "name": "a},
+    {"ph": "X", "name": "b"},         the parser stumbles over the first ph of this line
+    """
+    quote = piece.rfind(b'"', 0, max(piece.rfind(b'"', 0, fault), 0))
+    begin = _BEGIN.search(piece, max(quote, 1))
+    if not begin or begin.start() > fault + 1 or not _is_event(piece[begin.start() + 1 :]):
+        return -1
+    return len(piece[: begin.start()].rstrip(b" \t\r\n,"))
+
+
+def _is_event(text: bytes) -> bool:
+    """Whether a text begins with a whole object that has a phase."""
+    if own_key(text, _PHASE) != b"ph":
+        return False
     try:
         members_of(text)
-        _nested(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except msgspec.DecodeError as error:
+        return "trailing characters" in str(error)
+    except RecursionError:
         return False
-    return is_utf8(text)
+    return True
 
 
-def _nested(text: bytes) -> None:
-    """Raises RecursionError where a text is nested so deeply that who takes it, some calls further on, couldn't."""
-    if text.count(b"[") + text.count(b"{") > _SPARE:
+def _candidates(piece: bytes, *, last: bool) -> list[Walked]:
+    """Where the object may end that a text begins with, the likeliest first; `last`: nothing follows the text."""
+    found: list[Walked] = []
+    for rule in Rule:
+        walked = walk(piece, rule)
+        if walked and _fits(piece, walked.end, last=last):
+            if walked.steady and rule is Rule.PLAIN:
+                return [walked]
+            found.append(walked)
+    steady = [walked for walked in found if walked.steady]
+    return sorted(steady or found, key=lambda walked: walked.end)
+
+
+def _fits(piece: bytes, end: int, *, last: bool) -> bool:
+    """Whether what follows may follow an element."""
+    if end > len(piece) - 64 and not last:
+        return False
+    found = _FOLLOWED.match(piece, end)
+    return found is not None and (found.end() < len(piece) or last)
+
+
+def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:
+    """Takes an element as it was mended; False where it is no JSON yet."""
+    if not is_json(content):
+        return False
+    found.elements.append(content)
+    found.repairs += (repair._replace(place=start + repair.place) for repair in repairs)
+    return True
+
+
+def _resume(text: Text) -> None:
+    """Goes to the next whole event, or to the end of the document; what lies between is forgotten."""
+    at = text.pos
+    while True:
+        found = text.search(_BEGIN, at)
+        if found < 0 or (found > text.end - LEAST_LOOKED_AT and not text.ended):
+            at = text.pos = max(text.pos, min(found if found >= 0 else text.end, text.end - 64))
+            if text.more():
+                continue
+            if found < 0:
+                text.pos = text.end
+                return
+        value = value_at(text, found + 1, _allowed(text, MOST_LOOKED_AT))
+        if not value.fault and own_key(text.part(found + 1, value.end), _PHASE) == b"ph":
+            text.pos = found + 1
+            return
+        text.wasted += value.end - value.start
+        at = found + 1
+
+
+def _end_by_brackets(text: Text) -> int:
+    """Where the object that is nested too deeply ends, by its brackets alone; its begin where no end is found."""
+    start, at, nest = text.pos, text.pos, Nest()
+    most = _allowed(text, MOST_LOOKED_AT)
+    while at < start + most:
+        block = text.view(at, min(text.end, start + most))
+        if (end := nest.end(block)) >= 0:
+            return at + end
+        at += len(block)
+        if at == text.end and not text.more():
+            break
+    text.wasted += at - start
+    return start
+
+
+def _take_stray(text: Text, found: Salvaged) -> None:
+    """Text that is no element."""
+    start = text.pos
+    while text.match(_STRAY, start) == text.end and text.end - start < LEAST_LOOKED_AT and text.more():
+        pass
+    text.pos = max(text.match(_STRAY, start), start + 1)
+    content = text.part(start, text.pos).strip()
+    if content == b"[":
+        found.repairs.append(Repair("json-repair", start, "a list begins within the list"))
+    else:
+        _lose(found, Repair("bad-record", start, _shown(content)))
+
+
+def _lose(found: Salvaged, loss: Repair) -> None:
+    found.elements.append(b"false")
+    found.lost.append(loss)
+
+
+def _shown(text: bytes) -> str:
+    return text[:60].decode(errors="replace")
+
+
+def _is_shallow(text: bytes) -> bool:
+    """False of a text that is nested so deeply that who takes it, some calls further on, couldn't."""
+    if text.count(b"[") + text.count(b"{") <= _SPARE:
+        return True
+    try:
         elements_of(b"[" * _SPARE + text + b"]" * _SPARE)
+    except RecursionError:
+        return False
+    return True
 
 
 def is_json(text: bytes) -> bool:
-    """Whether it is a JSON value, its texts UTF-8."""
+    """Whether it is a JSON value, its texts UTF-8, not nested too deeply."""
     try:
-        elements_of(text) if text[:1] == b"[" else msgspec.json.decode(text)
-        _nested(text)
+        members_of(text) if text[:1] == b"{" else msgspec.json.decode(text)
+        return _is_shallow(text) and is_utf8(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return is_utf8(text)

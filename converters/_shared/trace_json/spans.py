@@ -23,7 +23,7 @@ from ktrace.source import Source
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
 from .events import Events
-from .lists import MOST_CUTS, List
+from .lists import List
 from .raw import elements_of
 
 _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', re.DOTALL)
@@ -32,6 +32,7 @@ _SEPARATOR = re.compile(rb"\s*,\s*")
 
 #: Boundaries that are tried for the begin of a span, and the bytes behind one that have to be elements of a list.
 _MOST_BEGINS = 32
+_MOST_CUTS = 4
 _LOOKED_AT = 1 << 16
 
 
@@ -80,7 +81,7 @@ def begin(text: Text, span: Span) -> None:
 def _between_events(text: Text) -> bool:
     """Whether elements of a list follow: up to one of the next boundaries it is JSON."""
     end = text.pos + _LOOKED_AT
-    for _ in range(MOST_CUTS):
+    for _ in range(_MOST_CUTS):
         end = text.cut(end)
         part = text.part(text.match(_SEPARATOR, text.pos), end)
         try:
