@@ -10,8 +10,8 @@ A room declares its columns as spellings of fields; case, blanks, underscores an
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any
@@ -232,6 +232,21 @@ def whole(number: Decimal) -> int | None:
 def is_total(name: str) -> bool:
     """Whether a row is the sum of the others by its name."""
     return name.strip().rstrip(":").casefold() in _TOTALS
+
+
+def are_units(cells: Iterable[str]) -> bool:
+    """Whether a row says the units of the columns: words of units, at least one, and blanks."""
+    words = [cell.strip() for cell in cells if cell.strip()]
+    return bool(words) and all(UNIT.fullmatch(word) for word in words)
+
+
+def with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Heading, ...]:
+    """The headings with the units of the row below them, written as other tables have them: "Duration (ms)"."""
+    said = [*units, *[""] * len(headings)]
+    return tuple(
+        replace(head, text=f"{head.text} ({unit})", unit=unit) if unit and not head.unit else head
+        for head, unit in zip(headings, said, strict=False)
+    )
 
 
 def is_time(unit: str) -> bool:

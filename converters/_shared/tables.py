@@ -25,7 +25,17 @@ from typing import Protocol
 from ktrace.errors import DamagedInput
 from ktrace.source import Sample
 
-from .columns import FIGURES, MEASURED, UNIT, Figures, Heading, cell_quantity, heading, read_figures
+from .columns import (
+    FIGURES,
+    MEASURED,
+    Figures,
+    Heading,
+    are_units,
+    cell_quantity,
+    heading,
+    read_figures,
+    with_units,
+)
 from .decimal_commas import Evidence, may_have, with_point
 from .dialects import Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
 from .lines import Line, Lines
@@ -346,7 +356,7 @@ class _Scan:
         refused = None
         for candidate in candidates(line.text, self._lines.peek):
             units, first = self._below(candidate)
-            headings = _with_units([heading(text) for text in candidate.texts], units)
+            headings = with_units([heading(text) for text in candidate.texts], units)
             fields = self._fits(headings, first)
             table = Table(self._tables, line.number, self._path, candidate.dialect, headings, fields)
             if fields is not None:
@@ -370,7 +380,7 @@ class _Scan:
         for ahead in (first, first + 1):
             pieces = dialect.split(self._peek(ahead) or "") or []
             rows.append(self._with_points([piece.strip() for piece in pieces]))
-        if isinstance(dialect, Delimited) and _are_units(rows[0]):
+        if isinstance(dialect, Delimited) and are_units(rows[0]):
             return rows[0], rows[1]
         return [], rows[0]
 
@@ -380,8 +390,8 @@ class _Scan:
             self._leave(table)
             next(self._coming)
         below = self._peek() or ""
-        are_units = isinstance(table.dialect, Delimited) and _are_units(table.dialect.split(below) or [])
-        if is_rule(below) or are_units:
+        has_units = isinstance(table.dialect, Delimited) and are_units(table.dialect.split(below) or [])
+        if is_rule(below) or has_units:
             self._leave(table)
             next(self._coming)
         self._leave(table)
@@ -391,21 +401,6 @@ class _Scan:
             self._lines.skip("unrecognised", REFUSED)
         else:
             self._lines.structure()
-
-
-def _are_units(cells: Iterable[str]) -> bool:
-    """Whether a row says the units of the columns: words of units, at least one, and blanks."""
-    words = [cell.strip() for cell in cells if cell.strip()]
-    return bool(words) and all(UNIT.fullmatch(word) for word in words)
-
-
-def _with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Heading, ...]:
-    """The headings with the units of the row below them, written as other tables have them: "Duration (ms)"."""
-    said = [*units, *[""] * len(headings)]
-    return tuple(
-        replace(head, text=f"{head.text} ({unit})", unit=unit) if unit and not head.unit else head
-        for head, unit in zip(headings, said, strict=False)
-    )
 
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
