@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from .._shared.lines import Lines
-from .launches import Launches
+from .._shared.ncu.launches import Launches
+from .._shared.ncu.units import is_unit
 from .marks import METRICS, SECTION, is_placed, launch_line, unprefixed
 from .nvtx import level
 from .pages import tell
-from .units import is_unit
 
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (\S.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._shared.columns import plain
 from .._shared.lines import Line, Lines
-from .launches import Launches
+from .._shared.ncu.launches import Launches
 from .marks import FIXED, PLACES, SIZES, Headings, fields_of
 from .nvtx import PUSHED, STARTED, stack
 

@@ -11,8 +11,8 @@ from ktrace.model import Batch
 from ktrace.source import Source
 
 from .._shared.lines import Line, Lines
-from .cells import is_european
-from .launches import Launches
+from .._shared.ncu.cells import is_european
+from .._shared.ncu.launches import Launches
 from .listing import Listing
 from .marks import OWN, headings
 from .pages import Page

@@ -23,6 +23,7 @@ from ktrace.jsontext import decoded
 from ktrace.model import DEVICE_KINDS, Batch
 
 from .._shared.dictionaries import constant, words
+from .._shared.protobuf import LENGTH, VARINT, Fields, Int64, UInt64, Value, combinations, distinct_of, parse, signed
 from . import field_names as f
 from .read_args import (
     DOUBLE,
@@ -46,7 +47,6 @@ from .read_state import State, repeated
 from .read_times import Bools
 from .read_tracks import first, host_of, int32, message, text
 from .read_tracks import lenient as gather
-from .read_wire import LENGTH, VARINT, Fields, Int64, UInt64, Value, combinations, distinct_of, parse, signed
 from .sidecar import STAGE_DERIVED
 
 _G = f.GPU_RENDER_STAGE_EVENT

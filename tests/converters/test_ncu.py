@@ -17,8 +17,8 @@ from conftest import SAMPLES, SHARED
 from engine import FAULTS, query
 
 import ktrace
-from ktrace.converters.ncu.names import metric_id
-from ktrace.converters.ncu.units import unit_of
+from ktrace.converters._shared.ncu.names import metric_id
+from ktrace.converters._shared.ncu.units import unit_of
 from ktrace.detection import detect
 from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
 from ktrace.format import Score

@@ -21,7 +21,7 @@ from ktrace.jsontext import dump_json
 from ktrace.model import Batch, arrow_schema
 from ktrace.rows import Rows
 
-from .._shared.dictionaries import words
+from ..dictionaries import words
 from .cells import numbers
 from .names import metric_id
 from .units import unit_of
