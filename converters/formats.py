@@ -23,6 +23,7 @@ FORMATS = (
     Format("latencyprism", "LatencyPrism comparison", ".latencyprism", ("*.md",), reads=True),
     Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True),
     Format("ncu", "Nsight Compute: printed text, CSV of the details and raw pages", ".ncu", ("*ncu*.csv", "*ncu*.txt", "*ncu*.log"), reads=True),
+    Format("ncu-rep", "Nsight Compute report", ".ncu_rep", ("*.ncu-rep",), reads=True),
     Format("nsys", "Nsight Systems SQLite export", ".nsys", ("*.sqlite", "*.sqlite3", "*.db"), reads=True),
     Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv"), reads=True),
     Format("nvprof", "nvprof traces, summaries and metrics, CSV or text", ".nvprof", ("*.csv", "*.log", "*.txt"), reads=True),
@@ -36,6 +37,6 @@ FORMATS = (
     Format("rpd2tracing", "ROCm rocmProfileData (RPD) as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats, to name the vendor's export command.
-    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

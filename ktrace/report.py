@@ -49,6 +49,10 @@ KINDS: dict[str, Kind] = {
     "newer-minor": Kind(
         Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
     ),
+    "unknown-version": Kind(
+        Severity.NOTE, "The file is of a version that ktrace doesn't know; it was read as far as it is as those known."
+    ),
+    "unknown-field": Kind(Severity.NOTE, "A field that the format's description doesn't name was left out."),
     "no-trace": Kind(Severity.NOTE, "A file of the folder is no trace that ktrace can read; it was left out."),
     "same-run": Kind(
         Severity.NOTE, "A file of the folder says in another format what its other files say; it was left out."
