@@ -237,7 +237,7 @@ def test_what_is_no_report_is_refused_with_help(tmp_path: Path) -> None:
 def test_a_packed_report_is_refused_unless_it_is_none(tmp_path: Path) -> None:
     path = tmp_path / "a.ncu-repz"
     path.write_bytes(b"\0\1\2")
-    with pytest.raises(ClosedFormat, match="ncu --import a.ncu-repz"):
+    with pytest.raises(ClosedFormat, match=r"ncu --import a\.ncu-repz"):
         ktrace.read(path)
     path.write_bytes(made.usual())
     assert ktrace.read(path).report.rows["summaries"] == len(table(USUAL))
@@ -258,7 +258,7 @@ def raw_page(program: Path, report: Path) -> str:
 @nvidia.needs("ncu")
 @pytest.mark.parametrize("path", nvidia.reports(), ids=lambda path: path.stem)
 def test_real_reports_say_what_the_raw_page_says(path: Path, tmp_path: Path) -> None:
-    """By the csv module: every cell of a metric, to the two decimals that are printed; and by our reader of the page."""
+    """By the csv module, each cell of a metric to the two decimals that are printed; and by our reader of the page."""
     page = raw_page(nvidia.programs("ncu")[0], path)
     headings, _, *launches = csv.reader(io.StringIO(page))
     mine = values(table(path))
