@@ -102,9 +102,6 @@ KINDS: dict[str, Kind] = {
         "A launch with metrics could not be told to be a certain kernel of the timeline; they were left out.",
     ),
     "no-launch": Kind(Severity.SKIP, "A row of the metrics' file that belongs to no launch was left out."),
-    "metric-text": Kind(
-        Severity.SKIP, "A metric that is no number, or a note on a launch, has no place on a timeline."
-    ),
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
     # Cuts: the source itself ends too early.
     "cut": Kind(Severity.CUT, "The input ends in the middle; everything before was converted."),
