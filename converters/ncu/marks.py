@@ -33,6 +33,12 @@ _LAUNCH = re.compile(
     r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+)*)\s*"
 )
 
+#: A launch as summaries of 2022 have it.
+_SUMMED_UP = re.compile(
+    r"\s*(?P<name>\S.*?), Block Size (?P<block_x>\d{1,18}), Grid Size (?P<grid_x>\d{1,18})"
+    r"(?:, Device (?P<device>\d{1,18}))?, (?P<count>\d{1,18}) invocations?\s*"
+)
+
 #: Characters of a line that may be one of a launch; names of kernels have a few thousand.
 _LONGEST = 100_000
 
@@ -42,6 +48,13 @@ class Headings(NamedTuple):
 
     fields: list[str]
     long: bool
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether it is the page of which ncu 2024 writes the cells into wrong columns."""
+        fields = self.fields
+        known = {"Device", "Kernel Name", "Average"} <= set(fields) and "Section Name" not in fields
+        return self.long and known and fields.index("Device") < fields.index("Kernel Name")
 
 
 def fields_of(text: str) -> list[str] | None:
@@ -79,7 +92,11 @@ def launch_line(text: str) -> re.Match[str] | None:
 
     Only one that is_placed is it for sure; another one is it where a section follows.
     """
-    if len(text) > _LONGEST or (", Context " not in text and ")x(" not in text):
+    if len(text) > _LONGEST:
+        return None
+    if " invocation" in text and (found := _SUMMED_UP.fullmatch(text)):
+        return found
+    if ", Context " not in text and ")x(" not in text:
         return None
     if text.lstrip().startswith(("==", "Section:")):
         return None
@@ -89,4 +106,4 @@ def launch_line(text: str) -> re.Match[str] | None:
 
 def is_placed(launch: re.Match[str]) -> bool:
     """Whether the line of a launch says where it ran."""
-    return bool(launch["context"] or launch["device"])
+    return bool(launch.groupdict().get("context") or launch["device"] or launch.re is _SUMMED_UP)

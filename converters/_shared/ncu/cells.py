@@ -91,7 +91,8 @@ def _is_exact(digits: str, value: float) -> bool:
 
 def _odd(text: str, exponent: int) -> float | None:
     """The number of a cell that isn't simply one: `nan`, or one with its instances behind it."""
-    found = quantity(text) or ((first := _INSTANCES.fullmatch(text)) and quantity(first[1]))
+    first = _INSTANCES.fullmatch(text)
+    found = quantity(first[1] if first else text)
     if not found or found.unit not in ("", "%"):
         return None
     return float(found.number.scaleb(exponent) if found.number.is_finite() else found.number)

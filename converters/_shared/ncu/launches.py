@@ -23,7 +23,7 @@ from ktrace.rows import Rows
 
 from ..dictionaries import words
 from .cells import numbers
-from .names import metric_id
+from .names import label_and_id, metric_id
 from .units import unit_of
 
 Int64 = npt.NDArray[np.int64]
@@ -103,14 +103,21 @@ class Launches:
         self._texts: list[str] = []
         self._weight = 0
 
-    def figure(self, name: str, unit: str, section: str = "", *, several: bool = False, label: str = "") -> int:
-        """The number of a metric as it stands on a page. `several`: its values sum up several launches."""
-        key = (name, unit, section, several, label)
+    def figure(
+        self, name: str, unit: str, section: str = "", part: str = "", *, several: bool = False, label: str = ""
+    ) -> int:
+        """The number of a metric as it stands on a page, in a part of a section.
+
+        `several`: its values sum up several launches.
+        """
+        key = (name, unit, section, part, several, label)
         number = self._numbers.get(key)
         if number is None:
             base, exponent = unit_of(unit)
-            scope = (section,) if section else ()
-            metric = metric_id(name, base)
+            scope = tuple(filter(None, (section, part)))
+            shown, metric = label_and_id(name)
+            metric = metric or metric_id(name, base, section, part)
+            name = shown
             place = "avg" if several else "value"
             number = self._add(key, Figure("metric", name, metric, base or None, exponent, scope, place, label))
         return number
