@@ -8,7 +8,7 @@ from typing import Any
 from .._shared.lines import Lines
 from .._shared.ncu.launches import Launches
 from .._shared.ncu.units import is_unit
-from .marks import METRICS, SECTION, is_placed, launch_line, unprefixed
+from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
 from .nvtx import level
 from .pages import tell
 from .text_tables import Table, runs_of
@@ -32,10 +32,9 @@ _FOCUS = re.compile(r"\s*>\s+Metric: (\S.*?)\s*")
 _FOCUS_MORE = re.compile(r"\s*(Value|Info) +: (.*?)\s*")
 
 _TITLE = re.compile(r"    \s*[A-Za-z][^\s]*(?: [^\s]+){0,9}\s*")
-_REMARK = re.compile(r"\s*The system does not have any [\w ]+\.\s*")
 
 #: What a rule says without a mark stands where the text does behind one.
-_UNMARKED = re.compile(r" {10}\S.*|" + _REMARK.pattern)
+_UNMARKED = re.compile(r" {10}\S.*|" + REMARK.pattern)
 
 #: Lines between the title of a part of a section and its table, at most.
 _TITLES = 4
@@ -145,7 +144,7 @@ class Listing:
             return self._other_row(text) or self._figure(text)
         elif self._is_title(text):
             self._title(text)
-        elif self._section and (_UNMARKED if self._table is None else _REMARK).fullmatch(text):
+        elif self._section and (_UNMARKED if self._table is None else REMARK).fullmatch(text):
             self._advice("", text.strip())
         elif self._head is not None and (self._nvtx or _NVTX.fullmatch(text)):
             self._range(text)
@@ -182,7 +181,7 @@ class Listing:
             return False
         for ahead in range(1, _TITLES + 1):
             coming = unprefixed(self._lines.peek(ahead) or "")
-            if _RULER.fullmatch(coming) or _PART.fullmatch(coming) or _REMARK.fullmatch(coming):
+            if _RULER.fullmatch(coming) or _PART.fullmatch(coming) or REMARK.fullmatch(coming):
                 return True
             if not _TITLE.fullmatch(coming):
                 return False
@@ -284,6 +283,7 @@ class Listing:
         launches = self._started()
         if not any(values):
             return
+        name = name or self._part or self._section
         if len(values) == 1:
             launches.metric(launches.figure(name, unit, self._section, self._part), values[0])
         else:

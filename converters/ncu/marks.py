@@ -18,6 +18,9 @@ OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
 
 SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
 
+#: What stands in place of a table that would be empty.
+REMARK = re.compile(r"\s*The system does not have any [\w ]+\.\s*")
+
 #: The headings of a table of metrics.
 METRICS = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
 

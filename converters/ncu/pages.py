@@ -9,7 +9,7 @@ from typing import Any
 from .._shared.columns import plain
 from .._shared.lines import Line, Lines
 from .._shared.ncu.launches import Launches
-from .marks import FIXED, PLACES, SIZES, Headings, fields_of
+from .marks import FIXED, PLACES, REMARK, SIZES, Headings, fields_of
 from .nvtx import PUSHED, STARTED, stack
 
 _LONG = (
@@ -27,6 +27,9 @@ _RULE = ("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type",
 _XYZ = re.compile(r"\(?\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\)?")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _ROW = re.compile(r'\s*"?\d+"?,')
+
+#: The smallest or the greatest of several values, or none.
+_SPAN = re.compile(r"\s*(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?|-?nan|-?inf|(?:\(!\) )?n/a|)\s*(?:\(.*)?", re.DOTALL)
 
 #: A heading of a table that is none of metrics.
 _TITLE = re.compile(r"[A-Z][A-Za-z]*(?: [A-Za-z]+)*")
@@ -69,6 +72,10 @@ class Page:
     def row(self, line: Line, lines: Lines, launches: Launches) -> bool:
         """Takes a row, over as many lines as it has. False where the line is no row of the page."""
         text, taken = line.text, 0
+        if self._current is not None and REMARK.fullmatch(text):
+            launches.note(text.strip(), "", {})
+            lines.used()
+            return True
         while text.count('"') % 2:
             if not _ROW.match(text):
                 return False
@@ -137,6 +144,9 @@ class Page:
             fields.pop()
         if len(fields) > len(self.fields) or len(fields) < (self._needed if self._long else len(self.fields)):
             return False
+        spans = [self._at[name] for name in ("Minimum", "Maximum") if self._at.get(name, len(fields)) < len(fields)]
+        if self._several and not all(_SPAN.fullmatch(fields[at]) for at in spans):
+            return False  # ncu's own fault: rows in which a cell is missing
         if self._number is None:
             return bool(fields[self._at["Kernel Name"]])
         number = fields[self._number]
@@ -150,6 +160,8 @@ class Page:
         fields += [""] * (len(self.fields) + 1 - given)  # the last one stands for columns that the page hasn't got
         self._go_to(fields, launches)
         section, part, name, unit, text = [fields[at].strip() for at in self._metric]
+        if not name and (text or (self._several and self._cells(fields)("Average"))):
+            name = part or section  # the one metric of a chart has no label
         if name and not self._several:
             launches.metric(launches.figure(name, unit, section, part), text)
         elif name:

@@ -51,6 +51,8 @@ class Table:
         pieces = [text[begin:end].strip() for begin, end in self.runs]
         if not any(pieces) or (pieces[0] and not self._is_rest_of_name(pieces)):
             return False
+        if pieces[1] and not self._is_full(1):
+            return False  # a row without a name
         for column, piece in enumerate(pieces):
             if piece:
                 self._row[column] += self._between(column) + piece
@@ -93,7 +95,7 @@ class Table:
     def _cells(self, text: str) -> list[str] | None:
         if len(self.runs) == self._count and self._is_in_columns(text):
             cells = [text[begin:end].strip() for begin, end in self.runs]
-            if cells[0]:
+            if cells[0] or any(cells[2:]):
                 return cells
         return _parts(text, self._count - 2)
 

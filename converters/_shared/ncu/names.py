@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 
 #: An id in brackets is told from other words by its underscores.
-_BOTH = re.compile(r"(\S.*?) ?\(([A-Za-z0-9.:]*[a-z0-9]_[\w.:]+)\)")
+_BOTH = re.compile(r"(.*?) ?\(([A-Za-z0-9.:]*[a-z0-9]_[\w.:]+)\)")
 
 
 @cache
@@ -37,4 +37,4 @@ def label_and_id(name: str) -> tuple[str, str | None]:
     both = _BOTH.fullmatch(name)
     if not both:
         return name, None
-    return (both[2] if "{" in both[1] else both[1]), both[2]
+    return (both[2] if "{" in both[1] or not both[1] else both[1]), both[2]
