@@ -16,6 +16,9 @@ from .._shared.ncu.units import is_unit
 
 _RUN = re.compile(r"-{3,}")
 
+#: Numbers that aren't broken.
+_WHOLE = re.compile(r"[-+]?[\d.,]+(?:[eE][-+]?\d+)?")
+
 #: How names of metrics begin; the end of one that was broken doesn't.
 _ID = re.compile(r"[A-Za-z0-9_.:]*[a-z0-9]__\w")
 
@@ -51,8 +54,8 @@ class Table:
         pieces = [text[begin:end].strip() for begin, end in self.runs]
         if not any(pieces) or (pieces[0] and not self._is_rest_of_name(pieces)):
             return False
-        if pieces[1] and not self._is_full(1):
-            return False  # a row without a name
+        if not pieces[0] and self._is_without_name(pieces):
+            return False
         for column, piece in enumerate(pieces):
             if piece:
                 self._row[column] += self._between(column) + piece
@@ -82,6 +85,13 @@ class Table:
         if not self._is_full(0) or _ID.match(pieces[0]) or self._row is None:
             return False
         return not any(pieces[1:]) or ("(" in self._row[-1] and not self._row[-1].endswith(")"))
+
+    def _is_without_name(self, pieces: list[str]) -> bool:
+        """Whether a line is a row of its own of which the name is empty: the one before is whole."""
+        if pieces[1]:
+            return not self._is_full(1)
+        whole = self._row is not None and all(_WHOLE.fullmatch(cell) for cell in self._row[2:])
+        return whole and not pieces[-1].startswith("(")
 
     def _is_full(self, column: int) -> bool:
         begin, end = self.runs[column]

@@ -44,7 +44,16 @@ OLD = [((), 50), (("--details-all",), 400), (INSTANCES, 50), (("--print-summary"
 OLD_TEXT = [*OLD, (("--print-summary", "per-gpu"), 40)]
 
 #: Labels that stand for several metrics in a place, or for others in other versions.
-AMBIGUOUS = ("L2 Explicit", "Warp Stall Sampling", "ALU", "FMA", "FP64", "Tensor (", "Warp Occupancy")
+AMBIGUOUS = (
+    "L2 Explicit",
+    "Warp Stall Sampling",
+    "ALU",
+    "FMA",
+    "FP64",
+    "Tensor (",
+    "Warp Occupancy",
+    "Instruction Statistics",
+)
 
 #: Words of cells in which ncu says that there is no number.
 NOTHING = ("no data", "n/a", "(!) n/a", "(!) nan", "nan")
