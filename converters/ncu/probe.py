@@ -24,7 +24,7 @@ _SOURCE_PAGE = re.compile(
 
 #: The same in text: headings are broken over several lines, so that only the first words are whole.
 _SOURCE_TEXT = re.compile(
-    r"^Kernel Name +\S.*(?:\n.*){1,9}\n-{3}[- ]*\n(?:Address|#|Line No|Line) +(?:Address +)?Source ", re.MULTILINE
+    r"^Kernel Name +\S.*(?:\n.*){0,9}\n-{3}[- ]*\n(?:Address|#|Line No|Line) +(?:Address +)?Source ", re.MULTILINE
 )
 
 #: How `--page session` begins, text and CSV.
