@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .._shared.prefixes import bare
 
 #: Headings of what isn't a metric -> the column of the model that they fill.
-PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device"}
+PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}
 SIZES = {"Grid Size": "grid", "Block Size": "block"}
 FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "CC", "Invocations", *PLACES, *SIZES}
 
@@ -17,6 +17,9 @@ FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "C
 OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
 
 SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
+
+#: How a remark begins that explains the averages of a summary, over a few lines.
+AVERAGES = "Note: The shown averages are calculated"
 
 #: What stands in place of a table that would be empty.
 REMARK = re.compile(r"\s*The system does not have any [\w ]+\.\s*")
@@ -54,10 +57,12 @@ class Headings(NamedTuple):
 
     @property
     def is_shuffled(self) -> bool:
-        """Whether it is the page of which ncu 2024 writes the cells into wrong columns."""
-        fields = self.fields
-        known = {"Device", "Kernel Name", "Average"} <= set(fields) and "Section Name" not in fields
-        return self.long and known and fields.index("Device") < fields.index("Kernel Name")
+        """Whether it is the page of which ncu writes the cells into wrong columns."""
+        at = {name: number for number, name in enumerate(self.fields)}
+        device = at.get("Device", at.get("Device Id"))
+        if not self.long or device is None or "Section Name" in at:
+            return False
+        return "Average" in at and "Kernel Name" in at and device < at["Kernel Name"]
 
 
 def fields_of(text: str) -> list[str] | None:

@@ -7,13 +7,23 @@ import re
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .marks import METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
+from .marks import AVERAGES, METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
 
 #: How remarks of ncu's begin; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
 
 #: Without one of these nothing in a text is ncu's.
-_WORDS = ("==", ", Context ", ")x(", "Kernel Name", "Metric Name", '"Source",', "Launch Attribute", " invocation")
+_WORDS = (
+    "==",
+    ", Context ",
+    ")x(",
+    "Kernel Name",
+    "Metric Name",
+    '"Source",',
+    "Launch Attribute",
+    " invocation",
+    AVERAGES,
+)
 
 #: The headings of `--page source`: an instruction or a line of the program in each row, no launch.
 _SOURCE_PAGE = re.compile(
@@ -51,6 +61,8 @@ def probe(sample: Sample) -> Match | None:
         return _refused("the session page of Nsight Compute, which has settings and attributes of devices, no launches")
     if (source := _SOURCE_TEXT.search(text)) and source.start() < _NEAR_TOP:
         return _refused("the source page of Nsight Compute, which has instructions and no launches")
+    if AVERAGES in text:
+        return _refused("a summary of Nsight Compute that has no launch, as per-nvtx has none without ranges")
     return None
 
 

@@ -14,11 +14,8 @@ from .._shared.lines import Line, Lines
 from .._shared.ncu.cells import is_european
 from .._shared.ncu.launches import Launches
 from .listing import Listing
-from .marks import OWN, headings
+from .marks import AVERAGES, OWN, headings
 from .pages import Page
-
-#: How a remark begins that explains the averages of a summary, over a few lines.
-_NOTE = "Note: The shown averages are calculated"
 
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
 _REMEDY = (
@@ -59,7 +56,7 @@ class _Reading:
         text = line.text
         if "==" in text and (found := OWN.fullmatch(text)):
             self._own(found, line)
-        elif self._note or text.lstrip().startswith(_NOTE):
+        elif self._note or text.lstrip().startswith(AVERAGES):
             self._note = bool(text.strip())
             self._lines.structure()
         elif found_headings := headings(text):
@@ -99,6 +96,13 @@ class _Reading:
                 where=f"line {self._forbidden}",
                 expected="launches of kernels with their metrics",
                 remedy=_REMEDY,
+            )
+        if self._pages and not (self._launches.profiled or self._remarks):
+            raise DamagedInput(
+                "has the headings of a page and no launch below them",
+                path=self._path,
+                expected="rows of launches",
+                remedy="ncu --page raw has all launches; per-nvtx those in ranges that --nvtx recorded",
             )
         for kind, text in self._remarks:
             self._launches.start(kind="note", metric="note", name=text, args={"type": kind})

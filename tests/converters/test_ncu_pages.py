@@ -133,3 +133,20 @@ def test_a_page_of_which_ncu_mixes_up_the_columns(tmp_path: Path) -> None:
     text += '"0","","","","","device__attribute_architecture","","368"\n'
     with pytest.raises(DamagedInput, match="into wrong columns"):
         ktrace.read(write(tmp_path / "raw.csv", text))
+
+
+def test_a_summary_without_a_launch(tmp_path: Path) -> None:
+    note = "Note: The shown averages are calculated as the arithmetic mean of the metric values\n"
+    with pytest.raises(ClosedFormat, match="has no launch"):
+        ktrace.read(write(tmp_path / "nvtx.txt", f"  {note}\n"))
+    headings = '"Domain","Range:PL_Type:PL_Value","Kernel Name","Block Size","Grid Size","Device Id","Invocations",'
+    headings += '"Metric Name","Metric Unit","Minimum","Maximum","Average"\n'
+    with pytest.raises((DamagedInput, ClosedFormat), match="no launch"):
+        ktrace.read(write(tmp_path / "nvtx.csv", headings))
+    text = (
+        headings + '"<default domain>","forward:none","k(int)","256","8","1","3","x__y.sum","cycle","1.0","3.0","2.0"\n'
+    )
+    text += '"<default domain>","back:none","k(int)","256","8","1","2","x__y.sum","cycle","5.0","7.0","6.0"\n'
+    found = launches(rows(write(tmp_path / "ranges.csv", text)))
+    assert [(head["device"], head["count"], behind[0]["avg"]) for head, behind in found] == [(1, 3, 2.0), (1, 2, 6.0)]
+    assert [head["args"]["Range:PL_Type:PL_Value"] for head, _ in found] == ["forward:none", "back:none"]
