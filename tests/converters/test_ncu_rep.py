@@ -17,6 +17,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput, UnknownFormat
+from ktrace.info import inspect
 from ktrace.reading import read_batches
 from ktrace.report import Report
 
@@ -145,6 +146,12 @@ def test_on_a_timeline_samples_stand_in_their_kernel(tmp_path: Path) -> None:
     mine = [event for event in events if event["ph"] == "C" and "PM sampling" in event["name"]]
     drawn = [event["ts"] - gemm["ts"] for event in mine if "cycles_active" in event["name"]]
     assert drawn == [at / 1000 for at in made.CYCLES if 0 <= at < 50_464]
+
+
+def test_samples_widen_no_span() -> None:
+    """They count from their launch: they are no times of the trace."""
+    assert inspect(USUAL).span is None
+    assert ktrace.summarise(USUAL).span is None
 
 
 def test_other_results_and_an_unknown_version() -> None:
