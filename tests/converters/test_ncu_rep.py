@@ -154,6 +154,16 @@ def test_samples_widen_no_span() -> None:
     assert ktrace.summarise(USUAL).span is None
 
 
+def test_samples_stay_in_their_launch_when_their_source_is_moved(tmp_path: Path) -> None:
+    timeline = tmp_path / "t.jsonl"
+    row = {"record": "event", "source": "t", "id": 1, "kind": "kernel", "name": "k", "ts": 5000, "dur": 10}
+    timeline.write_text(f'{{"ktrace": "1.0"}}\n{json.dumps(row | {"timing": "measured"})}\n')
+    report = ktrace.merge([timeline, USUAL], tmp_path / "out.perfetto", offsets={USUAL.name: 1_000_000})
+    layout = next(ledger for ledger in report.stages if ledger.stage == "layout")
+    assert layout.removed["outside of the launch"] == 2
+    assert "begin-guessed" not in report.issues
+
+
 def test_other_results_and_an_unknown_version() -> None:
     report = Report()
     rows = ktrace.Trace(read_batches([str(OTHERS)], report), report).to_arrow()["summaries"].to_pylist()
