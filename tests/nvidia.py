@@ -1,40 +1,38 @@
-"""NVIDIA's own programs and reports, for tests that compare with them: those in the folder KTRACE_NVIDIA_TOOLS.
+"""NVIDIA's own programs, where a developer has them: below the folder that KTRACE_NVIDIA_TOOLS names.
 
-../shared/tools/nvidia_tools.py FOLDER brings Nsight Systems and Nsight Compute of two generations, and real reports.
+`../shared/tools/nvidia_tools.py DIR` brings nsys and ncu of two generations there; they print without a GPU.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 VARIABLE = "KTRACE_NVIDIA_TOOLS"
 
 
-def _below(pattern: str) -> list[Path]:
-    """The files below the folder that fit, those of the newest generation (its first folder) first."""
-    root = os.environ.get(VARIABLE)
-    if not root:
-        return []
-    found = [path for path in Path(root).glob(f"[0-9]*/**/{pattern}") if path.is_file()]
-    return sorted(found, key=lambda path: (path.relative_to(root).parts[0], path.as_posix()), reverse=True)
-
-
 @cache
+def _files() -> tuple[Path, ...]:
+    """All files below the folder, newest generation (a folder named after a year) first."""
+    folder = os.environ.get(VARIABLE)
+    if not folder:
+        return ()
+    found = [Path(root) / name for root, _, names in os.walk(folder) for name in names]
+    return tuple(sorted(found, key=lambda path: (-_generation(path), str(path))))
+
+
+def _generation(path: Path) -> int:
+    return max((int(part) for part in path.parts if re.fullmatch(r"20\d\d", part)), default=0)
+
+
 def programs(name: str) -> list[Path]:
-    """The executables of that name, newest generation first; none where the programs aren't at hand."""
-    return [path for path in _below(name) if os.access(path, os.X_OK) and "target" in path.as_posix()]
+    """Every executable of that name, newest generation first, each once whatever links lead to it."""
+    found = (path.resolve() for path in _files() if path.name == name and path.is_file() and os.access(path, os.X_OK))
+    return list(dict.fromkeys(found))
 
 
-@cache
 def reports() -> list[Path]:
-    """The real reports of Nsight Compute that came with the programs."""
-    return _below("*.ncu-rep")
-
-
-def needs(name: str) -> pytest.MarkDecorator:
-    """Skips a test where a program isn't at hand."""
-    return pytest.mark.skipif(not programs(name), reason=f"{name} is not at hand ({VARIABLE})")
+    """The real reports of Nsight Compute that came with the programs, newest generation first."""
+    return list(dict.fromkeys(path for path in _files() if path.suffix == ".ncu-rep"))

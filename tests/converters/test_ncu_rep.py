@@ -27,6 +27,8 @@ OTHERS = FOLDER / "range-list-and-graph-of-an-unknown-version.ncu-rep"
 
 Row = dict[str, Any]
 
+needs_ncu = pytest.mark.skipif(not nvidia.programs("ncu"), reason="NVIDIA's ncu is not at hand")
+
 
 def table(path: Path, record: str = "summaries") -> list[Row]:
     found = ktrace.read(path).to_arrow()[record].to_pylist()
@@ -272,7 +274,7 @@ def raw_page(program: Path, report: Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-@nvidia.needs("ncu")
+@needs_ncu
 @pytest.mark.parametrize("path", nvidia.reports(), ids=lambda path: path.stem)
 def test_real_reports_say_what_the_raw_page_says(path: Path, tmp_path: Path) -> None:
     """By the csv module, each cell of a metric to the two decimals that are printed; and by our reader of the page."""
@@ -311,7 +313,7 @@ def test_real_reports_say_what_the_raw_page_says(path: Path, tmp_path: Path) -> 
     assert not differing
 
 
-@nvidia.needs("ncu")
+@needs_ncu
 @pytest.mark.parametrize("path", nvidia.reports(), ids=lambda path: path.stem)
 def test_real_rules_say_what_the_details_page_says(path: Path) -> None:
     command = [nvidia.programs("ncu")[0], "--import", path, "--page", "details", "--csv"]

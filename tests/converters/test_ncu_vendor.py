@@ -17,7 +17,7 @@ import pytest
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput
 
-pytestmark = nvidia.needs("ncu")
+pytestmark = pytest.mark.skipif(not nvidia.programs("ncu"), reason="NVIDIA's ncu is not at hand")
 
 Row = dict[str, Any]
 
