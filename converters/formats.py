@@ -23,10 +23,10 @@ FORMATS = (
     Format("latencyprism", "LatencyPrism comparison", ".latencyprism", ("*.md",), reads=True),
     Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True),
     Format("ncu", "Nsight Compute: printed text, CSV of the details and raw pages", ".ncu", ("*ncu*.csv", "*ncu*.txt", "*ncu*.log"), reads=True),
+    Format("ncu-rep", "Nsight Compute report", ".ncu_rep", ("*.ncu-rep",), reads=True),
     Format("nsys", "Nsight Systems SQLite export", ".nsys", ("*.sqlite", "*.sqlite3", "*.db"), reads=True),
     Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv", "*_sum.json", "*_trace.json", "*_sum.html", "*_trace.html"), reads=True),
     Format("nsys-tables", "Nsight Systems export as Arrow, Parquet or HDF5", ".nsys_tables", ("*.arrows", "*.h5", "*_arwdir", "*_pqtdir"), reads=True, via="nsys"),
-    Format("nsys-stats", "Nsight Systems reports, what `nsys stats` prints", ".nsys_stats", ("*.txt", "*.tsv", "*_sum.csv", "*_trace.csv"), reads=True),
     Format("nvprof", "nvprof traces, summaries and metrics, CSV or text", ".nvprof", ("*.csv", "*.log", "*.txt"), reads=True),
     Format("nvvp", "nvprof and Visual Profiler database", ".nvvp", ("*.nvvp", "*.nvprof"), reads=True),
     Format("rocpd", "ROCm rocprofiler-sdk database (rocprofv3, rocprof-sys)", ".rocpd", ("*_results.db",), reads=True),
@@ -42,5 +42,6 @@ FORMATS = (
     Format("nsys-rep", "Nsight Systems report, by NVIDIA's own nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
     # Closed formats, to name the vendor's export command.
     Format("closed", "vendors' closed formats", ".closed", ("*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

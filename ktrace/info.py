@@ -14,6 +14,7 @@ from ktrace.catalog import Catalog, Entry
 from ktrace.detection import by_name, detect
 from ktrace.format import Detected
 from ktrace.jsontext import decoded
+from ktrace.launches import is_sampled
 from ktrace.model import DEVICE_KINDS, Batch
 from ktrace.paired import paired
 from ktrace.reading import read_batches
@@ -76,7 +77,7 @@ def _inspected(path: str | Path, from_: str | None) -> Info:
             continue
         if batch.record != "links":
             info.kinds.update((batch.record, kind) for kind in batch.column("kind").to_pylist())
-        if batch.record == "events":
+        if batch.record == "events" and not is_sampled(batch):
             info.span = _widen(info.span, batch)
             _add_work(work["events"], batch, "dur")
         if batch.record == "summaries":

@@ -28,6 +28,9 @@ from ktrace.report import Ledger
 Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]
 
+#: The clock of samples that count from the begin of the launch that is their parent.
+LAUNCH_CLOCK = "launch"
+
 #: Metrics that say how a kernel was launched and on what: arguments, not counters.
 _OF_LAUNCH = r"^(?:launch__|device__|sm__maximum_warps_)"
 
@@ -59,6 +62,14 @@ def is_launch(batch: Batch) -> Bools:
     free = pc.and_(batch.column("parent").is_null(), batch.column("ts").is_null())
     found: Bools = pc.and_(pc.and_(placed, device), pc.and_(timed, free)).to_numpy(zero_copy_only=False)
     return found
+
+
+def is_sampled(batch: Batch) -> bool:
+    """Whether events count from the begin of the launch that is their parent; a batch has such ones alone, or none."""
+    if not batch.has("clock") or not batch.has("parent"):
+        return False
+    clock = decoded(batch.column("clock"))
+    return bool(pc.all(pc.fill_null(pc.equal(clock, LAUNCH_CLOCK), False)).as_py())
 
 
 class Launches:
@@ -93,6 +104,43 @@ class Launches:
         """The events of the last launch."""
         held, self._held = self._held, None
         return [] if held is None else list(self._events(held.drop_columns("head"), held["head"].to_numpy()))
+
+    def samples(self, batch: Batch) -> Iterator[Batch]:
+        """Samples (`is_sampled`) at the place of their launch; those before its begin and behind its end are left out.
+
+        They belong to another replay of the launch, so that they are no metrics of it: they have no parent.
+        """
+        ids, begins, extents = self._places()
+        order = np.argsort(ids)
+        parent = batch.column("parent").to_numpy(zero_copy_only=False)
+        at = order[np.minimum(np.searchsorted(ids[order], parent), max(len(ids) - 1, 0))] if len(ids) else None
+        known = ids[at] == parent if at is not None else np.zeros(len(batch), np.bool_)
+        ts = batch.column("ts").to_numpy(zero_copy_only=False)
+        inside = known if at is None else known & (ts >= 0) & (ts < extents[at])
+        self._ledger.given += int(inside.sum())
+        if not known.all():
+            self._ledger.removed["launch left out"] += int((~known).sum())
+        if (known & ~inside).any():
+            self._ledger.removed["outside of the launch"] += int((known & ~inside).sum())
+        if at is None or not inside.any():
+            return
+        kept = batch.columns.filter(pa.array(inside)).drop_columns(["parent", "clock", "timing"])
+        moved = pa.array((ts + begins[at])[inside])
+        made = {name: kept.column(name) for name in kept.schema.names} | {"ts": moved}
+        yield _batch(made, kept.num_rows)
+
+    def _places(self) -> tuple[Int64, Int64, Int64]:
+        """Id, begin and room of all launches, that of the last one, too."""
+        parts = [tuple(table[name].to_numpy() for name in ("id", "ts", "dur")) for table in self._placed]
+        if self._held is not None:
+            heads = self._held.filter(self._held["head"])
+            width = _widths(heads)
+            begins = self._cursor + np.cumsum(np.where(width > 0, width, _ROOM)) - np.where(width > 0, width, _ROOM)
+            parts.append((heads["id"].to_numpy(), begins, width))
+        if not parts:
+            return (np.zeros(0, np.int64),) * 3
+        ids, begins, widths = (np.concatenate([part[which] for part in parts]) for which in range(3))
+        return ids, begins, np.where(widths > 0, widths, _ROOM)
 
     def _is_behind(self, batch: Batch, new: pa.Array) -> Bools:
         """Which rows are metrics and notes of launches."""
@@ -137,11 +185,7 @@ class Launches:
 
     def _place(self, heads: pa.Table) -> pa.Table:
         """Gives each launch its time."""
-        several = pc.multiply(heads["count"].cast(pa.float64()), heads["avg"])
-        figure = pc.coalesce(heads["total"], several, heads["value"]).to_numpy()
-        in_ns = pc.fill_null(pc.equal(heads["unit"], "ns"), False).to_numpy()
-        width = np.where(in_ns & (figure > 0) & (figure < _LONGEST), figure, 0.0)
-        width = np.rint(width).astype(np.int64)
+        width = _widths(heads)
         extent = np.where(width > 0, width, _ROOM)
         ends = self._cursor + np.cumsum(extent)
         self._cursor = int(ends[-1]) if len(ends) else self._cursor
@@ -161,6 +205,16 @@ class Launches:
         columns |= {"name": rows["metric"], "value": rows["value"], "unit": rows["unit"]}
         columns["kind"] = pa.array(["counter"]).take(pa.array(np.zeros(len(rows), np.int64)))
         yield _batch(columns, len(rows))
+
+
+def _widths(heads: pa.Table) -> Int64:
+    """How long each launch is, 0 where that isn't known."""
+    several = pc.multiply(heads["count"].cast(pa.float64()), heads["avg"])
+    figure = pc.coalesce(heads["total"], several, heads["value"]).to_numpy()
+    in_ns = pc.fill_null(pc.equal(heads["unit"], "ns"), False).to_numpy()
+    width = np.where(in_ns & (figure > 0) & (figure < _LONGEST), figure, 0.0)
+    found: Int64 = np.rint(width).astype(np.int64)
+    return found
 
 
 def _plain(batch: Batch) -> pa.Table:

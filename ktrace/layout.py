@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.jsontext import dump_json
-from ktrace.launches import Launches
+from ktrace.launches import Launches, is_sampled
 from ktrace.model import Batch
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_batch, to_rows
@@ -63,6 +63,8 @@ def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
     for batch in batches:
         if batch.record == "summaries":
             yield from plan.take(batch)
+        elif batch.record == "events" and is_sampled(batch):
+            yield from plan.place_samples(batch)
         else:
             if batch.record != "catalog":
                 plan.ledger.taken += len(batch)
@@ -113,6 +115,15 @@ class _Plan:
         if start is not None:
             source = batch.column("source")[0].as_py()
             self._first[source] = min(start, self._first.get(source, start))
+
+    def place_samples(self, batch: Batch) -> Iterator[Batch]:
+        """Gives samples that count from their launch the time at which that stands."""
+        self.ledger.taken += len(batch)
+        launches = self._launches.get(batch.column("source")[0].as_py())
+        if launches is None:
+            self.ledger.removed["launch left out"] += len(batch)
+        else:
+            yield from launches.samples(batch)
 
     def take(self, batch: Batch) -> Iterator[Batch]:
         """Collects rows; gives the slices of each table that is whole, and launches."""

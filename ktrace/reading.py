@@ -178,8 +178,8 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
         raise InputError(
             "has no launches with metrics",
             path=path,
-            expected="a table of Nsight Compute",
-            remedy="ncu --csv --page raw ./app > metrics.csv",
+            expected="a report of Nsight Compute, or what it prints",
+            remedy="ncu --set full -o metrics ./app, then --metrics metrics.ncu-rep",
         )
     report.merge(account)
     report.inputs += account.inputs

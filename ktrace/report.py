@@ -58,6 +58,10 @@ KINDS: dict[str, Kind] = {
     "newer-minor": Kind(
         Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
     ),
+    "unknown-version": Kind(
+        Severity.NOTE, "The file is of a version that ktrace doesn't know; it was read as far as it is as those known."
+    ),
+    "unknown-field": Kind(Severity.NOTE, "A field that the format's description doesn't name was left out."),
     "no-trace": Kind(Severity.NOTE, "A file of the folder is no trace that ktrace can read; it was left out."),
     "same-run": Kind(
         Severity.NOTE, "A file of the folder says in another format what its other files say; it was left out."
@@ -117,9 +121,6 @@ KINDS: dict[str, Kind] = {
         "A launch with metrics could not be told to be a certain kernel of the timeline; they were left out.",
     ),
     "no-launch": Kind(Severity.SKIP, "A row of the metrics' file that belongs to no launch was left out."),
-    "metric-text": Kind(
-        Severity.SKIP, "A metric that is no number, or a note on a launch, has no place on a timeline."
-    ),
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
     # Cuts: the source itself ends too early.
     "cut": Kind(Severity.CUT, "The input ends in the middle; everything before was converted."),

@@ -20,6 +20,10 @@ columns                 for millions of rows; never a Python object a value
     sqlite              blocks of the tables of a database: `sqlite_blocks` reads one of them, `sqlite_constants` leaves
                         out columns that say the same in every row, `lookup` finds the rows of another table
     dictionaries        columns with few distinct values
+    protobuf            the fields of many messages at once, or of one
+
+Nsight Compute
+    ncu                 launches with metrics as rows, names of metrics, units, cells of numbers
 
 ROCm
     rocm                what all of its profilers share: work-items, agents, names, counters

@@ -305,7 +305,8 @@ class _Scan:
             return None
         pointed = self._with_points(pieces)
         if table.has_figures(pointed):
-            self._tell(table, pieces)
+            if not _broke_off(table, text, pieces):  # the figure that is cut says nothing
+                self._tell(table, pieces)
             return pointed
         explicit = isinstance(table.dialect, Pipes) and not self._interrupted
         return pointed if explicit and not is_rule(self._peek() or "") else None

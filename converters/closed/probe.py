@@ -25,6 +25,9 @@ class Closed:
     shared: bool = False
 
 
+#: First bytes of files that ktrace reads, whatever their name: reports of Nsight Compute.
+READ = b"NVR\0"
+
 CLOSED = (
     Closed(
         (".qdstrm",),
@@ -33,9 +36,9 @@ CLOSED = (
         "QdstrmImporter -i {name}, then nsys export --type sqlite --lazy=false -o {stem}.sqlite {stem}.nsys-rep",
     ),
     Closed(
-        (".ncu-rep", ".ncu-repz", ".nsight-cuprof-report"),
-        b"NVR\0",
-        "a report of NVIDIA Nsight Compute, which only ncu can read",
+        (".ncu-repz", ".nsight-cuprof-report"),
+        None,
+        "a packed or old report of NVIDIA Nsight Compute, which only ncu can read",
         "ncu --import {name} --csv --page raw > {stem}.csv",
     ),
     Closed(
@@ -62,6 +65,8 @@ def probe(sample: Sample) -> Match | None:
     for closed in CLOSED:
         if closed.magic and sample.head.startswith(closed.magic):
             return _claim(closed, sample.name, f"begins with '{closed.magic.decode().rstrip(chr(0))}'")
+    if sample.head.startswith(READ):
+        return None
     for closed in CLOSED:
         ending = next((ending for ending in closed.endings if name.endswith(ending)), None)
         if ending and (not closed.shared or sample.listing is not None or sample.text is None):

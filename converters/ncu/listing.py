@@ -6,19 +6,38 @@ import re
 from typing import Any
 
 from .._shared.lines import Lines
-from .launches import Launches
-from .marks import METRICS, SECTION, is_placed, launch_line, unprefixed
+from .._shared.ncu.launches import Launches
+from .._shared.ncu.units import is_unit
+from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
 from .nvtx import level
 from .pages import tell
-from .units import is_unit
+from .text_tables import Table, runs_of
 
-_PROCESS = re.compile(r"\s*\[(\d{1,18})\] (\S.*)@(\S+)\s*")
+_PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")
 _RULER = re.compile(r"\s*-{3,}(?: +-{3,})+\s*")
-_RUN = re.compile(r"-{3,}")
 _ADVICE = re.compile(r"\s*(INF|WRN|OPT|ERR|MSG|OK)\s{2,}(\S.*?)\s*")
 _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: ([\d.,]+)%\s*(.*)", re.DOTALL)
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
+
+#: A table in the body of a section, and what it is about.
+_PART = re.compile(r"\s*Table Name ?: (\S.*?)\s*")
+_ABOUT = re.compile(r"\s*Table Description ?: .*")
+
+#: A device, below which its launches follow in summaries.
+_DEVICE = re.compile(r"\s+Device (\d{1,18})(?:, CC (\d+\.\d+))?\s*")
+
+#: What --print-rule-details adds to an advice.
+_FOCUS = re.compile(r"\s*>\s+Metric: (\S.*?)\s*")
+_FOCUS_MORE = re.compile(r"\s*(Value|Info) +: (.*?)\s*")
+
+_TITLE = re.compile(r"    \s*[A-Za-z][^\s]*(?: [^\s]+){0,9}\s*")
+
+#: What a rule says without a mark stands where the text does behind one.
+_UNMARKED = re.compile(r" {10}\S.*|" + REMARK.pattern)
+
+#: Lines between the title of a part of a section and its table, at most.
+_TITLES = 4
 
 #: What a launch is called of which a text has the sections alone.
 _UNNAMED = "unnamed kernel"
@@ -34,14 +53,20 @@ class Listing:
         self._process: dict[str, Any] = {}
         self._name = ""  # of the process
         self._head: dict[str, Any] | None = None  # a launch of which nothing but its line was read
+        self._device: dict[str, Any] = {}
+        self._table: Table | None = None
+        self._section = self._part = ""
+        self._known: dict[tuple[Any, ...], int] = {}  # launches that come again, section by section
+        self._again: tuple[Any, ...] | None = None
         self.leave()
 
     def leave(self) -> None:
         """What follows belongs to no launch."""
+        self._end_row()
         self._started()
         self._inside = False
-        self._section = ""
-        self._table: _Table | None = None
+        self._section = self._part = ""
+        self._table = None
         self._nvtx = False
         self._unnamed: set[str] | None = None  # the sections so far of a launch without a line of its own
 
@@ -50,13 +75,19 @@ class Listing:
         text = unprefixed(text)
         if found := _PROCESS.fullmatch(text):
             self.leave()
-            self._process, self._name = {"pid": int(found[1]), "host": found[3]}, found[2]
+            self._process, self._name = {"pid": int(found[1]), "host": found[3]}, found[2].strip()
+            self._device = {}
             self._lines.went("catalog")
+        elif found := _DEVICE.fullmatch(text):
+            self.leave()
+            self._of_device(found)
         elif head := self._launch(text):
             self.leave()
             self._inside, self._head = True, head
+            self._come_back()
             self._lines.used()
         elif self._inside and not text.strip():
+            self._end_row()
             self._table = None
             self._nvtx = False
             self._lines.structure()
@@ -86,8 +117,12 @@ class Listing:
 
     def _within(self, text: str) -> bool:
         """A line below that of a launch."""
+        if self._table is not None and self._table.goes_on(text):
+            self._lines.used()
+            return True
+        self._end_row()
         if found := SECTION.fullmatch(text):
-            self._section, self._table, self._nvtx = found[1], None, False
+            self._section, self._part, self._table, self._nvtx = found[1], "", None, False
             if self._unnamed is not None:
                 self._unnamed.add(found[1])
             self._lines.structure()
@@ -95,13 +130,22 @@ class Listing:
             self._ruler(text)
             self._lines.structure()
         elif found := METRICS.fullmatch(text):
-            self._table = self._table or _Table([])
+            self._table = self._table or Table([])
             self._table.headed, self._table.several = True, "Minimum" in text
+            self._lines.structure()
+        elif found := _PART.fullmatch(text):
+            self._part, self._table = found[1], None
+            self._lines.structure()
+        elif _ABOUT.fullmatch(text):
             self._lines.structure()
         elif found := _ADVICE.fullmatch(text):
             self._advice(found[1], found[2])
         elif self._table is not None:
-            return self._figure(text)
+            return self._other_row(text) or self._figure(text)
+        elif self._is_title(text):
+            self._title(text)
+        elif self._section and (_UNMARKED if self._table is None else REMARK).fullmatch(text):
+            self._advice("", text.strip())
         elif self._head is not None and (self._nvtx or _NVTX.fullmatch(text)):
             self._range(text)
         else:
@@ -116,45 +160,110 @@ class Listing:
         if not is_placed(found) and not self._section_follows():
             return None
         said = found.groupdict()
-        head: dict[str, Any] = {column: int(said[column]) for column in _COLUMNS if said[column]}
-        args = {"CC": said["cc"], "Kernel Time": said["time"]}
-        for part in filter(None, (said["rest"] or "").split(", ")):
+        head: dict[str, Any] = {column: int(said[column]) for column in _COLUMNS if said.get(column)}
+        args = {"CC": said.get("cc"), "Kernel Time": said.get("time")}
+        for part in filter(None, (said.get("rest") or "").split(", ")):
             key, _, value = part.rpartition(" ")
             args[key] = value
         args = {key: value for key, value in args.items() if value}
-        head = {"name": said["name"]} | self._process | head | {"args": args}
-        tell(head, self._name, said["cc"] or "", self._launches)
+        head = {"name": said["name"]} | self._process | self._device | head | {"args": args}
+        tell(head, self._name, said.get("cc") or "", self._launches)
         return head
 
     def _section_follows(self) -> bool:
         coming = next(filter(None, ((self._lines.peek(ahead) or "").strip() for ahead in (1, 2))), "")
-        return bool(SECTION.fullmatch(unprefixed(coming)))
+        coming = unprefixed(coming)
+        return bool(SECTION.fullmatch(coming) or METRICS.fullmatch(coming))
+
+    def _is_title(self, text: str) -> bool:
+        """Whether a line is the title of a part of a section: a table follows, perhaps below further titles."""
+        if not self._section or not _TITLE.fullmatch(text):
+            return False
+        for ahead in range(1, _TITLES + 1):
+            coming = unprefixed(self._lines.peek(ahead) or "")
+            if _RULER.fullmatch(coming) or _PART.fullmatch(coming) or REMARK.fullmatch(coming):
+                return True
+            if not _TITLE.fullmatch(coming):
+                return False
+        return False
+
+    def _title(self, text: str) -> None:
+        """The title of a part of a section, which is the first of several where further ones follow."""
+        if _TITLE.fullmatch(unprefixed(self._lines.peek() or "")):
+            self._part = text.strip()
+        self._lines.structure()
+
+    def _of_device(self, found: re.Match[str]) -> None:
+        """A device of a summary; the table of its attributes may follow."""
+        self._device = {"device": int(found[1])}
+        if METRICS.fullmatch(unprefixed(self._lines.peek() or "")):
+            args = {"CC": found[2]} if found[2] else {}
+            name = f"Device {found[1]}"
+            self._inside = True
+            self._head = {"kind": "range", "name": name} | self._process | self._device | {"args": args}
+            self._lines.used()
+        else:
+            self._lines.structure()
+
+    def _come_back(self) -> None:
+        """Goes on with a launch that was begun before: summaries of 2022 say it anew for each section."""
+        head = self._head or {}
+        if "count" not in head:
+            self._again = None
+            return
+        self._again = tuple(sorted((key, value) for key, value in head.items() if key != "args"))
+        if self._again in self._known:
+            self._launches.resume(self._known[self._again])
+            self._head = None
 
     def _started(self) -> Launches:
         """The launches, with the current one begun."""
         if self._head is not None:
-            self._launches.start(**self._head)
+            identity = self._launches.start(**self._head)
+            if self._again is not None:
+                self._known[self._again] = identity
             self._head = None
         return self._launches
 
     def _ruler(self, text: str) -> None:
-        runs = [found.span() for found in _RUN.finditer(text)]
-        if self._table is not None and (self._table.rows or not self._table.headed):
+        runs = runs_of(text)
+        table = self._table
+        if table is not None and (table.rows or not (table.headed or table.headings)):
             self._table = None  # the last one of a table
-        elif self._table is not None:
-            self._table.runs = runs  # the one below the headings
+        elif table is not None:
+            table.runs = runs  # the one below the headings
         elif len(runs) > 2:
-            self._table = _Table(runs)
+            self._table = Table(runs)
 
     def _figure(self, text: str) -> bool:
-        """A row of a table."""
-        table = self._table
-        cells = table.cells(text) if table is not None else None
-        if table is None or cells is None:
+        """The first line of a row of a table."""
+        if self._table is None or not self._table.begin(text):
             return False
-        table.rows += 1
-        name, unit, *values = cells
-        self._add(name, unit, values)
+        self._lines.used()
+        return True
+
+    def _end_row(self) -> None:
+        """Adds the row that was read last."""
+        cells = self._table.done() if self._table is not None else None
+        if cells is not None:
+            name, unit, *values = cells
+            self._add(name, unit, values)
+
+    def _other_row(self, text: str) -> bool:
+        """A row of a table of other things than metrics, which becomes a note; its first line are the headings."""
+        table = self._table
+        if table is None or table.headed:
+            return False
+        if table.headings:
+            said = (f"{name} {cell}" for name, cell in zip(table.headings, table.plain(text), strict=True) if cell)
+            self._started().note(", ".join(said), self._section, {})
+            table.rows += 1
+            self._lines.used()
+        elif not table.rows and runs_of(unprefixed(self._lines.peek() or "")) == table.runs:
+            table.headings = table.plain(text)
+            self._lines.structure()
+        else:
+            return False
         return True
 
     def _loose_figure(self, text: str) -> bool:
@@ -166,27 +275,38 @@ class Listing:
         if not all(_FIGURE.fullmatch(value) for value in values):
             return False
         self._add(name, unit, values)
+        self._lines.used()
         return True
 
     def _add(self, name: str, unit: str, values: list[str]) -> None:
         """Adds a metric: its value, or the smallest, the greatest and the average of several launches."""
         launches = self._started()
+        if not any(values):
+            return
+        name = name or self._part or self._section
         if len(values) == 1:
-            launches.metric(launches.figure(name, unit, self._section), values[0])
+            launches.metric(launches.figure(name, unit, self._section, self._part), values[0])
         else:
             smallest, greatest, average = values
-            figure = launches.figure(name, unit, self._section, several=True)
+            figure = launches.figure(name, unit, self._section, self._part, several=True)
             launches.metric(figure, average, (smallest, greatest))
-        self._lines.used()
 
     def _advice(self, kind: str, text: str) -> None:
         """What a rule says, over several lines."""
         self._table = None
         parts, taken = [text], 0
+        focus: list[dict[str, str]] = []
         while (more := self._lines.peek(taken + 1)) is not None and self._goes_on(unprefixed(more)):
-            parts.append(unprefixed(more).strip())
+            more = unprefixed(more)
+            if found := _FOCUS.fullmatch(more):
+                focus.append({"metric": found[1]})
+            elif focus:
+                _add_focus(focus[-1], more)
+            else:
+                parts.append(more.strip())
             taken += 1
-        args: dict[str, Any] = {"Rule Type": kind}
+        args: dict[str, Any] = {"Rule Type": kind} if kind else {}
+        args |= {"Focus Metrics": focus} if focus else {}
         said = " ".join(parts)
         if found := _SPEEDUP.fullmatch(said):
             args |= {"Estimated Speedup Type": (found[1] or "global").lower()}
@@ -219,40 +339,9 @@ class Listing:
         self._lines.used()
 
 
-class _Table:
-    """Where the cells of a row stand: `runs` are the places of the dashes above."""
-
-    def __init__(self, runs: list[tuple[int, int]]) -> None:
-        self.runs = runs
-        self.rows = 0
-        self.headed = False
-        self.several = False
-
-    def cells(self, text: str) -> list[str] | None:
-        """Name, unit and values of a row, None where it is no row."""
-        count = 5 if self.several else 3
-        if len(self.runs) == count and self._is_in_columns(text):
-            cells = [text[begin:end].strip() for begin, end in self.runs]
-            if cells[0] and all(cells[2:]):
-                return cells
-        return _parts(text, count - 2)
-
-    def _is_in_columns(self, text: str) -> bool:
-        gaps = [text[before[1] : after[0]] for before, after in zip(self.runs, self.runs[1:], strict=False)]
-        first, last = text[: self.runs[0][0]], text[self.runs[-1][1] :]
-        return not any(gap.strip() for gap in (first, last, *gaps))
-
-
-def _parts(text: str, values: int) -> list[str] | None:
-    """Name, unit and values of a row that isn't in its columns: the last words are the values."""
-    words = re.split(r"\s{2,}", text.strip())
-    if len(words) == values + 2 and (is_unit(words[1]) or not words[1]):
-        return words
-    words = text.split()
-    if len(words) < values + 1:
-        return None
-    tail, head = words[-values:], words[:-values]
-    unit = head.pop() if len(head) > 1 and is_unit(head[-1]) else ""
-    if any(not re.match(r"[-+]?[\d.]|n/a|nan|inf|\(!\)", word) for word in tail):
-        return None
-    return [" ".join(head), unit, *tail]
+def _add_focus(metric: dict[str, str], text: str) -> None:
+    """What a line says more of a metric on which an advice rests."""
+    if found := _FOCUS_MORE.fullmatch(text):
+        metric[{"Value": "value", "Info": "advice"}[found[1]]] = found[2]
+    else:
+        metric["advice"] = f"{metric.get('advice', '')} {text.strip()}".strip()

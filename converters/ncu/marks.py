@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .._shared.prefixes import bare
 
 #: Headings of what isn't a metric -> the column of the model that they fill.
-PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device"}
+PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}
 SIZES = {"Grid Size": "grid", "Block Size": "block"}
 FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "CC", "Invocations", *PLACES, *SIZES}
 
@@ -17,6 +17,12 @@ FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "C
 OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
 
 SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
+
+#: How a remark begins that explains the averages of a summary, over a few lines.
+AVERAGES = "Note: The shown averages are calculated"
+
+#: What stands in place of a table that would be empty.
+REMARK = re.compile(r"\s*The system does not have any [\w ]+\.\s*")
 
 #: The headings of a table of metrics.
 METRICS = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
@@ -33,6 +39,12 @@ _LAUNCH = re.compile(
     r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+)*)\s*"
 )
 
+#: A launch as summaries of 2022 have it.
+_SUMMED_UP = re.compile(
+    r"\s*(?P<name>\S.*?), Block Size (?P<block_x>\d{1,18}), Grid Size (?P<grid_x>\d{1,18})"
+    r"(?:, Device (?P<device>\d{1,18}))?, (?P<count>\d{1,18}) invocations?\s*"
+)
+
 #: Characters of a line that may be one of a launch; names of kernels have a few thousand.
 _LONGEST = 100_000
 
@@ -42,6 +54,15 @@ class Headings(NamedTuple):
 
     fields: list[str]
     long: bool
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether it is the page of which ncu writes the cells into wrong columns."""
+        at = {name: number for number, name in enumerate(self.fields)}
+        device = at.get("Device", at.get("Device Id"))
+        if not self.long or device is None or "Section Name" in at:
+            return False
+        return "Average" in at and "Kernel Name" in at and device < at["Kernel Name"]
 
 
 def fields_of(text: str) -> list[str] | None:
@@ -79,7 +100,11 @@ def launch_line(text: str) -> re.Match[str] | None:
 
     Only one that is_placed is it for sure; another one is it where a section follows.
     """
-    if len(text) > _LONGEST or (", Context " not in text and ")x(" not in text):
+    if len(text) > _LONGEST:
+        return None
+    if " invocation" in text and (found := _SUMMED_UP.fullmatch(text)):
+        return found
+    if ", Context " not in text and ")x(" not in text:
         return None
     if text.lstrip().startswith(("==", "Section:")):
         return None
@@ -89,4 +114,4 @@ def launch_line(text: str) -> re.Match[str] | None:
 
 def is_placed(launch: re.Match[str]) -> bool:
     """Whether the line of a launch says where it ran."""
-    return bool(launch["context"] or launch["device"])
+    return bool(launch.groupdict().get("context") or launch["device"] or launch.re is _SUMMED_UP)

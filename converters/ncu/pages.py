@@ -8,16 +8,31 @@ from typing import Any
 
 from .._shared.columns import plain
 from .._shared.lines import Line, Lines
-from .launches import Launches
-from .marks import FIXED, PLACES, SIZES, Headings, fields_of
+from .._shared.ncu.launches import Launches
+from .marks import FIXED, PLACES, REMARK, SIZES, Headings, fields_of
 from .nvtx import PUSHED, STARTED, stack
 
-_LONG = ("Section Name", "Metric Name", "Metric Unit", "Metric Value", "Minimum", "Maximum", "Average")
+_LONG = (
+    "Section Name",
+    "Body Item Label",
+    "Metric Name",
+    "Metric Unit",
+    "Metric Value",
+    "Minimum",
+    "Maximum",
+    "Average",
+)
 _RULE = ("Rule Name", "Rule Type", "Rule Description", "Estimated Speedup Type", "Estimated Speedup")
 
 _XYZ = re.compile(r"\(?\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\)?")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _ROW = re.compile(r'\s*"?\d+"?,')
+
+#: The smallest or the greatest of several values, or none.
+_SPAN = re.compile(r"\s*(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?|-?nan|-?inf|(?:\(!\) )?n/a|)\s*(?:\(.*)?", re.DOTALL)
+
+#: A heading of a table that is none of metrics.
+_TITLE = re.compile(r"[A-Z][A-Za-z]*(?: [A-Za-z]+)*")
 
 #: Lines over which a cell may go on, as names of kernels do.
 _MOST_LINES = 200
@@ -43,18 +58,24 @@ class Page:
         self._others = [name for name in fields if long and name not in known]
         self._metrics = [number for number, name in enumerate(fields) if not long and name not in known]
         self._names = [fields[number] for number in self._metrics]
-        self._key = [self._at[name] for name in fields if name in FIXED and name]
+        ranges = [name for name in fields if name == "Domain" or name.startswith("Range:")]
+        self._key = [self._at[name] for name in fields if (name in FIXED or name in ranges) and name]
         if "ID" in self._at:
             self._key = [self._at[name] for name in ("ID", "Process ID", "Host Name") if name in self._at]
         self._number = self._at.get("ID", self._at.get("Process ID"))
         self._needed = max((self._at[name] for name in ("Metric Value", "Average") if name in self._at), default=0) + 1
-        self._metric = [self._at.get(name, -1) for name in _LONG[:4]]
+        self._metric = [self._at.get(name, -1) for name in _LONG[:5]]
         self._several = "Average" in self._at and "Metric Value" not in self._at
         self._figures: list[int] | None = None
+        self._other: list[str] = []  # the headings of another table amid the rows
 
     def row(self, line: Line, lines: Lines, launches: Launches) -> bool:
         """Takes a row, over as many lines as it has. False where the line is no row of the page."""
         text, taken = line.text, 0
+        if self._current is not None and REMARK.fullmatch(text):
+            launches.note(text.strip(), "", {})
+            lines.used()
+            return True
         while text.count('"') % 2:
             if not _ROW.match(text):
                 return False
@@ -63,6 +84,8 @@ class Page:
                 return self._broken(text, lines, at_end=more is None)
             text, taken = f"{text}\n{more}", taken + 1
         fields = fields_of(text)
+        if fields is not None and self._other_row(fields, lines, launches):
+            return True
         if fields is None or not self._fits(fields):
             return self._broken(text, lines, at_end=lines.peek() is None)
         self._hold(lines, taken)
@@ -77,6 +100,26 @@ class Page:
             self._take_launch(fields, launches)
             lines.used(taken + 1)
         return True
+
+    def _other_row(self, fields: list[str], lines: Lines, launches: Launches) -> bool:
+        """Takes a row of a table of other things than metrics, which stands amid the page after a blank line.
+
+        Its rows become notes on the launch before.
+        """
+        if not self._long or self._current is None or len(fields) < 2:
+            self._other = []
+        elif len(fields) == len(self._other):
+            said = (f"{name} {cell}" for name, cell in zip(self._other, fields, strict=True) if cell)
+            launches.note(", ".join(said), "", {})
+            lines.used()
+            return True
+        elif len(fields) < self._needed and all(_TITLE.fullmatch(field) for field in fields):
+            self._other = fields
+            lines.structure()
+            return True
+        else:
+            self._other = []
+        return False
 
     def _hold(self, lines: Lines, taken: int) -> None:
         """Counts the further lines of a row."""
@@ -101,6 +144,9 @@ class Page:
             fields.pop()
         if len(fields) > len(self.fields) or len(fields) < (self._needed if self._long else len(self.fields)):
             return False
+        spans = [self._at[name] for name in ("Minimum", "Maximum") if self._at.get(name, len(fields)) < len(fields)]
+        if self._several and not all(_SPAN.fullmatch(fields[at]) for at in spans):
+            return False  # ncu's own fault: rows in which a cell is missing
         if self._number is None:
             return bool(fields[self._at["Kernel Name"]])
         number = fields[self._number]
@@ -113,12 +159,14 @@ class Page:
         given = len(fields)
         fields += [""] * (len(self.fields) + 1 - given)  # the last one stands for columns that the page hasn't got
         self._go_to(fields, launches)
-        section, name, unit, text = [fields[at].strip() for at in self._metric]
+        section, part, name, unit, text = [fields[at].strip() for at in self._metric]
+        if not name and (text or (self._several and self._cells(fields)("Average"))):
+            name = part or section  # the one metric of a chart has no label
         if name and not self._several:
-            launches.metric(launches.figure(name, unit, section), text)
+            launches.metric(launches.figure(name, unit, section, part), text)
         elif name:
             cell = self._cells(fields)
-            figure = launches.figure(name, unit, section, several=True)
+            figure = launches.figure(name, unit, section, part, several=True)
             launches.metric(figure, cell("Average"), (cell("Minimum"), cell("Maximum")))
         if given > self._needed:
             self._take_rule(section, self._cells(fields), launches)

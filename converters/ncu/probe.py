@@ -7,19 +7,43 @@ import re
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .marks import METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
+from .marks import AVERAGES, METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
 
 #: How remarks of ncu's begin; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
 
 #: Without one of these nothing in a text is ncu's.
-_WORDS = ("==", ", Context ", ")x(", "Kernel Name", "Metric Name", '"Source",')
+_WORDS = (
+    "==",
+    ", Context ",
+    ")x(",
+    "Kernel Name",
+    "Metric Name",
+    '"Source",',
+    "Launch Attribute",
+    " invocation",
+    AVERAGES,
+)
 
 #: The headings of `--page source`: an instruction or a line of the program in each row, no launch.
 _SOURCE_PAGE = re.compile(
     r'^"(?:#|Address|Line No|Line)",(?=[^\n]*"Source",)[^\n]*"(?:# Samples|Instructions Executed|Warp Stall Sampling)',
     re.MULTILINE,
 )
+
+
+#: The same in text: headings are broken over several lines, so that only the first words are whole.
+_SOURCE_TEXT = re.compile(
+    r"^Kernel Name +\S.*(?:\n.*){0,9}\n-{3}[- ]*\n(?:Address|#|Line No|Line) +(?:Address +)?Source ", re.MULTILINE
+)
+
+#: How `--page session` begins, text and CSV.
+_SESSION = re.compile(
+    r'^Launch Settings\s*\n(?:-[- ]*\n)?(?:Launch Attribute +Value|"Launch Attribute","Value")', re.MULTILINE
+)
+
+#: Where in a text these pages begin, if they are what it is.
+_NEAR_TOP = 2000
 
 
 def probe(sample: Sample) -> Match | None:
@@ -32,12 +56,21 @@ def probe(sample: Sample) -> Match | None:
         if reason := _reason(line, lines[number : number + 2]):
             return Match(Score.DIALECT, f"has {reason} (line {number})")
     if '"Source",' in text and _SOURCE_PAGE.search(text):
-        return Match(
-            Score.DIALECT,
-            "the source page of Nsight Compute, which has instructions and no launches",
-            "export the launches: ncu --import REPORT.ncu-rep --csv --page raw > launches.csv",
-        )
+        return _refused("the source page of Nsight Compute, which has instructions and no launches")
+    if (session := _SESSION.search(text)) and session.start() < _NEAR_TOP:
+        return _refused("the session page of Nsight Compute, which has settings and attributes of devices, no launches")
+    if (source := _SOURCE_TEXT.search(text)) and source.start() < _NEAR_TOP:
+        return _refused("the source page of Nsight Compute, which has instructions and no launches")
+    if AVERAGES in text:
+        return _refused("a summary of Nsight Compute that has no launch, as per-nvtx has none without ranges")
     return None
+
+
+def _refused(what: str) -> Match:
+    remedy = (
+        "export the launches: ncu --import REPORT.ncu-rep --csv --page raw > launches.csv; or convert the report itself"
+    )
+    return Match(Score.DIALECT, what, remedy)
 
 
 def _reason(line: str, following: list[str]) -> str | None:

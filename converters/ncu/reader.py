@@ -11,10 +11,10 @@ from ktrace.model import Batch
 from ktrace.source import Source
 
 from .._shared.lines import Line, Lines
-from .cells import is_european
-from .launches import Launches
+from .._shared.ncu.cells import is_european
+from .._shared.ncu.launches import Launches
 from .listing import Listing
-from .marks import OWN, headings
+from .marks import AVERAGES, OWN, headings
 from .pages import Page
 
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
@@ -31,31 +31,44 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """
     lines = Lines(source, conversion)
     launches = Launches(conversion, european=is_european(source.sample().text or ""))
-    reading = _Reading(lines, launches)
+    reading = _Reading(lines, launches, source.path)
     for line in lines:
         reading.line(line)
         yield from launches.ready()
-    reading.finish(source.path)
+    reading.finish()
     yield from launches.rest()
 
 
 class _Reading:
     """Where in the source the reading is."""
 
-    def __init__(self, lines: Lines, launches: Launches) -> None:
-        self._lines, self._launches = lines, launches
+    def __init__(self, lines: Lines, launches: Launches, path: str) -> None:
+        self._lines, self._launches, self._path = lines, launches, path
         self._listing = Listing(lines, launches)
         self._page: Page | None = None
         self._pages = 0
         self._remarks: list[tuple[str, str]] = []
         self._forbidden = 0  # the line that says so
+        self._note = False  # within a remark that every summary has
 
     def line(self, line: Line) -> None:
         """Takes a line; what is left to nobody is reported as unrecognised."""
         text = line.text
         if "==" in text and (found := OWN.fullmatch(text)):
             self._own(found, line)
+        elif self._note or text.lstrip().startswith(AVERAGES):
+            self._note = bool(text.strip())
+            self._lines.structure()
         elif found_headings := headings(text):
+            if found_headings.is_shuffled:
+                raise DamagedInput(
+                    "ncu wrote the figures of this page into wrong columns, as it does for --page raw with "
+                    "--print-summary per-gpu and --csv",
+                    path=self._path,
+                    where=f"line {line.number}",
+                    expected="a name below Metric Name",
+                    remedy="leave out --csv, or use --print-summary per-kernel",
+                )
             self._page, self._pages = Page(found_headings, self._pages), self._pages + 1
             self._listing.leave()
             self._lines.structure()
@@ -73,16 +86,23 @@ class _Reading:
         else:
             self._lines.structure()
 
-    def finish(self, path: str) -> None:
+    def finish(self) -> None:
         """What ncu remarked stands behind the launches."""
         self._listing.leave()
         if self._forbidden and not self._launches.profiled:
             raise DamagedInput(
                 f"no kernel was profiled, since the user may not read the GPU's performance counters ({_FORBIDDEN})",
-                path=path,
+                path=self._path,
                 where=f"line {self._forbidden}",
                 expected="launches of kernels with their metrics",
                 remedy=_REMEDY,
+            )
+        if self._pages and not (self._launches.profiled or self._remarks):
+            raise DamagedInput(
+                "has the headings of a page and no launch below them",
+                path=self._path,
+                expected="rows of launches",
+                remedy="ncu --page raw has all launches; per-nvtx those in ranges that --nvtx recorded",
             )
         for kind, text in self._remarks:
             self._launches.start(kind="note", metric="note", name=text, args={"type": kind})

@@ -14,13 +14,13 @@ from ktrace.conversion import Conversion
 from ktrace.report import Report
 from ktrace.source import Source
 
+from .._shared.protobuf import Int64
 from .gpu_counters import OCCUPANCY
 from .read_args import INT, Chunk, Values
 from .read_context import Context
 from .read_packets import mapped
 from .read_trace import TraceReader
 from .read_tracks import Tracks
-from .read_wire import Int64
 
 #: Table -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
 #: Names of arguments begin with "argument ", those of counters with "counter ".

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from ktrace.jsontext import dump_json
 
+from .._shared.protobuf import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, distinct_of, fields_of, parse, signed
 from . import field_names as f
 from .read_state import Int32, Pool, State, look_up
-from .read_wire import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, distinct_of, fields_of, parse, signed
 
 #: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)

@@ -13,8 +13,8 @@ from collections import defaultdict
 
 import numpy as np
 
+from .._shared.protobuf import Int64, fields_of
 from . import field_names as f
-from .read_wire import Int64, fields_of
 
 #: (sequence or 0, clock id)
 Clock = tuple[int, int]

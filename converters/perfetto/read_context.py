@@ -14,11 +14,11 @@ from ktrace.conversion import Conversion
 from ktrace.model import Batch
 
 from .._shared.dictionaries import constant, words
+from .._shared.protobuf import Int64
 from .read_args import Chunk, Values
 from .read_clocks import Clocks
 from .read_state import Pool, State
 from .read_tracks import Tracks
-from .read_wire import Int64
 from .sidecar import Sidecar
 
 

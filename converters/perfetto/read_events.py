@@ -23,6 +23,7 @@ from ktrace.model import Batch
 from ktrace.ordering.pairing import match
 
 from .._shared.dictionaries import constant, words
+from .._shared.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
 from . import field_names as f
 from .read_args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
 from .read_context import Context, Events
@@ -31,7 +32,6 @@ from .read_legacy import read_legacy
 from .read_restore import restore_event
 from .read_rows import batches, own_codes, plain
 from .read_state import Int32, look_up
-from .read_wire import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
 
 _T = f.TRACK_EVENT
 

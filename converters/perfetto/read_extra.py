@@ -14,12 +14,12 @@ import pyarrow as pa
 from ktrace.model import Batch
 
 from .._shared.dictionaries import constant
+from .._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 from . import field_names as f
 from .read_args import Chunk, double, int64
 from .read_context import Context, Events
 from .read_state import repeated
 from .read_tracks import bare
-from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 
 _T = f.TRACK_EVENT
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from ktrace.jsontext import dump_json
 
+from .._shared.protobuf import LENGTH, Value
 from . import field_names as f
 from .read_args import Chunk, int64
 from .read_context import Context
 from .read_tracks import first, gather, int32, text
-from .read_wire import LENGTH, Value
 
 if TYPE_CHECKING:
     from .read_events import Parsed

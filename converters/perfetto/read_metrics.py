@@ -18,11 +18,11 @@ from ktrace.jsontext import decoded
 from ktrace.model import DEVICE_KINDS, TRACK_COLUMNS, Batch
 from ktrace.report import Report
 
+from .._shared.protobuf import Int64
 from .read_context import Context
 from .read_packets import Data
 from .read_trace import TraceReader
 from .read_tracks import Tracks
-from .read_wire import Int64
 from .sidecar import Sidecar
 
 #: The columns of a kernel that its metrics share.

@@ -16,13 +16,13 @@ from ktrace.model import Batch
 from ktrace.rows import Rows
 
 from .._shared.dictionaries import constant, words
+from .._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
 from . import field_names as f
 from .gpu_counters import ESTIMATE
 from .read_args import Chunk, bits
 from .read_context import Context, Events
 from .read_state import State, repeated
 from .read_tracks import as_bytes, first, gather, host_of, int32, lenient, message, text
-from .read_wire import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
 
 _C = f.GPU_COUNTER_EVENT
 

@@ -16,8 +16,8 @@ from ktrace.errors import DamagedInput
 from ktrace.report import Report
 from ktrace.source import Source
 
+from .._shared.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
 from . import field_names as f
-from .read_wire import LENGTH, Bytes, Int64, Value, fields_of, varint
 from .sidecar import Sidecar, begun
 
 #: Packets that are taken at once.

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from ktrace.jsontext import json_cells
 from ktrace.model import INTERNAL, Batch, arrow_schema
 
+from .._shared.protobuf import Int64, distinct_of
 from .read_args import BOOL, DOUBLE, INT, JSON, NOTHING, OWN, SHARED, Chunk, Values, bits
 from .read_state import Int32
-from .read_wire import Int64, distinct_of
 
 #: Rows of the same arguments from which on they get a batch of their own.
 _ENOUGH = 64

@@ -17,13 +17,13 @@ import numpy as np
 
 from ktrace.model import DEVICE_KINDS
 
+from .._shared.protobuf import VARINT, Fields, Int64, UInt64, Value, combinations
 from . import field_names as f
 from .read_args import DOUBLE, INT, JSON, SHARED, Chunk, double, int64
 from .read_context import Context, Events
 from .read_state import State
 from .read_tracks import first, host_of, int32, message, text
 from .read_tracks import lenient as gather
-from .read_wire import VARINT, Fields, Int64, UInt64, Value, combinations
 from .sidecar import STAGE_DERIVED
 
 _G = f.GPU_RENDER_STAGE_EVENT

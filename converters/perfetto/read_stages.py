@@ -20,6 +20,7 @@ from ktrace.jsontext import decoded
 from ktrace.model import Batch
 
 from .._shared.dictionaries import constant, words
+from .._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
 from . import field_names as f
 from .read_args import (
     INT,
@@ -40,7 +41,6 @@ from .read_state import repeated
 from .read_times import Bools
 from .read_tracks import first
 from .read_tracks import lenient as gather
-from .read_wire import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
 
 _G = f.GPU_RENDER_STAGE_EVENT
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .._shared.protobuf import Int64, UInt64, fields_of
 from . import field_names as f
-from .read_wire import Int64, UInt64, fields_of
 
 Int32 = npt.NDArray[np.int32]
 

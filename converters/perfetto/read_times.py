@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, signed
 from . import field_names as f
 from .read_args import Chunk
 from .read_clocks import Clocks
-from .read_wire import LENGTH, VARINT, Fields, Int64, distinct_of, signed
 
 Bools = npt.NDArray[np.bool_]
 _P = f.TRACE_PACKET

@@ -10,6 +10,7 @@ import numpy as np
 from ktrace.model import Batch
 from ktrace.rows import Rows
 
+from .._shared.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 from . import field_names as f
 from .read_args import Chunk
 from .read_context import Context, Events
@@ -20,7 +21,6 @@ from .read_stage_keys import Specifications
 from .read_stages import read_stages
 from .read_state import State
 from .read_times import Bools, Times
-from .read_wire import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}

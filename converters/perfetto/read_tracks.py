@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from ktrace.model import TRACK_COLUMNS
 
+from .._shared.protobuf import Int64, UInt64, Value, distinct_of, fields_of
 from . import field_names as f
 from .read_args import int64
-from .read_wire import Int64, UInt64, Value, distinct_of, fields_of
 from .sidecar import Sidecar
 
 _UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}

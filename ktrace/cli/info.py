@@ -23,6 +23,9 @@ _FACTS = ("tool", "version", "model", "run", "rank")
 #: Sources, devices and letters of a name that are shown.
 _SOURCES, _NUMBERS, _NAME = 16, 16, 100
 
+#: Members of a fact beyond which it is only said how many they are.
+_MEMBERS = 12
+
 
 @click.command("info")
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
@@ -112,5 +115,7 @@ def _device_lines(devices: list[Entry]) -> list[str]:
 
 
 def _plain(value: object) -> str:
-    """A fact as it is written; lists and objects as JSON."""
+    """A fact as it is written; lists and objects as JSON, of many things how many they are."""
+    if isinstance(value, dict) and len(value) > _MEMBERS:
+        return f"({len(value):,})"
     return harmless(json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value))

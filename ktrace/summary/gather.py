@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from ktrace.catalog import Catalog
 from ktrace.jsontext import encoded
+from ktrace.launches import is_sampled
 from ktrace.model import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.ordering.eventstore import LIMIT, values
 from ktrace.ordering.spill import Spill
@@ -105,7 +106,7 @@ class Gathered:
         """Takes of a batch what is added up, and the catalog."""
         if batch.record == "catalog":
             self.catalog.add(batch)
-        elif batch.record == "events" and len(batch):
+        elif batch.record == "events" and len(batch) and not is_sampled(batch):
             self._events(batch)
         elif batch.record == "summaries" and len(batch):
             mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))

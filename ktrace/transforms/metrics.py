@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,13 +19,33 @@ import pyarrow.compute as pc
 
 from ktrace.catalog import Catalog
 from ktrace.jsontext import decoded, encoded
+from ktrace.launches import is_sampled
 from ktrace.model import Batch, arrow_schema
 from ktrace.report import Ledger, Report
 from ktrace.rows import to_rows
 from ktrace.transforms.matching import PLACE, SIZE, SPELLINGS, Int64, Kernels, Launch, Matching, combined
 
 _DURATION = "gpu__time_duration.sum"
-_METRICS = pa.schema([("launch", pa.int64()), ("name", pa.string()), ("unit", pa.string()), ("value", pa.float64())])
+_METRICS = pa.schema(
+    [
+        ("launch", pa.int64()),
+        ("name", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+        ("args", pa.string()),
+    ]
+)
+_TEXTS = pa.schema([("launch", pa.int64()), ("name", pa.string()), ("cat", pa.string()), ("args", pa.string())])
+_SAMPLES = pa.schema(
+    [
+        ("launch", pa.int64()),
+        ("ts", pa.int64()),
+        ("name", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+        ("args", pa.string()),
+    ]
+)
 
 _ROWS = 16_384
 
@@ -34,13 +54,15 @@ _ROWS = 16_384
 class Measured:
     """Launches of which metrics are known, in the order of the source.
 
-    `metrics` has a row for each figure, in the order of `launches`, that numbers their column `launch`; `others` says
-    how many rows of a launch are no figure, `twice` how many repeat one; `apart` counts the rows of no launch.
+    `metrics` has a row for each figure, in the order of `launches`, that numbers their column `launch`; `texts` one for
+    what is no figure, notes among it; `samples` one for values over the time of the launch. `twice` says how many rows
+    of a launch repeat one; `apart` counts the rows of no launch.
     """
 
     launches: list[Launch]
     metrics: pa.Table
-    others: Int64
+    texts: pa.Table
+    samples: pa.Table
     twice: Int64
     apart: int = 0
     known: Catalog = field(default_factory=Catalog)
@@ -51,14 +73,17 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
     catalog = Catalog()
     launches: list[Launch] = []
     numbers: dict[tuple[str, int], int] = {}
-    parts = [_METRICS.empty_table()]
-    others = [np.zeros(0, np.int64)]
+    parts, texts, samples = [_METRICS.empty_table()], [_TEXTS.empty_table()], [_SAMPLES.empty_table()]
     apart = 0
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)
             continue
         apart += len(batch)
+        if batch.record == "events" and is_sampled(batch):
+            found = _sampled(batch, numbers)
+            apart -= len(found)
+            samples.append(found)
         if batch.record != "summaries":
             continue
         heads = pc.and_(pc.equal(decoded(batch.column("kind")), "kernel"), batch.column("parent").is_null())
@@ -72,13 +97,28 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
         apart -= pc.sum(heads).as_py() + int((of >= 0).sum())
         value, kind = batch.column("value"), decoded(batch.column("kind"))
         figure = pc.and_(pc.equal(kind, "metric"), value.is_valid()).to_numpy(zero_copy_only=False)
-        columns = [pa.array(of), decoded(batch.column("metric")), decoded(batch.column("unit")), value]
+        args = decoded(batch.args_text())
+        columns = [pa.array(of), decoded(batch.column("metric")), decoded(batch.column("unit")), value, args]
         rows = pa.table(columns, schema=_METRICS)
         parts.append(rows.filter(pa.array(figure & (of >= 0))))
-        others.append(of[~figure & (of >= 0)])
+        texts.append(_texts(batch, of, args).filter(pa.array(~figure & (of >= 0))))
     metrics, twice = _once(pa.concat_tables(parts), len(launches))
-    texts = np.bincount(np.concatenate(others), minlength=len(launches))
-    return Measured(launches, metrics, texts, twice, apart, catalog)
+    return Measured(launches, metrics, pa.concat_tables(texts), pa.concat_tables(samples), twice, apart, catalog)
+
+
+def _texts(batch: Batch, of: Int64, args: pa.Array) -> pa.Table:
+    """What rows say that are no figures: a note by its text, a metric by its id with the text in its arguments."""
+    is_note = pc.fill_null(pc.equal(decoded(batch.column("kind")), "note"), False)
+    name = pc.if_else(is_note, batch.column("name"), decoded(batch.column("metric")))
+    scopes = [scope[-1] if scope else None for scope in batch.column("scope").to_pylist()]
+    return pa.table([pa.array(of), name, pa.array(scopes, pa.string()), args], schema=_TEXTS)
+
+
+def _sampled(batch: Batch, numbers: dict[tuple[str, int], int]) -> pa.Table:
+    """The samples of launches that are known."""
+    columns = [pa.array(_heads(batch, numbers)), batch.column("ts"), batch.column("name")]
+    columns += [decoded(batch.column("unit")), batch.column("value"), decoded(batch.args_text())]
+    return pa.table(columns, schema=_SAMPLES).filter(pc.field("launch") >= 0)
 
 
 def _launch(row: dict[str, Any]) -> Launch:
@@ -105,7 +145,8 @@ def _heads(batch: Batch, numbers: dict[tuple[str, int], int]) -> Int64:
 def _once(metrics: pa.Table, launches: int) -> tuple[pa.Table, Int64]:
     """The metrics by launch, each once, since pages show some in two sections; and how many of each were left out."""
     metrics = metrics.combine_chunks()
-    codes = combined([column.chunk(0) for column in metrics.columns] if len(metrics) else [], len(metrics))
+    said = metrics.drop_columns("args").columns
+    codes = combined([column.chunk(0) for column in said] if len(metrics) else [], len(metrics))
     kept = np.sort(np.unique(codes, return_index=True)[1])
     of = metrics["launch"].to_numpy()
     twice = np.bincount(of, minlength=launches) - np.bincount(of[kept], minlength=launches)
@@ -140,7 +181,9 @@ def with_metrics(
     kernels = seen.table()
     matching = Matching(measured.launches, measured.known, seen, kernels, catalog, skip)
     _account(measured, matching, report, ledger)
-    yield from _counters(measured, matching.kernel, seen, kernels, greatest, ledger)
+    places = _Places(matching.kernel, seen, kernels, greatest)
+    for rows, kind in ((measured.metrics, "counter"), (measured.texts, "log"), (measured.samples, "counter")):
+        yield from _events(rows, kind, places, ledger)
 
 
 def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
@@ -161,7 +204,9 @@ def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
 def _account(measured: Measured, matching: Matching, report: Report, ledger: Ledger) -> None:
     """Says what becomes of the rows of each launch."""
     figures = np.bincount(measured.metrics["launch"].to_numpy(), minlength=len(measured.launches))
-    rows = figures + measured.others + measured.twice
+    others = (measured.texts, measured.samples)
+    rows = figures + measured.twice
+    rows += sum(np.bincount(table["launch"].to_numpy(), minlength=len(measured.launches)) for table in others)
     ledger.added["metrics"] += int(rows.sum()) + measured.apart
     if measured.apart:
         report.issue("no-launch", "metrics", f"{measured.apart:,} rows", measured.apart, stage=ledger)
@@ -170,31 +215,53 @@ def _account(measured: Measured, matching: Matching, report: Report, ledger: Led
             detail = f"{launch.name}: {matching.why[number]}"
             report.issue("unmatched-launch", launch.place, detail, int(rows[number]), stage=ledger)
             continue
-        if measured.others[number]:
-            report.issue("metric-text", launch.place, launch.name, int(measured.others[number]), stage=ledger)
         if measured.twice[number]:
             ledger.removed["said twice"] += int(measured.twice[number])
 
 
-def _counters(
-    measured: Measured, kernel: Int64, seen: Kernels, kernels: pa.Table, greatest: dict[str, int], ledger: Ledger
-) -> Iterator[Batch]:
-    """The metrics of launches that have a kernel, as its counters."""
-    rows = measured.metrics.filter(pa.array(kernel[measured.metrics["launch"].to_numpy()] >= 0))
-    ledger.given += len(rows)
-    places = list(zip(*seen.places.rows, strict=True)) or [()] * len(PLACE)
+class _Places(NamedTuple):
+    """Where the kernels of launches are: `kernel` has for each launch the row in `kernels`, -1 for none."""
+
+    kernel: Int64
+    seen: Kernels
+    kernels: pa.Table
+    greatest: dict[str, int]
+
+
+def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Iterator[Batch]:
+    """What launches say that have a kernel, as events at its time: counters of it, or lines of a log.
+
+    Rows with a `ts` are samples that count from the begin of the launch. They are of another run of the kernel: those
+    that are behind its end here are left out, and they have no parent.
+    """
+    rows = rows.filter(pa.array(places.kernel[rows["launch"].to_numpy()] >= 0))
+    sampled = "ts" in rows.schema.names
+    tracks = list(zip(*places.seen.places.rows, strict=True)) or [()] * len(PLACE)
     schema = arrow_schema("events")
     for first in range(0, len(rows), _ROWS):
         part = rows.slice(first, _ROWS)
-        mine = kernels.take(pa.array(kernel[part["launch"].to_numpy()])).combine_chunks()
+        mine = places.kernels.take(pa.array(places.kernel[part["launch"].to_numpy()]))
+        if sampled:
+            inside = _inside(part, mine)
+            ledger.removed["outside of the launch"] += len(part) - int(pc.sum(inside).as_py() or 0)
+            part, mine = part.filter(inside), mine.filter(inside)
+        if not len(part):
+            continue
+        mine = mine.combine_chunks()
         columns: dict[str, Any] = {
             name: pa.array(values, schema.field(name).type).take(mine["place"].combine_chunks())
-            for name, values in zip(PLACE, places, strict=True)
+            for name, values in zip(PLACE, tracks, strict=True)
         }
         columns |= {"ts": mine["ts"], "dur": mine["dur"], "parent": mine["id"]}
-        columns |= {name: part[name] for name in ("name", "unit", "value")}
-        columns |= {"id": _ids(columns["source"], greatest)}
-        columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", "counter"), ("timing", "measured"))}
+        if sampled:
+            columns |= {"ts": pc.add(mine["ts"], part["ts"]), "track": pa.array(["PM sampling"] * len(part))}
+            for name in ("dur", "parent", "tid", "context", "stream"):
+                del columns[name]
+        elif kind == "log":
+            del columns["dur"]
+        columns |= {name: part[name] for name in part.schema.names if name not in ("launch", "ts")}
+        columns |= {"id": _ids(columns["source"], places.greatest)}
+        columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", kind), ("timing", "measured"))}
         found = {
             name: (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(
                 schema.field(name).type
@@ -202,7 +269,14 @@ def _counters(
             for name, column in columns.items()
             if column.null_count < len(part)
         }
+        ledger.given += len(part)
         yield Batch("events", pa.RecordBatch.from_pydict(found))
+
+
+def _inside(samples: pa.Table, kernels: pa.Table) -> pa.ChunkedArray:
+    """Which samples are between the begin and the end of their kernel."""
+    after = pc.greater_equal(samples["ts"], 0)
+    return pc.and_(after, pc.less(samples["ts"], pc.fill_null(kernels["dur"], 0)))
 
 
 def _ids(sources: pa.Array, greatest: dict[str, int]) -> pa.Int64Array:

@@ -25,9 +25,7 @@ TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
         ("run.nsys-rep", TEGRA, "nsys export --type sqlite --lazy=false -o run.sqlite run.nsys-rep"),
         ("run.qdrep", TEGRA, "nsys export --type sqlite --lazy=false -o run.sqlite run.qdrep"),
         ("renamed.bin", TEGRA, "nsys export --type sqlite --lazy=false -o renamed.sqlite renamed.bin"),
-        ("K.NCU-REP", b"NVR\0\x01", "ncu --import K.NCU-REP --csv --page raw"),
         ("k.ncu-repz", b"\0\1", "ncu --import k.ncu-repz --csv --page raw"),
-        ("renamed", b"NVR\0\x01", "ncu --import renamed --csv --page raw"),
         ("a.qdstrm", b"\0\1", "QdstrmImporter -i a.qdstrm"),
         ("a.trace", b"\0\1\2", "ktrace can't read what xctrace exports of it (XML) yet"),
         ("a.gputrace", b"\0\1\2", "ktrace can't read anything that Xcode or Instruments export yet"),
@@ -59,6 +57,7 @@ def test_bundles_are_folders(tmp_path: Path, name: str) -> None:
     [
         Sample("a.trace", b'{"traceEvents": []}'),
         Sample("a.json", b"[]"),
+        Sample("a.ncu-rep", b"NVR\0\x01"),
         Sample("notes.txt", b"see the NVIDIA Tegra Profiler Report"),
         Sample("folder", listing=("events.parquet",)),
     ],
@@ -74,8 +73,8 @@ def test_it_is_sure() -> None:
 
 
 def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
-    path = tmp_path / "run.ncu-rep"
-    path.write_bytes(b"NVR\0")
+    path = tmp_path / "run.ncu-repz"
+    path.write_bytes(b"\0\1")
     with pytest.raises(ClosedFormat, match="ncu --import"):
         list(read_batches([str(path)], Report(), format="closed"))
     path = tmp_path / "plain.txt"

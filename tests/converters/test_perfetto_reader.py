@@ -27,7 +27,8 @@ from perfetto_samples import SAMPLES as MADE
 import ktrace
 from ktrace.behind import Behind
 from ktrace.conversion import Conversion
-from ktrace.converters.perfetto import field_names, read_wire
+from ktrace.converters._shared import protobuf
+from ktrace.converters.perfetto import field_names
 from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.detection import detect
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
@@ -326,7 +327,7 @@ def test_random_events(tmp_path_factory: pytest.TempPathFactory, some: list[Any]
 def fields_by_one(data: bytes) -> list[tuple[int, int, Any]] | None:
     """The fields of a message, None for no protobuf, by the straight parser."""
     try:
-        return list(read_wire.fields_of(data))
+        return list(protobuf.fields_of(data))
     except ValueError:
         return None
 
@@ -344,13 +345,13 @@ def test_columns_of_fields_are_those_of_each_message(some: list[bytes], times: i
     sizes = np.array([len(message) for message in messages], np.int64)
     end = np.cumsum(sizes)
     data = b"".join(messages)
-    found = read_wire.parse(np.frombuffer(data + bytes(dice.choice([0, 64])), np.uint8), end - sizes, end)
+    found = protobuf.parse(np.frombuffer(data + bytes(dice.choice([0, 64])), np.uint8), end - sizes, end)
     bad = set(found.bad.tolist())
     columns: dict[int, dict[int, list[Any]]] = {}
     for tag in found.tags:
         column = found.get(tag >> 3, tag & 7)
         for owner, value, start in zip(*(array.tolist() for array in column), strict=True):
-            shown = data[start : start + value] if tag & 7 == read_wire.LENGTH else value
+            shown = data[start : start + value] if tag & 7 == protobuf.LENGTH else value
             columns.setdefault(owner, {}).setdefault(tag, []).append(shown)
     for owner, message in enumerate(messages):
         wanted = fields_by_one(message)

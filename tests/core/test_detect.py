@@ -79,7 +79,7 @@ def test_a_folder_is_explained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "command"),
-    [("run.nsys-rep", "nsys export"), ("run.qdrep", "nsys export"), ("run.ncu-rep", "ncu --import")],
+    [("run.nsys-rep", "nsys export"), ("run.qdrep", "nsys export"), ("run.ncu-repz", "ncu --import")],
 )
 def test_a_closed_file_names_the_vendors_export_command(
     tmp_path: Path, name: str, command: str, monkeypatch: pytest.MonkeyPatch

@@ -205,7 +205,12 @@ def test_every_row_of_the_metrics_is_accounted_for(tmp_path: Path) -> None:
     trace, report = _joined(tmp_path, timeline, launches)
     assert [row[3] for row in _counters(trace)] == [60.0, 59.0]
     assert report.issues["no-launch"].rows == 2
-    assert report.issues["metric-text"].rows == 2
+    logs = trace.events[trace.events["kind"] == "log"]
+    assert logs[["name", "parent", "ts"]].values.tolist() == [
+        ["launch__func_cache_config", 1, 1000],
+        ["too small", 1, 1000],
+    ]
+    assert json.loads(logs["args"].iloc[0]) == {"Metric Value": "none"}
     assert report.issues["unmatched-launch"].rows == 6  # its duration is told by the row of the launch
     (ledger,) = [stage for stage in report.stages if stage.stage == "metrics"]
     assert ledger.added.total() == 2 + 2 * 5 + 2
@@ -272,3 +277,29 @@ def test_a_table_without_launches_is_an_error(tmp_path: Path) -> None:
 def test_names(name: str, alike: str, base: str) -> None:
     assert spelled_alike(name) == alike
     assert base_name(name) == base
+
+
+def test_a_report_brings_its_samples_and_advice(tmp_path: Path) -> None:
+    """Samples stand at the time of the kernel, as far as it is long; what rules say is a line of its log."""
+    from conftest import SAMPLES
+
+    report_file = SAMPLES / "ncu-rep" / "names-behind-their-use-samples-and-rules.ncu-rep"
+    name = "void gemm<float>(const float *, const float *, float *)"
+    size = {"grid_x": 64, "grid_y": 2, "grid_z": 1, "block_x": 16, "block_y": 16, "block_z": 1}
+    small = {"grid_x": 8, "grid_y": 1, "grid_z": 1, "block_x": 256, "block_y": 1, "block_z": 1}
+    kernels = ({"name": name, "dur": 5000} | size, {"name": "saxpy", "ts": 9000} | small)
+    timeline = _timeline(tmp_path / "t.jsonl", *kernels)
+    trace, report = _joined(tmp_path, timeline, report_file, strict=True)
+    sampled = trace.events[trace.events["track"] == "PM sampling"]
+    assert sampled[["ts", "value", "device"]].values.tolist() == [
+        [1000, 10.5, 0],
+        [3000, 99.25, 0],
+        [5000, 98.0, 0],
+        [2000, 12.5, 0],
+    ]
+    assert sampled["parent"].isna().all()
+    logs = trace.events[(trace.events["kind"] == "log") & (trace.events["parent"] == 1)]["name"].tolist()
+    assert logs[-1] == "looks fine"
+    assert "Only 64 blocks. See the Launch Statistics and the Guide (https://example.com/a)." in logs
+    (ledger,) = [stage for stage in report.stages if stage.stage == "metrics"]
+    assert ledger.removed == {"said twice": 2, "outside of the launch": 3}

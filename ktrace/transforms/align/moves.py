@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import InputError
+from ktrace.launches import is_sampled
 from ktrace.model import Batch
 from ktrace.ordering.eventstore import LIMIT, values
 
@@ -59,9 +60,9 @@ def moved(batch: Batch, move: Move) -> Batch:
     """The rows at their new times. With drift a duration is what lies between the moved begin and the moved end, so
     that what nested before nests as before; without, durations are untouched.
 
-    Raises InputError where a time leaves the range of the model.
+    Samples that count from their launch stay. Raises InputError where a time leaves the range of the model.
     """
-    if not move or not batch.has("ts"):
+    if not move or not batch.has("ts") or is_sampled(batch):
         return batch
     ts, has = values(batch.columns, "ts")
     good = has & (ts > -LIMIT) & (ts < LIMIT)  # others are left out later, as they would be anyway

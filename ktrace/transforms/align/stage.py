@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
 from ktrace.jsontext import decoded, dump_json
+from ktrace.launches import is_sampled
 from ktrace.model import Batch
 from ktrace.ordering.eventstore import LIMIT
 from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
@@ -120,7 +121,7 @@ class _Stage:
 
     def _look(self, rows: Batch, source: str) -> None:
         """Sees what the rule needs to know of rows."""
-        if rows.record != "events":
+        if rows.record != "events" or is_sampled(rows):
             return
         ts = rows.column("ts")
         ends = pc.add(ts, pc.coalesce(rows.column("dur"), pa.scalar(0, pa.int64())))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .._shared.numbers import quantity
+from ..numbers import quantity
 
 _NUMBER = r"^ *[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)? *$"
 _INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)
@@ -91,7 +91,8 @@ def _is_exact(digits: str, value: float) -> bool:
 
 def _odd(text: str, exponent: int) -> float | None:
     """The number of a cell that isn't simply one: `nan`, or one with its instances behind it."""
-    found = quantity(text) or ((first := _INSTANCES.fullmatch(text)) and quantity(first[1]))
+    first = _INSTANCES.fullmatch(text)
+    found = quantity(first[1] if first else text)
     if not found or found.unit not in ("", "%"):
         return None
     return float(found.number.scaleb(exponent) if found.number.is_finite() else found.number)

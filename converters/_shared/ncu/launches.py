@@ -21,15 +21,18 @@ from ktrace.jsontext import dump_json
 from ktrace.model import Batch, arrow_schema
 from ktrace.rows import Rows
 
-from .._shared.dictionaries import words
+from ..dictionaries import words
 from .cells import numbers
-from .names import metric_id
+from .names import label_and_id, metric_id
 from .units import unit_of
 
 Int64 = npt.NDArray[np.int64]
 
 #: Rows after which what is collected becomes batches: at most, and at least where these are small.
 _MOST, _LEAST = 32_768, 1024
+
+#: Characters of arguments beyond which launches become batches, too; a row of another record counts as that many.
+_HEAVY, _ROW = 1 << 24, 32
 
 #: Metric -> the column of the launch that it says, where it has no own place in the page.
 _COLUMNS = {
@@ -58,6 +61,7 @@ class Figure(NamedTuple):
     exponent: int
     scope: tuple[str, ...]
     place: str  # the column of the number: value, or avg where a line sums up several launches
+    label: str = ""  # what people call it, where its name is an id
 
 
 @dataclass
@@ -67,7 +71,7 @@ class _Group:
     head: dict[str, Any] | None
     id: int
     count: int = 0
-    args: dict[int, dict[str, Any]] = field(default_factory=dict)
+    args: dict[int, dict[str, Any] | str] = field(default_factory=dict)
     spans: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
@@ -87,6 +91,8 @@ class Launches:
         self._figures: list[Figure] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._made: list[Batch] = []
+        self._weight = 0  # characters of arguments that wait
+        self._behind: list[Batch] = []  # what is given on behind the launches that wait
         self._first = 1  # the id of the first row that is collected
         self._begin()
 
@@ -95,17 +101,25 @@ class Launches:
         self._groups: list[_Group] = []
         self._of: list[int] = []  # the figure of each row behind a head
         self._texts: list[str] = []
+        self._weight = 0
 
-    def figure(self, name: str, unit: str, section: str = "", *, several: bool = False) -> int:
-        """The number of a metric as it stands on a page. `several`: its values sum up several launches."""
-        key = (name, unit, section, several)
+    def figure(
+        self, name: str, unit: str, section: str = "", part: str = "", *, several: bool = False, label: str = ""
+    ) -> int:
+        """The number of a metric as it stands on a page, in a part of a section.
+
+        `several`: its values sum up several launches.
+        """
+        key = (name, unit, section, part, several, label)
         number = self._numbers.get(key)
         if number is None:
             base, exponent = unit_of(unit)
-            scope = (section,) if section else ()
-            metric = metric_id(name, base)
+            scope = tuple(filter(None, (section, part)))
+            shown, metric = label_and_id(name)
+            metric = metric or metric_id(name, base, section, part)
+            name = shown
             place = "avg" if several else "value"
-            number = self._add(key, Figure("metric", name, metric, base or None, exponent, scope, place))
+            number = self._add(key, Figure("metric", name, metric, base or None, exponent, scope, place, label))
         return number
 
     def _add(self, key: tuple[Any, ...], figure: Figure) -> int:
@@ -116,7 +130,7 @@ class Launches:
     def start(self, **head: Any) -> int:
         """A launch, whose metrics follow. `args` is a dict. Returns its id."""
         self.profiled += head.get("kind", "kernel") == "kernel"
-        if len(self._of) + self._heads >= self._most:
+        if len(self._of) + self._heads >= self._most or self._weight > _HEAVY:
             self._finish()
         self._heads += 1
         self._groups.append(_Group(head, self._first + len(self._of) + self._heads - 1))
@@ -126,11 +140,19 @@ class Launches:
         """What follows belongs to that earlier launch."""
         self._groups.append(_Group(None, identity))
 
-    def metric(self, figure: int, text: str, span: tuple[str, str] | None = None) -> None:
-        """A value of the launch; `span` are the smallest and the greatest of several."""
+    def metric(
+        self, figure: int, text: str, span: tuple[str, str] | None = None, args: dict[str, Any] | str | None = None
+    ) -> None:
+        """A value of the launch, '' for none; `span` are the smallest and the greatest of several.
+
+        `args` are the row's, as they are or as JSON; a value that is no number stands in them as "Metric Value".
+        """
         group = self._groups[-1]
         if span:
             group.spans[group.count] = span
+        if args:
+            group.args[group.count] = args
+            self._weight += len(args) if isinstance(args, str) else 0
         group.count += 1
         self._of.append(figure)
         self._texts.append(text)
@@ -148,10 +170,12 @@ class Launches:
         number = self._numbers.get(key)
         if number is None:
             number = self._add(key, Figure("note", "", "note", None, 0, scope, ""))
-        group = self._groups[-1]
-        if args:
-            group.args[group.count] = args
-        self.metric(number, text)
+        self.metric(number, text, args=args)
+
+    def behind(self, batch: Batch) -> None:
+        """Rows of other records that belong to the launch; they are given on behind it."""
+        self._behind.append(batch)
+        self._weight += _ROW * len(batch)
 
     def fact(self, entity: str, **columns: Any) -> None:
         """A fact of the catalog, once."""
@@ -181,6 +205,8 @@ class Launches:
         columns = rows.columns(self._first, self._conversion.label)
         size = self._conversion.batch_rows
         self._made += [Batch("summaries", columns.slice(start, size)) for start in range(0, columns.num_rows, size)]
+        self._made += self._behind
+        self._behind = []
         self._first += columns.num_rows
         self._begin()
 
@@ -307,6 +333,13 @@ class _Rows:
         of_heads = np.array([len(names) + known[head["name"]] for head in heads], np.int64)
         texts = [*names, *known, *(self._texts[row] for row in notes.tolist())]
         made["name"] = words(texts, np.concatenate([of_heads, codes])).cast(pa.string()).take(self._order)
+        labels = [*(head.get("short_name", "") for head in heads), *(figure.label for figure in self._figures)]
+        if any(labels):
+            distinct = list(dict.fromkeys(["", *labels]))
+            code = {label: number for number, label in enumerate(distinct)}
+            codes = np.array([code[label] for label in labels], np.int64)
+            shown = np.concatenate([codes[: len(heads)], codes[len(heads) :][self._of]])
+            made["short_name"] = _words([label or None for label in distinct], shown).take(self._order)
         for column, default in (("kind", "kernel"), ("metric", "duration"), ("unit", None)):
             own = [head.get(column, default) for head in heads]
             if column == "unit":
@@ -343,7 +376,7 @@ class _Rows:
                 behind[name] = pa.array(found, pa.float64())
         schema = arrow_schema("summaries")
         given = {name for head in heads for name in head} | behind.keys()
-        for name in given - {"kind", "name", "metric", "unit", "scope", "args"}:
+        for name in given - made.keys() - {"kind", "name", "metric", "unit", "scope", "args"}:
             kind = schema.field(name).type
             if pa.types.is_dictionary(kind):
                 kind = pa.string()
@@ -359,7 +392,11 @@ class _Rows:
         begins = np.cumsum(self._counts) - self._counts
         for number, group in enumerate(self._groups):
             for at, args in group.args.items():
-                found[int(begins[number]) + at] = dump_json(args)
+                row = int(begins[number]) + at
+                if isinstance(args, dict) and self._said[row] and not self._is_note[row]:
+                    found[row] = dump_json({"Metric Value": self._texts[row], **args})
+                else:
+                    found[row] = args if isinstance(args, str) else dump_json(args)
         return pa.array(found, pa.string())
 
 

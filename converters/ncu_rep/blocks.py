@@ -1,0 +1,168 @@
+"""The container: the file header, the blocks, the entries of their payloads. One entry is in memory at a time."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from ktrace.errors import DamagedInput
+
+from .decode import Decoder
+from .fields import BLOCK, COMMAND_LISTS, FILE, GRAPHS, LAUNCHES, RANGES, SOURCES
+
+MAGIC = b"NVR\0"
+
+#: The version of the files of Nsight Compute 2022 to 2024.
+VERSION = 7
+
+#: Bytes beyond which a length can't be meant: of the file header, of a block's, of an entry that is read.
+_MOST_FILE, _MOST_BLOCK, MOST_ENTRY = 1 << 16, 1 << 25, 3 << 24
+
+_KINDS = (SOURCES, LAUNCHES, RANGES, COMMAND_LISTS, GRAPHS)
+_PIECE = 1 << 20
+
+
+class Broken(Exception):
+    """The file can't be read on at a place: it ends there (`cut`), or what stands there is no block or entry."""
+
+    def __init__(self, place: int, what: str, *, cut: bool) -> None:
+        super().__init__(what)
+        self.place, self.what, self.cut = place, what, cut
+
+
+class Block(NamedTuple):
+    """The header of a block, and where in the file its payload begins."""
+
+    header: dict[str, Any]
+    payload: int
+
+
+class Entry(NamedTuple):
+    """An entry of a payload: its kind, where it stands, its bytes; None of one that is too large to be read."""
+
+    kind: str
+    place: int
+    size: int
+    data: bytes | None
+
+
+class Container:
+    """Walks through the stream of a report. Raises DamagedInput where it doesn't begin as one."""
+
+    def __init__(self, stream: BinaryIO, decoder: Decoder, path: str) -> None:
+        self._stream, self._decoder = stream, decoder
+        self._at = 0
+        self.version = self._begin(path)
+
+    def _begin(self, path: str) -> int:
+        try:
+            if self._take(4, "the first bytes") != MAGIC:
+                raise Broken(0, "it doesn't begin with 'NVR'", cut=False)
+            header = self._decoder.message(self._sized(_MOST_FILE, "the file header"), FILE, "file header")
+        except (Broken, ValueError) as error:
+            raise DamagedInput(
+                f"is no report of Nsight Compute: {error}",
+                path=path,
+                where=f"byte {self._at}",
+                expected="'NVR', a zero, and the header of the file",
+                remedy="copy the file again, or profile again; `ncu --import` would refuse it, too",
+            ) from None
+        version: int = header.get("version", 0)
+        return version
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks. Between two the payload may be read; what is left of it is jumped over. Raises Broken."""
+        while head := self._read(4):
+            place = self._at - len(head)
+            if len(head) < 4:
+                raise Broken(place, "the length of a block's header is cut off", cut=True)
+            size = struct.unpack("<I", head)[0]
+            if size > _MOST_BLOCK:
+                raise Broken(place, f"a block's header of {size:,} bytes can't be", cut=False)
+            try:
+                header = self._decoder.message(self._take(size, "a block's header"), BLOCK, "block header")
+            except ValueError as error:
+                raise Broken(place, f"no header of a block ({error})", cut=False) from None
+            block = Block(header, self._at)
+            yield block
+            self._skip_to(block.payload + header.get("size", 0))
+
+    def entries(self, block: Block) -> Iterator[Entry]:
+        """The entries of the block that was given last. Raises Broken."""
+        end = block.payload + block.header.get("size", 0)
+        for kind in _KINDS:
+            for _ in range(block.header.get(kind, 0)):
+                place = self._at
+                if place + 4 > end:
+                    raise Broken(place, f"a block has fewer {kind} than its header says", cut=False)
+                size = struct.unpack("<I", self._take(4, f"the length of one of the {kind}"))[0]
+                if self._at + size > end:
+                    raise Broken(place, f"one of the {kind} goes beyond its block", cut=False)
+                if size > MOST_ENTRY or kind == SOURCES:
+                    yield Entry(kind, place, size, None)
+                    self._skip_to(place + 4 + size)
+                else:
+                    yield Entry(kind, place, size, self._take(size, f"one of the {kind}"))
+
+    def fields(self, entry: Entry, most: int) -> Iterator[tuple[int, int, bytes | int]]:
+        """(number, wire type, value) of each field of an entry without data. Raises Broken.
+
+        Bytes beyond `most` are jumped over, and their value is how many they are.
+        """
+        end = self._at + entry.size
+        while self._at < end:
+            tag = self._varint(end)
+            wire = tag & 7
+            if wire == 0:
+                yield tag >> 3, wire, self._varint(end)
+                continue
+            size = {1: 8, 5: 4}.get(wire) if wire != 2 else self._varint(end)
+            if size is None or self._at + size > end:
+                raise Broken(self._at, "an entry is no protobuf", cut=False)
+            if size > most:
+                self._skip_to(self._at + size)
+                yield tag >> 3, wire, size
+            else:
+                yield tag >> 3, wire, self._take(size, "a field")
+
+    def _varint(self, end: int) -> int:
+        value = shift = 0
+        while self._at < end and shift < 70:
+            byte = self._take(1, "a number")[0]
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+            shift += 7
+        raise Broken(self._at, "a number has no end", cut=False)
+
+    def _sized(self, most: int, what: str) -> bytes:
+        size = struct.unpack("<I", self._take(4, f"the length of {what}"))[0]
+        if size > most:
+            raise Broken(self._at - 4, f"{size:,} bytes are too many for {what}", cut=False)
+        return self._take(size, what)
+
+    def _take(self, size: int, what: str) -> bytes:
+        place = self._at
+        data = self._read(size)
+        if len(data) < size:
+            raise Broken(place, f"{what} is cut off", cut=True)
+        return data
+
+    def _read(self, size: int) -> bytes:
+        """As many bytes, fewer at the end of the file; a length that is a lie takes no more memory than that."""
+        parts, wanted = [], size
+        while wanted and (part := self._stream.read(min(wanted, _PIECE))):
+            parts.append(part)
+            wanted -= len(part)
+        self._at += size - wanted
+        return b"".join(parts)
+
+    def _skip_to(self, place: int) -> None:
+        """Goes on there; the last byte before it is read, since one may jump beyond the end of a file."""
+        if self._stream.seekable() and place - self._at > _PIECE:
+            self._stream.seek(place - self._at - 1, 1)
+            self._at = place - 1
+        while self._at < place:
+            if not self._read(min(place - self._at, _PIECE)):
+                raise Broken(self._at, "a block is cut off", cut=True)
