@@ -26,6 +26,14 @@ def test_the_readme_lists_every_format_and_says_what_it_does() -> None:
     ]
 
 
+@pytest.mark.parametrize("name", [fmt.name for fmt in builtin_formats() if fmt.name != "closed"])
+def test_a_page_of_a_format_says_what_it_was_checked_with(name: str) -> None:
+    page = (ROOT / "docs" / "formats" / f"{name}.md").read_text("utf-8")
+    checked = re.search(r"^## Checked with\n+(.+?)(?=^## |\Z)", page, re.M | re.S)
+    assert checked, f"docs/formats/{name}.md: no section 'Checked with'"
+    assert len(checked[1].split()) >= 8, "real files and versions of tools, and what rests on descriptions alone"
+
+
 def test_every_command_has_a_page_and_a_row_in_the_readme() -> None:
     assert {path.stem for path in (ROOT / "docs/commands").glob("*.md")} == set(COMMANDS)
     for command in COMMANDS:
