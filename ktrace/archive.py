@@ -18,6 +18,7 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow.compute as pc
 
@@ -50,6 +51,8 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         members = {source: members[source] for source in sorted(members, key=names.__getitem__)}
         machines = {source: number for number, source in enumerate(members, 1)}
         least = min([0, *(member.begin for member in members.values())])
+        agree = len({offset for member in members.values() for offset in member.catalog.unix_offsets()}) == 1
+        anchored = {} if agree else {"unix": "none"}
         with (
             TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True) as folder,
             sink.open() as stream,
@@ -61,7 +64,7 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
                 path = Path(folder) / names[source]
                 account = Report(strict=report.strict)
                 account.rows.update(member.rows)
-                options = {**conversion.options, "machine": str(machines[source]), "origin": str(least)}
+                options = {**conversion.options, **anchored, "machine": str(machines[source]), "origin": str(least)}
                 with writing(Sink(str(path))) as one:
                     write_batches(member.batches(), fmt, one, Conversion(account, options=options))
                 report.add_part(account)
@@ -128,7 +131,11 @@ def _names(members: Iterable[str]) -> dict[str, str]:
 
 
 def _manifest(members: dict[str, _Member], names: dict[str, str], machines: dict[str, int]) -> str:
-    """The text of the manifest: a machine for each trace, called by rank and host, else by the source."""
+    """The text of the manifest: a machine for each trace, called by rank and host, else by the source.
+
+    All traces have one clock, which is that of the first: else a viewer would bring them together by the time of day,
+    or leave out those that don't know it. The format is Perfetto's (docs/reference/perfetto-manifest.md, v58).
+    """
     shown: dict[str, str] = {}
     for source, member in members.items():
         process = Process(source, None, None, None)
@@ -137,10 +144,14 @@ def _manifest(members: dict[str, _Member], names: dict[str, str], machines: dict
         shown[source] = " ".join([*words, *([f"on {host}"] if host else [])])
     several = [source for source, name in shown.items() if list(shown.values()).count(name) > 1]
     shown |= {source: f"{shown[source]} ({source})" for source in several}
-    files = [
-        {"path": names[source], "machines": [{"id": machines[source], "name": shown[source]}]} for source in members
-    ]
-    return dump_json({"perfetto_manifest": {"version": 1, "files": files}})
+    first = next(iter(members))
+    reference = {"file": names[first], "machine": shown[first], "clock": "BOOTTIME"}
+    files: list[dict[str, Any]] = []
+    for source in members:
+        files.append({"path": names[source], "machines": [{"id": machines[source], "name": shown[source]}]})
+        if source != first:
+            files[-1]["clocks"] = {"clock": "BOOTTIME", "machine": shown[source], "sync_to": reference, "offset_ns": 0}
+    return dump_json({"perfetto_manifest": {"version": 1, "trace_time": reference, "files": files}})
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path, data: bytes | None = None) -> None:

@@ -85,6 +85,14 @@ class Catalog:
         names = {entry.name for entry in self.of("host") if entry.key.get("source") == source and entry.name}
         return names.pop() if len(names) == 1 else None
 
+    def unix_offsets(self) -> set[int]:
+        """What is added to times to make them unix times, in ns, as each clock that knows it says."""
+        return {
+            entry.facts["unix_ns"] - entry.facts["at_ns"]
+            for entry in self.of("clock")
+            if "unix_ns" in entry.facts and "at_ns" in entry.facts
+        }
+
     def to_batch(self) -> Batch:
         """The merged facts as one batch, in the order in which the entities were first named."""
         schema = arrow_schema("catalog")

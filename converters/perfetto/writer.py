@@ -35,8 +35,8 @@ class Writer:
     """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents.
 
     Options of the conversion: `gpu`, the form of device work ("slices" are TrackEvents, all else are stages); for a
-    trace that is one of several in an archive `machine`, the number of its first machine, and `origin`, the least time
-    in ns of all of them.
+    trace that is one of several in an archive `machine`, the number of its first machine, `origin`, the least time in
+    ns of all of them, and `unix`, which is "none" where they disagree on the time of day.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
@@ -44,6 +44,7 @@ class Writer:
         self._report = conversion.report
         self._first = int(conversion.options.get("machine", 0))
         self._least = int(conversion.options.get("origin", 0))
+        self._tells_unix = conversion.options.get("unix") != "none"
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
@@ -71,7 +72,7 @@ class Writer:
         self._shared.say(*catalog_texts(map(_fact, rows)))
         for text in link_texts(timeline.links()):
             self._shared.say(text)
-        clocks = _clocks(timeline, origin)
+        clocks = _clocks(timeline, origin) if self._tells_unix else []
         for machine in self._machines.values():
             machine.start(clocks)
 
@@ -178,11 +179,7 @@ def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
 
 def _unix_ns(catalog: Catalog, start: int) -> int | None:
     """Unix time in ns at the begin of the trace, None where no source says, or two disagree."""
-    offsets = {
-        entry.facts["unix_ns"] - entry.facts["at_ns"]
-        for entry in catalog.of("clock")
-        if "unix_ns" in entry.facts and "at_ns" in entry.facts
-    }
+    offsets = catalog.unix_offsets()
     if len(offsets) != 1:
         return None
     (offset,) = offsets

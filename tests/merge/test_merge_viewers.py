@@ -47,8 +47,8 @@ def test_processes_are_sorted_and_named_by_host_and_rank(merged: Path) -> None:
     machines, processes, labels = engine.query(
         merged,
         "select raw_id from machine where raw_id > 0 order by raw_id",
-        "select upid, pid, name, m.raw_id as machine from process p join machine m on p.machine_id = m.id where p.name"
-        " is not null order by (select int_value from args where arg_set_id = p.arg_set_id and"
+        "select upid, pid, p.name, m.raw_id as machine from process p join machine m on p.machine_id = m.id"
+        " where p.name is not null order by (select int_value from args where arg_set_id = p.arg_set_id and"
         " key = 'process_sort_index_hint')",
         "select string_value as label, count(*) as n from args where key like 'chrome.process_label%' group by 1",
     )

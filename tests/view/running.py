@@ -28,8 +28,8 @@ class View:
         self.process = process
         self.folder = folder
         self.link = process.stdout.readline().strip()
-        page, _, arguments = self.link.partition("/#!/?")
-        self.page = page
+        page, _, arguments = self.link.partition("#!/?")
+        self.page = page.partition("/?")[0]
         self.arguments = {name: values[0] for name, values in parse_qs(arguments).items()}
 
     @property
