@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ktrace.inputs import paths_of
 from ktrace.source import Source, stem
 from ktrace.viewer.server import File, PortTaken, Server
-from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
+from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PAGE, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
 
 if TYPE_CHECKING:
     from ktrace.report import Report
@@ -105,7 +105,8 @@ def served(
         server, page, url = _serve_offline(trace, ui) if ui is not None else _serve(trace)
         stack.callback(server.close)
         tables = account is not None and account.rows["summaries"]
-        yield View(link(page, url, ALL_TRACKS if tables else GPU_TRACKS), server.fetched, account)
+        expanded = ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
+        yield View(link(page, url, expanded), server.fetched, account)
 
 
 def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
@@ -139,7 +140,7 @@ def _serve(trace: Path) -> tuple[Server, str, str]:
     """
     path = f"/{secrets.token_urlsafe()}/trace.perfetto"
     server = Server(PORT, {path: _trace_file(trace)}, path, UI)
-    return server, UI, f"http://{server.host}{path}"
+    return server, PAGE, f"http://{server.host}{path}"
 
 
 def _serve_offline(trace: Path, ui: Mapping[str, tuple[Path, str]]) -> tuple[Server, str, str]:
@@ -157,7 +158,7 @@ def _serve_offline(trace: Path, ui: Mapping[str, tuple[Path, str]]) -> tuple[Ser
         server = Server(PORT, files, path)
     except PortTaken:
         server = Server(0, files, path)
-    return server, f"http://{server.host}{secret}", f"http://{server.host}{path}"
+    return server, f"http://{server.host}{secret}/", f"http://{server.host}{path}"
 
 
 def _trace_file(trace: Path) -> File:

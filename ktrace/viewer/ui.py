@@ -25,8 +25,8 @@ GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
 
 ALL_TRACKS = "."
 
-#: The plugin that the GPU Compute tab is.
-GPU_TAB = "com.meta.GpuCompute"
+#: The page of the UI with the GPU Compute tab, a plugin that v58 doesn't enable by itself.
+PAGE = f"{UI}/?enablePlugins=com.meta.GpuCompute"
 
 #: The first version that shows the arguments and launches of render stages.
 SHOWS_STAGES = 55
@@ -46,12 +46,12 @@ _TYPES = {
 def link(page: str, trace: str, expanded: str) -> str:
     """The link to a UI at `page` that opens the trace at the URL `trace`, with tracks of names like `expanded` open.
 
-    The GPU Compute tab is a plugin, which a UI (v58) doesn't enable by itself. The command is one of those that the UI
-    keeps stable for links (its "commands automation reference", from v52 on); an older one passes over it.
+    The command is one of those that the UI keeps stable for links (its "commands automation reference", from v52 on);
+    an older one passes over it.
     """
     commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded]}]
     arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
-    return f"{page}/?enablePlugins={GPU_TAB}#!/?{urlencode(arguments, quote_via=quote)}"
+    return f"{page}#!/?{urlencode(arguments, quote_via=quote)}"
 
 
 def version_of(ui: Mapping[str, tuple[Path, str]]) -> int:

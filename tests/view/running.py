@@ -29,7 +29,7 @@ class View:
         self.folder = folder
         self.link = process.stdout.readline().strip()
         page, _, arguments = self.link.partition("#!/?")
-        self.page = page.partition("/?")[0]
+        self.page = page.partition("?")[0].removesuffix("/")
         self.arguments = {name: values[0] for name, values in parse_qs(arguments).items()}
 
     @property
