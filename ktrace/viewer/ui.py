@@ -25,8 +25,8 @@ GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
 
 ALL_TRACKS = "."
 
-#: The page of the UI with the GPU Compute tab, a plugin that v58 doesn't enable by itself.
-PAGE = f"{UI}/?enablePlugins=com.meta.GpuCompute"
+#: The page of the UI with the GPU Compute tab and the streams of each process, plugins that v58 does not enable itself.
+PAGE = f"{UI}/?enablePlugins=com.meta.GpuCompute,dev.perfetto.GpuByProcess"
 
 #: The first version that shows the arguments and launches of render stages.
 SHOWS_STAGES = 55
