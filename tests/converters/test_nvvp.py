@@ -163,6 +163,11 @@ def test_kernels_copies_and_memory() -> None:
         [16, 2, 128, 32, 1536, 512],
         [4, 1, 64, 10, 0, 0],
     ]
+    places = events[events.kind.isin(("kernel", "memcpy", "memset"))].sort_values("ts")
+    copy, kernel = [0, 1, 7], [0, 1, 7]
+    assert places[places.name != "[Unified Memory Memcpy HtoD]"][["device", "context", "stream"]].fillna(
+        -1
+    ).values.tolist() == [copy, [0, 1, -1], kernel, kernel]
     assert [json.loads(args).get("cacheConfig") for args in kernels["args"]] == [
         {"$base64": "AA=="},
         {"$base64": "Ag=="},
@@ -172,7 +177,12 @@ def test_kernels_copies_and_memory() -> None:
         ["[CUDA memcpy HtoD]", "HtoD", 4096],
         ["[Unified Memory Memcpy HtoD]", "HtoD", 65536],
     ]
-    assert json.loads(copies["args"].iloc[0])["srcKind"] == "Pageable"
+    assert json.loads(copies["args"].iloc[0]) == {
+        "srcKind": "Pageable",
+        "dstKind": "Device",
+        "flags": 0,
+        "runtimeCorrelationId": 0,
+    }
     assert events[events.kind == "memset"].stream.isna().all()
     fault = events[events.name == "[Unified Memory CPU page fault]"].iloc[0]
     assert (fault.kind, fault.ts) == ("instant", START + 800)
