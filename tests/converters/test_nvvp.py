@@ -163,11 +163,15 @@ def test_kernels_copies_and_memory() -> None:
         [16, 2, 128, 32, 1536, 512],
         [4, 1, 64, 10, 0, 0],
     ]
-    places = events[events.kind.isin(("kernel", "memcpy", "memset"))].sort_values("ts")
-    copy, kernel = [0, 1, 7], [0, 1, 7]
-    assert places[places.name != "[Unified Memory Memcpy HtoD]"][["device", "context", "stream"]].fillna(
-        -1
-    ).values.tolist() == [copy, [0, 1, -1], kernel, kernel]
+    work = events[events.context.notna()].sort_values("ts")
+    assert work[["kind", "device", "context", "stream"]].fillna(-1).values.tolist() == [
+        ["memcpy", 0, 1, 7],
+        ["memset", 0, 1, -1],
+        ["kernel", 0, 1, 7],
+        ["kernel", 0, 1, 7],
+    ]
+    overhead = events[events.name == "Buffer flush"].iloc[0]
+    assert (overhead.kind, overhead.ts, overhead.dur) == ("overhead", START + 9600, 100)
     assert [json.loads(args).get("cacheConfig") for args in kernels["args"]] == [
         {"$base64": "AA=="},
         {"$base64": "Ag=="},
