@@ -59,7 +59,7 @@ def _replaced(batch: Batch, columns: dict[str, pa.Array]) -> Batch | None:
     """The batch with these columns in the place of its own; None where they are its own."""
     rows = batch.columns
     changed = {name: array.cast(rows.column(name).type) for name, array in columns.items()}
-    if all(array.equals(rows.column(name)) for name, array in changed.items()):
+    if all(decoded(array).equals(decoded(rows.column(name))) for name, array in changed.items()):
         return None
     names = rows.schema.names
     arrays = [changed.get(name, column) for name, column in zip(names, rows.columns, strict=True)]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from conftest import ROOT, SAMPLES
-from mutation import MUTATIONS, files_of, mutated
+from mutation import BATCHES, MUTATIONS, files_of, mutated
 
 from ktrace.format import builtin_formats
 from ktrace.model import Batch
@@ -114,6 +114,8 @@ def test_a_row_is_lost_once_and_arguments_everywhere() -> None:
 def test_the_catalog_and_columns_that_are_not_there_stay_as_they_are() -> None:
     fact = to_batch("catalog", [{"entity": "device", "source": "s", "id": 1, "name": "GPU", "device": 0}])
     bare = Batch("events", pa.RecordBatch.from_pylist([{"source": "s", "id": 1}]))
+    words = to_batch("events", [{"id": 1, **ROW, "kind": "api"}, {"id": 2, **ROW}])
+    assert BATCHES["kind:op"](words) is None
     for name in MUTATIONS:
         assert [*mutated([fact], name)] == [fact]
         assert [len(batch) for batch in mutated([bare], name)] == [0 if name == "drop-row:events" else 1]
