@@ -2,7 +2,7 @@
 
 For every format that reads, and every mutation that changes something in what its tests read, the tests of the format
 run in a process in which its reader gives mutated batches. Killed is a mutation by which a test fails, named beside it;
-what survives is a gap in the tests. `*` marks those that only the tests of all formats (test_contract.py) kill.
+what survives is a gap in the tests. With --contract `*` marks those that only the tests of all formats kill.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import pandas  # noqa: F401  like ktrace.pipeline for the tests alone: imported once, not in every process
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import ktrace.pipeline  # noqa: F401  imported once, before the processes are forked
+import ktrace.pipeline  # noqa: F401
 from ktrace.format import Format, builtin_formats
 from ktrace.jsontext import decoded
 from ktrace.model import RECORDS, Batch
@@ -291,9 +292,12 @@ SEVERAL = dict.fromkeys(
 )
 
 
-def judge(fmt: str, names: Sequence[str], tests: list[str]) -> Iterator[tuple[str, str, str]]:
+#: The tests of all formats, of which one is to be chosen.
+CONTRACT = [str(TESTS / "test_contract.py"), "-k"]
+
+
+def judge(fmt: str, names: Sequence[str], tests: list[str], contract: bool) -> Iterator[tuple[str, str, str]]:
     """Of each mutation: killed, survived or not applicable, and the test that failed."""
-    contract = [str(TESTS / "test_contract.py"), "-k", f"[{fmt}/"]
     plain = run(fmt, "", tests, {})
     if plain.failed or not plain.seconds:
         yield "none", "the tests fail without a mutation" if plain.failed else "no test passes", plain.failed
@@ -307,7 +311,7 @@ def judge(fmt: str, names: Sequence[str], tests: list[str]) -> Iterator[tuple[st
         if failed:
             order[failed] = -1
             yield name, "killed", failed
-        elif failed := run(fmt, name, contract, {}).failed:
+        elif contract and (failed := run(fmt, name, [*CONTRACT, f"[{fmt}/"], {}).failed):
             yield name, "killed", f"* {failed}"
         else:
             yield name, "survived", ""
@@ -320,6 +324,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--format", nargs="+", choices=readers, default=readers, metavar="NAME")
     parser.add_argument("--mutation", nargs="+", choices=MUTATIONS, default=list(MUTATIONS), metavar="NAME")
     parser.add_argument("--tests", nargs="+", metavar="FILE", help="in the place of the format's own")
+    parser.add_argument("--contract", action="store_true", help="run test_contract.py, too, where all others pass")
     parser.add_argument("--list", action="store_true", help="only say what there is")
     asked = parser.parse_args(arguments)
     survived = 0
@@ -328,7 +333,7 @@ def main(arguments: list[str]) -> int:
         if asked.list:
             print(fmt, *(Path(file).name for file in tests))
             continue
-        for name, verdict, test in judge(fmt, asked.mutation, tests):
+        for name, verdict, test in judge(fmt, asked.mutation, tests, asked.contract):
             print(f"{fmt:<17} {name:<22} {verdict:<15} {test}".rstrip(), flush=True)
             survived += verdict not in ("killed", "not applicable")
     if asked.list:
