@@ -285,11 +285,16 @@ def _stem(fmt: str) -> str:
     return fmt.replace("-", "_")
 
 
-#: Files that are called after several formats.
-SEVERAL = dict.fromkeys(
-    ("csv", "json", "jsonl", "parquet"),
-    ("test_canonical.py", "test_canonical_files.py", "test_canonical_blocks.py"),
-)
+#: Files of other names that test a format, too.
+SEVERAL: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("csv", "json", "jsonl", "parquet"),
+        ("test_canonical.py", "test_canonical_files.py", "test_canonical_blocks.py"),
+    ),
+    "nsys-stats": ("test_nsys_traces.py",),
+    "kineto": ("test_trace_producers.py",),
+    "chrome": ("test_trace_producers.py",),
+}
 
 
 #: The tests of all formats, of which one is to be chosen.

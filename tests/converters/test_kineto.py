@@ -223,6 +223,7 @@ def test_rows_without_a_process_are_on_a_track_of_their_text(run: ktrace.Trace) 
     tracks = {row["name"]: (row["pid"], row["tid"], row["track"]) for row in rows(run)}
     assert tracks["PyTorch Profiler (0)"] == (None, None, "Spans/PyTorch Profiler")
     assert tracks["Record Window End"] == (None, None, None)
+    assert tracks["aten::to"] == tracks["cudaMemcpyAsync"] == tracks["ProfilerStep#3"] == (4242, 4242, None)
 
 
 def test_memory_and_metrics_are_counters() -> None:
