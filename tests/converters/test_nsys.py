@@ -471,7 +471,7 @@ def test_normalised_times_are_unix_times(tmp_path: Path) -> None:
     trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=made.MORE))
     clock = next(row for row in rows(trace, "catalog") if row["entity"] == "clock")
     start = 1_780_000_000_000_000_000
-    assert json.loads(clock["facts"]) == {"kind": "unix", "at_ns": start + 1000, "unix_ns": start}
+    assert json.loads(clock["facts"]) == {"kind": "unix", "at_ns": start + 1000, "unix_ns": start, "shift_ns": 1000}
 
 
 # Bad input.
