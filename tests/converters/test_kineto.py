@@ -220,6 +220,13 @@ def test_a_wait_meets_the_record_that_it_waits_for(run: ktrace.Trace) -> None:
     }
 
 
+def test_operators_and_calls_are_on_their_thread_and_device_work_on_none(run: ktrace.Trace) -> None:
+    places = {row["name"]: (row["pid"], row["tid"]) for row in rows(run)}
+    assert places["aten::addmm"] == places["cudaLaunchKernel"] == places["cudaGraphLaunch"] == (4242, 4242)
+    assert places["autograd::engine::evaluate_function: AddmmBackward0"] == (4242, 4300)
+    assert places["graph_node_0"] == places["Memset (Device)"] == (None, None)
+
+
 def test_rows_without_a_process_are_on_a_track_of_their_text(run: ktrace.Trace) -> None:
     tracks = {row["name"]: (row["pid"], row["tid"], row["track"]) for row in rows(run)}
     assert tracks["PyTorch Profiler (0)"] == (None, None, "Spans/PyTorch Profiler")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES
 
+from ktrace.converters.latencyprism.reader import _kind
 from ktrace.trace import Trace, read
 
 NORMAL, ABNORMAL = "normal_pid_805580", "abnormal_pid_842126"
@@ -215,3 +216,16 @@ def test_a_heading_with_an_open_bracket_and_many_blanks_comes_to_an_end(tmp_path
     path.write_text(f"{SAMPLE.read_text('utf-8')}\n\n| {wide} | Time (us) |\n|---|---|\n| a | 1 |\n", "utf-8")
     trace = read(path, "latencyprism")
     assert trace.report.balanced()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Memset (Device)", ("memset", None)),
+        ("Memcpy HtoD (Pinned -> Device)", ("memcpy", "HtoD")),
+        ("memset_rows", ("kernel", None)),
+    ],
+)
+def test_kinds_of_device_work(name: str, kind: tuple[str, str | None]) -> None:
+    assert _kind(name, True) == kind
+    assert _kind(name, False) == ("range", None)

@@ -452,7 +452,12 @@ def test_the_capture_warns_and_the_clock_was_moved(new: ktrace.Trace) -> None:
         ("DIAGNOSTIC_EVENT row 2", "Not all CUDA events were collected.")
     ]
     clock = next(row for row in rows(new, "catalog") if row["entity"] == "clock")
-    assert json.loads(clock["facts"]) == {"kind": "session", "at_ns": 1000, "unix_ns": 1_780_000_000_000_000_000}
+    assert json.loads(clock["facts"]) == {
+        "kind": "session",
+        "at_ns": 1000,
+        "unix_ns": 1_780_000_000_000_000_000,
+        "shift_ns": 1000,
+    }
     source = next(row for row in rows(new, "catalog") if row["entity"] == "source")
     facts = json.loads(source["facts"])
     assert (facts["version"], facts["command"], facts["rank"]) == ("2026.2.1.210", ["python3", "train.py"], 3)
@@ -466,7 +471,7 @@ def test_normalised_times_are_unix_times(tmp_path: Path) -> None:
     trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=made.MORE))
     clock = next(row for row in rows(trace, "catalog") if row["entity"] == "clock")
     start = 1_780_000_000_000_000_000
-    assert json.loads(clock["facts"]) == {"kind": "unix", "at_ns": start + 1000, "unix_ns": start}
+    assert json.loads(clock["facts"]) == {"kind": "unix", "at_ns": start + 1000, "unix_ns": start, "shift_ns": 1000}
 
 
 # Bad input.

@@ -37,8 +37,8 @@ def test_seed_004_has_the_figures_of_the_issue(seed: Callable[[int], Path]) -> N
     first, second = rows[rows.table == 0], rows[rows.table == 1]
     assert (len(first), first["count"].sum(), first.total.sum()) == (201, 37_254, 2_222_021_776)
     assert (len(second), second["count"].sum(), second.total.sum()) == (1, 30, 42_368)
-    assert first.scope.map(list).tolist() == [["table 1"]] * 201
-    assert second.scope.map(list).tolist() == [["table 2"]]
+    assert first.scope.map(list).tolist() == [["Name (line 1)"]] * 201
+    assert second.scope.map(list).tolist() == [["Name (line 271)"]]
     assert second.name.tolist() == ["triton_poi_fused_clamp_sub_0"]
     assert set(rows.kind) == {"kernel"} and set(rows.unit) == {"ns"}
 

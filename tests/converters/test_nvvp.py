@@ -163,6 +163,15 @@ def test_kernels_copies_and_memory() -> None:
         [16, 2, 128, 32, 1536, 512],
         [4, 1, 64, 10, 0, 0],
     ]
+    work = events[events.context.notna()].sort_values("ts")
+    assert work[["kind", "device", "context", "stream"]].fillna(-1).values.tolist() == [
+        ["memcpy", 0, 1, 7],
+        ["memset", 0, 1, -1],
+        ["kernel", 0, 1, 7],
+        ["kernel", 0, 1, 7],
+    ]
+    overhead = events[events.name == "Buffer flush"].iloc[0]
+    assert (overhead.kind, overhead.ts, overhead.dur) == ("overhead", START + 9600, 100)
     assert [json.loads(args).get("cacheConfig") for args in kernels["args"]] == [
         {"$base64": "AA=="},
         {"$base64": "Ag=="},
@@ -172,7 +181,12 @@ def test_kernels_copies_and_memory() -> None:
         ["[CUDA memcpy HtoD]", "HtoD", 4096],
         ["[Unified Memory Memcpy HtoD]", "HtoD", 65536],
     ]
-    assert json.loads(copies["args"].iloc[0])["srcKind"] == "Pageable"
+    assert json.loads(copies["args"].iloc[0]) == {
+        "srcKind": "Pageable",
+        "dstKind": "Device",
+        "flags": 0,
+        "runtimeCorrelationId": 0,
+    }
     assert events[events.kind == "memset"].stream.isna().all()
     fault = events[events.name == "[Unified Memory CPU page fault]"].iloc[0]
     assert (fault.kind, fault.ts) == ("instant", START + 800)

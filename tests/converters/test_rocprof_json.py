@@ -29,16 +29,19 @@ def test_slices_are_those_of_the_json_module() -> None:
     ours = trace.to_arrow()["events"].to_pylist()
     assert {(row["name"], row["ts"], row["dur"]) for row in ours} == {times_of(event) for event in theirs}
     assert len(ours) == len(theirs)
-    assert {row["name"]: (row["kind"], row["device"], row["stream"], row["pid"]) for row in ours} == {
-        "forward": ("range", None, None, 0),
-        "scale(float*, int)": ("kernel", 0, 1, None),
-        "hipLaunchKernel": ("api", None, None, 2),
-        "CopyHostToDevice": ("memcpy", None, None, 1),
-        "add(float*)": ("kernel", 1, 2, None),
-        "CopyDeviceToHost": ("memcpy", 1, 2, None),
+    places = ("kind", "device", "stream", "pid", "tid")
+    assert {row["name"]: tuple(row[column] for column in places) for row in ours} == {
+        "forward": ("range", None, None, 0, 4001),
+        "scale(float*, int)": ("kernel", 0, 1, None, None),
+        "hipLaunchKernel": ("api", None, None, 2, 4001),
+        "CopyHostToDevice": ("memcpy", None, None, 1, 1),
+        "add(float*)": ("kernel", 1, 2, None, None),
+        "CopyDeviceToHost": ("memcpy", 1, 2, None, None),
     }
     (kernel,) = (json.loads(row["args"]) for row in ours if row["name"].startswith("scale"))
     assert (kernel["BeginNs"], kernel["DurationNs"]) == ("7000700100", "12200")
+    (call,) = (json.loads(row["args"]) for row in ours if row["kind"] == "api")
+    assert call["args"] == "(fn(0x1), stream(nil))"
     assert trace.report.balanced()
 
 

@@ -102,6 +102,12 @@ def test_calls_and_monitors_are_what_sql_says(real: Path) -> None:
     assert monitors == asked(real, "SELECT monitorType, deviceId, start, end - start, value * 1.0 FROM rocpd_monitor")
 
 
+def test_calls_of_the_profiler_itself_are_overhead() -> None:
+    kinds = {row["name"]: row["kind"] for row in rows(ktrace.read(ODD)) if "tid" in row}
+    assert {name for name, kind in kinds.items() if kind == "overhead"} == {"OpTable::writeRows"}
+    assert (kinds["hipMemcpyAsync"], kinds["forward"]) == ("api", "range")
+
+
 def test_the_database_and_rpd2tracing_agree(real: Path) -> None:
     """rpd2tracing writes whole microseconds, rounded down."""
     text = real.with_suffix(".json").read_text()

@@ -90,6 +90,11 @@ def test_the_sample() -> None:
         ("counter", "QueueDepth depth", 2, None, None),
         ("counter", "sclk", 3, None, None),
     }
+    calls = [(row["ts"], row["dur"], json.loads(row["args"])) for row in rows(trace) if row.get("tid") == 701]
+    assert sorted(calls, key=lambda call: call[0])[:2] == [
+        (8_306_017_000_050_000, 400_000, {"desc": 'forward "1"'}),
+        (8_306_017_000_090_000, 40_000, {"desc": "size=0x1000"}),
+    ]
     facts = [(row["entity"], row.get("device"), row.get("name")) for row in rows(trace, "catalog")]
     assert ("device", 2, "GPU2") in facts
     assert "cut" in trace.report.issues

@@ -70,6 +70,17 @@ def test_what_a_device_alone_did_is_device_work_and_counts_once() -> None:
     }
 
 
+def test_memory_that_no_operator_allocated() -> None:
+    trace = sample(KERNELS)
+    row = heads(trace)[lambda rows: rows.name == "[memory]"].iloc[0]
+    assert (row.kind, row.total, row["count"], row.table) == ("alloc", 0, 7, 1)
+
+
+def test_the_cells_of_the_host_stay_with_device_work() -> None:
+    kernel = told(sample(KERNELS))[5]
+    assert kernel.items() >= {"Self CPU %": "0.00%", "CPU time avg": "0.000us", "CUDA Mem": "0 B"}.items()
+
+
 def test_the_summary_adds_up_kernels_alone() -> None:
     found = ktrace.summarise(SAMPLES / "torch-table" / KERNELS)
     assert found.total == 3_750_000 and found.count == 7
@@ -102,6 +113,7 @@ def test_flops_stand_below_the_heading_of_the_stack() -> None:
     assert measures(trace, "aten::conv2d")["FLOPs"] == 12_288
     assert "FLOPs" not in measures(trace, "aten::relu")
     assert told(trace)[2]["CPU total %"] == "NaN"
+    assert [args["Input Shapes"] for args in told(trace)] == ["[[4, 3, 8, 8], [2, 3, 3,", "[[4, 2, 6, 6]]", "[]"]
 
 
 def test_old_headings_behind_prefixes() -> None:
