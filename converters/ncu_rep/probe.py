@@ -6,15 +6,12 @@ from ktrace.format import Match, Score
 from ktrace.source import Sample
 
 _MAGIC = b"NVR\0"
-_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC for the first bytes, DIALECT with a remedy for a pointer in its place, NEAR for the name alone."""
+    """MAGIC for the first bytes, NEAR for the name alone."""
     if sample.head.startswith(_MAGIC):
         return Match(Score.MAGIC, "begins with 'NVR', as reports of Nsight Compute do")
     if not sample.name.lower().endswith(".ncu-rep") or sample.listing is not None:
         return None
-    if sample.head.startswith(_POINTER):
-        return Match(Score.DIALECT, "is a pointer of Git LFS in place of a report of Nsight Compute", "git lfs pull")
     return Match(Score.NEAR, "its name ends in '.ncu-rep', but it doesn't begin with 'NVR'; copy it again")

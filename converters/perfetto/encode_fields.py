@@ -206,7 +206,8 @@ def argument(name: str, column: pa.Array, into: HostArguments | StageArguments, 
     kind = column.type
     valid = validity(column)
     if pa.types.is_integer(kind):
-        return Number(tag, into.head(name) + into.int_tag, whole(column), valid)
+        number = into.uint_tag if pa.types.is_unsigned_integer(kind) else into.int_tag
+        return Number(tag, into.head(name) + number, whole(column), valid)
     if pa.types.is_floating(kind):
         body = into.head(name) + into.double_tag
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)

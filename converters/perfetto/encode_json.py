@@ -39,6 +39,7 @@ TYPE_NAMES = b"".join(
 _ANNOTATION = bytes_tag(f.TRACK_EVENT["debug_annotations"])
 _BOOL = int_tag(f.DEBUG_ANNOTATION["bool_value"])
 _INT = int_tag(f.DEBUG_ANNOTATION["int_value"])
+_UINT = int_tag(f.DEBUG_ANNOTATION["uint_value"])
 _DOUBLE = double_tag(f.DEBUG_ANNOTATION["double_value"])
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
 _ELEMENT = bytes_tag(f.DEBUG_ANNOTATION["array_values"])
@@ -46,6 +47,7 @@ _JSON = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], JSON_TYPE)
 _ARGS = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], ARGS_TYPE)
 
 _STAGE_INT = int_tag(f.EXTRA_COMPUTE_ARG["int_value"])
+_STAGE_UINT = int_tag(f.EXTRA_COMPUTE_ARG["uint_value"])
 _STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
 _STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
 _STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
@@ -78,7 +80,7 @@ class HostArguments:
     """DebugAnnotations. `names` and `texts` intern their names and text values."""
 
     tag = _ANNOTATION
-    int_tag, double_tag, bool_tag = _INT, _DOUBLE, _BOOL
+    int_tag, uint_tag, double_tag, bool_tag = _INT, _UINT, _DOUBLE, _BOOL
     text_tag = bytes_tag(f.DEBUG_ANNOTATION["string_value"])
 
     def __init__(self) -> None:
@@ -157,7 +159,7 @@ def _nested(tag: bytes, body: bytes) -> bytes:
 class StageArguments:
     """ExtraComputeArgs of a launch or of an interned kernel: the same message in another field, which `tag` is."""
 
-    int_tag, double_tag, bool_tag = _STAGE_INT, _STAGE_DOUBLE, None
+    int_tag, uint_tag, double_tag, bool_tag = _STAGE_INT, _STAGE_UINT, _STAGE_DOUBLE, None
     text_tag = bytes_tag(_STAGE_TEXT)
 
     def __init__(self) -> None:

@@ -23,6 +23,9 @@ MOST = 20_000
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 ESTIMATE = "Estimate of the tool that recorded the trace, from the size of the launch: not measured."
 
+#: What a counter says of itself that was computed from others.
+DERIVED = "Computed from other figures: not measured itself."
+
 _ROW = np.dtype(
     [("dur", "i8"), ("serial", "i8"), ("ts", "i8"), ("gpu", "i4"), ("name", "i4"), ("value", "f8"), ("estimate", "?")]
 )
@@ -46,13 +49,13 @@ class KernelCounters:
         self.dropped_rows = 0
         self._most = most
         self._floor = -1  # kernels shorter than that aren't among the longest
-        self._names: dict[tuple[str, str | None, bool], int] = {}
+        self._names: dict[tuple[str, str | None, str], int] = {}
         self._parts: list[Rows] = []
         self._rows = 0
 
-    def number(self, name: str, unit: str | None, *, estimate: bool = False) -> int:
+    def number(self, name: str, unit: str | None, description: str = "") -> int:
         """The number of a counter."""
-        return self._names.setdefault((name, unit, estimate), len(self._names))
+        return self._names.setdefault((name, unit, description), len(self._names))
 
     def add(self, *, kernels: int, **columns: npt.NDArray[Any] | int | bool) -> None:
         """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate.
@@ -120,11 +123,11 @@ class KernelCounters:
         )
 
 
-def _spec(number: int, name: str, unit: str | None, estimate: bool) -> bytes:
+def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:
     body = int_field(f.GPU_COUNTER_SPEC["counter_id"], number + 1)
     body += text_field(f.GPU_COUNTER_SPEC["name"], name)
-    if estimate:
-        body += text_field(f.GPU_COUNTER_SPEC["description"], ESTIMATE)
+    if description:
+        body += text_field(f.GPU_COUNTER_SPEC["description"], description)
     if unit in _UNITS:
         body += int_field(f.GPU_COUNTER_SPEC["numerator_units"], _UNITS[unit])
     body += int_field(f.GPU_COUNTER_SPEC["groups"], f.GPU_COUNTER_GROUP["COMPUTE"])

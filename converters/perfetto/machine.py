@@ -24,7 +24,7 @@ from .encode_fields import Coded, Int32
 from .encode_json import TYPE_NAMES
 from .events import HostRows, TrackEvents, argument_columns, source_columns
 from .gpu import StageRows, Stages
-from .gpu_counters import OCCUPANCY, KernelCounters
+from .gpu_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters
 from .gpu_tracks import Gpus
 from .metrics import launch_arguments, metrics_of
 from .sequences import Packets, host_and_gpu, of_machine, packet
@@ -178,7 +178,7 @@ class Machine:
             serial=stages.serial[known],
             ts=stages.ts[known],
             gpu=self._gpu_numbers(stages.track[known]),
-            name=self._counters.number(OCCUPANCY, "%", estimate=True),
+            name=self._counters.number(OCCUPANCY, "%", ESTIMATE),
             value=value,
             estimate=True,
         )
@@ -196,7 +196,12 @@ class Machine:
         of = kernel[rows]
         part = _taken(batch, rows)
         series, numbers = _series(part)
-        names = np.array([self._counters.number(*key) for key in series], np.int64)
+        derived = is_in(part.column("timing"), ("derived",))
+        key = numbers * 2 + derived
+        names = np.zeros(2 * len(series), np.int64)
+        for one in np.unique(key).tolist():
+            name, unit = series[one // 2]
+            names[one] = self._counters.number(name, unit, DERIVED if one % 2 else "")
         dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)
         estimated = pc.is_valid(batch.column("occupancy")).to_numpy(zero_copy_only=False)
         distinct = np.unique(of)
@@ -206,7 +211,7 @@ class Machine:
             serial=batch.serial[of],
             ts=batch.column("ts").to_numpy()[of],
             gpu=self._gpu_numbers(batch.track[of]),
-            name=names[numbers],
+            name=names[key],
             value=part.column("value").to_numpy(zero_copy_only=False),
             estimate=False,
         )

@@ -27,7 +27,10 @@ class Metrics:
 
 
 def metrics_of(batch: Rows, stage: Bools) -> Metrics:
-    """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch."""
+    """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch.
+
+    Samples within a kernel are counters like any others.
+    """
     kernel = np.full(len(batch), -1, np.int64)
     counter = is_in(batch.column("kind"), ("counter",))
     if batch.has("parent") and stage.any() and counter.any():
@@ -36,6 +39,8 @@ def metrics_of(batch: Rows, stage: Bools) -> Metrics:
         kernels = np.flatnonzero(stage)
         parent = pc.fill_null(batch.column("parent"), 0).to_numpy(zero_copy_only=False)[child]
         kernel[child] = _find(source[child], parent, source[kernels], batch.column("id").to_numpy()[kernels], kernels)
+        ts = batch.column("ts").to_numpy()
+        kernel[(kernel >= 0) & (ts[kernel] != ts)] = -1
     return Metrics(kernel >= 0, kernel)
 
 

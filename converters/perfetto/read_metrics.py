@@ -59,8 +59,14 @@ def with_parents(context: Context, data: Data) -> Iterator[Batch]:
         for name in _SHARED:
             if name in kernels.schema.names:
                 theirs = decoded(kernels[name].take(found).combine_chunks())
-                columns[name] = pc.coalesce(theirs, decoded(columns[name])) if name in columns else theirs
+                columns[name] = _joined(name, decoded(columns[name]), theirs) if name in columns else theirs
         yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+
+def _joined(name: str, own: pa.Array, theirs: pa.Array) -> pa.Array:
+    """What a metric and its kernel say of a column: the kernel, but for a metric that is derived."""
+    found = pc.coalesce(theirs, own)
+    return pc.if_else(pc.equal(own, "derived"), own, found) if name == "timing" else found
 
 
 class _Gpus:

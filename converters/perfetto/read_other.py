@@ -18,7 +18,7 @@ from ktrace.rows import Rows
 from .._shared.dictionaries import constant, words
 from .._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
 from . import field_names as f
-from .gpu_counters import ESTIMATE
+from .gpu_counters import DERIVED, ESTIMATE
 from .read_args import Chunk, bits
 from .read_context import Context, Events
 from .read_state import State, repeated
@@ -109,7 +109,7 @@ class Gpus:
             .take(pa.array(which))
             .dictionary_encode(),
             "value": pa.array(value[rows], mask=~(whole.has(parts.count) | real.has(parts.count))[rows]),
-            "timing": constant("measured", len(rows)),
+            "timing": words([self._timing(counter) for counter, _ in known], which),
         }
         machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
         if machine.any() and not self._context.own:
@@ -145,6 +145,9 @@ class Gpus:
         if iid != (1 << 64) - 1:
             known, gpu = self._interned(state, iid, gpu)
         return known.get((gpu, number)) or Counter(f"counter {number}", None, ""), gpu
+
+    def _timing(self, counter: Counter) -> str:
+        return "derived" if self._context.own and counter.description == DERIVED else "measured"
 
     def _is_estimate(self, counter: Counter) -> bool:
         return self._context.own and counter.description == ESTIMATE

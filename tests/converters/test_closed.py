@@ -67,7 +67,7 @@ def test_other_files_are_left_alone(sample: Sample) -> None:
 
 
 def test_it_is_sure() -> None:
-    match = probe(Sample("x.ncu-rep", b"anything"))
+    match = probe(Sample("x.ncu-repz", b"anything"))
     assert match
     assert match.score == Score.MAGIC
 

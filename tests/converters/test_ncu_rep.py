@@ -246,7 +246,7 @@ def test_a_damaged_launch_and_a_damaged_metric_cost_no_other(tmp_path: Path) -> 
 def test_what_is_no_report_is_refused_with_help(tmp_path: Path) -> None:
     path = tmp_path / "a.ncu-rep"
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
-    with pytest.raises(ClosedFormat, match="git lfs pull"):
+    with pytest.raises(UnknownFormat, match="git lfs pull"):
         ktrace.read(path)
     path.write_bytes(b"\1\2\0\3" * 9)
     with pytest.raises(UnknownFormat, match="doesn't begin with 'NVR'; copy it again"):

@@ -177,8 +177,17 @@ def host_arguments(row: dict[str, Any]) -> list[str]:
     return said(annotation(name, value) for name, value in (columns | source_arguments(row, COLUMNS)).items())
 
 
+#: Kind of a stage -> its category (2 is COMPUTE) and description.
+STAGES = {"kernel": (2, "Kernel"), "memcpy": (0, "Memcpy"), "range": (0, "Range")}
+
+
+def is_stage(row: dict[str, Any]) -> bool:
+    """Whether it is work of a device, or a range on a stream of one."""
+    return row["on_gpu"] and row["kind"] in STAGES
+
+
 def check_events(trace: list[dict[str, Any]], found: Decoded) -> None:
-    host = [row for row in trace if row["kind"] not in ("kernel", "memcpy")]
+    host = [row for row in trace if not is_stage(row)]
     host = [row for row in host if row["kind"] != "counter" or finite(row["value"])]
     by_id = {row["id"]: row for row in host}
     seen = []
@@ -262,7 +271,7 @@ def stage_arguments(row: dict[str, Any], dur: int) -> dict[str, tuple[str, Any]]
 
 
 def check_stages(trace: list[dict[str, Any]], found: Decoded) -> None:
-    by_id = {row["id"]: row for row in trace if row["kind"] in ("kernel", "memcpy")}
+    by_id = {row["id"]: row for row in trace if is_stage(row)}
     assert len({stage.event.event_id for stage in found.stages}) == len(found.stages) == len(by_id)
     for stage in found.stages:
         row = by_id.pop(stage.arguments["id"][1])
@@ -270,9 +279,7 @@ def check_stages(trace: list[dict[str, Any]], found: Decoded) -> None:
         assert (stage.ts, stage.event.duration) == (row["ts"], dur)
         assert stage.queue == {"source": "run", **GPU, "gpu": [0, 0]}
         assert stage.kernel.demangled_name == stage.stage.name == row["name"]
-        assert (stage.stage.category, stage.stage.description) == (
-            (2, "Kernel") if row["kind"] == "kernel" else (0, "Memcpy")
-        )
+        assert (stage.stage.category, stage.stage.description) == STAGES[row["kind"]]
         assert stage.context.pid
         assert stage.arguments.pop("process_name")[1].startswith("run")
         occupancy = stage.arguments.get("sm__maximum_warps_per_active_cycle_pct", ("", 0))

@@ -472,6 +472,8 @@ def test_every_sample_comes_back_equal(path: Path, tmp_path: Path) -> None:
     convert(path, made, from_=name)
     before, after = comparable(path, format=name), comparable(made)
     for key, row in before.items():
+        if row.get("clock") == "launch":  # a sample within a launch, which has no time until it is laid out
+            continue
         if row["kind"] == "counter":
             if before.get((row["source"], row.get("parent")), {}).get("kind") not in DEVICE_KINDS:
                 row.pop("dur", None)
