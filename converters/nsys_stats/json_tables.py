@@ -28,7 +28,7 @@ from .._shared.record_lines import utf8
 from .._shared.tables import REFUSED, Fits, Row, Table, Text
 
 #: Bytes that are read at once, and characters that an object takes at most.
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 _LONGEST = 1 << 20
 
 _LIST = re.compile(r"\[\s*(?:[{\]]|$)")
