@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.order import order
 from ktrace.report import Report
 

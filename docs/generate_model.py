@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ktrace.model import RECORDS, WORD, fields, is_required, json_schema
+from ktrace.model.batch import RECORDS, WORD, fields, is_required, json_schema
 
 PAGE = Path(__file__).parent / "model.md"
 

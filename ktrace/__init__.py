@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from ktrace.format import Format, Match, Score
     from ktrace.format import all_formats as formats
     from ktrace.merging import merge
-    from ktrace.model import Batch
+    from ktrace.model.batch import Batch
+    from ktrace.naming.taxonomy import Labels, classify
     from ktrace.pipeline import convert
     from ktrace.reading import open_batches
     from ktrace.report import Report
     from ktrace.summary.compute import summarise
     from ktrace.summary.model import Summary
-    from ktrace.taxonomy import Labels, classify
     from ktrace.trace import Trace, read
     from ktrace.transforms.align import Align
     from ktrace.transforms.crop import Crop
@@ -54,7 +54,7 @@ _HOME = {
     "Format": "ktrace.format",
     "Match": "ktrace.format",
     "Score": "ktrace.format",
-    "Batch": "ktrace.model",
+    "Batch": "ktrace.model.batch",
     "BatchReport": "ktrace.fleet.batch",
     "batch": "ktrace.fleet.batch",
     "convert": "ktrace.pipeline",
@@ -66,8 +66,8 @@ _HOME = {
     "read": "ktrace.trace",
     "summarise": "ktrace.summary.compute",
     "Summary": "ktrace.summary.model",
-    "classify": "ktrace.taxonomy",
-    "Labels": "ktrace.taxonomy",
+    "classify": "ktrace.naming.taxonomy",
+    "Labels": "ktrace.naming.taxonomy",
     "Crop": "ktrace.transforms.crop",
     "Filter": "ktrace.transforms.filter",
     **dict.fromkeys(

@@ -22,17 +22,17 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
 from ktrace.format import Format
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
-from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
+from ktrace.model.batch import Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import dump_json
+from ktrace.model.masks import each_source
+from ktrace.model.tracks import Process, host_of, rank_of
 from ktrace.pipeline import write_batches
 from ktrace.report import Report
 from ktrace.sink import Sink, writing
-from ktrace.tracks import Process, host_of, rank_of
-from ktrace.transforms.masks import each_source
+from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 #: The name that Perfetto's own tools give the manifest.
 MANIFEST = "perfetto_manifest.json"

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion, Span
-    from ktrace.model import Batch
+    from ktrace.model.batch import Batch
     from ktrace.order import Timeline, TimelineBatch
     from ktrace.sink import Sink
     from ktrace.source import Sample, Source

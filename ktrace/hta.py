@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ktrace.model import DEVICE_KINDS
+from ktrace.model.batch import DEVICE_KINDS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.catalog import Catalog, Entry
 from ktrace.detection import by_name, detect
 from ktrace.format import Detected
-from ktrace.jsontext import decoded
 from ktrace.launches import is_sampled
-from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.catalog import Catalog, Entry
+from ktrace.model.json_text import decoded
 from ktrace.paired import paired
 from ktrace.reading import read_batches
 from ktrace.report import Report

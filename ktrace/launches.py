@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded, dump_json
-from ktrace.model import DEVICE_KINDS, Batch, arrow_schema
+from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
+from ktrace.model.json_text import decoded, dump_json
 from ktrace.report import Ledger
 
 Bools = npt.NDArray[np.bool_]

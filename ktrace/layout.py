@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktrace.jsontext import dump_json
 from ktrace.launches import Launches, is_sampled
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_batch, to_rows
 from ktrace.report import Ledger, Report
-from ktrace.rows import to_batch, to_rows
 
 Row = dict[str, Any]
 

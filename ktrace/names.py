@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from ktrace.catalog import Catalog
+from ktrace.model.catalog import Catalog
 
 if TYPE_CHECKING:
     import pandas as pd

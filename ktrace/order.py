@@ -18,22 +18,22 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.catalog import Catalog
-from ktrace.model import Batch, arrow_schema
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.catalog import Catalog
+from ktrace.model.tracks import Track
 from ktrace.ordering.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.ordering.edges import OpenEnds
-from ktrace.ordering.eventstore import LAUNCHED, EventStore
 from ktrace.ordering.finish import finished
-from ktrace.ordering.gathered import Gathered
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.ordering.pairing import pair
-from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
 from ktrace.ordering.sweep import OnDevice, Ordered, sweep
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
 from ktrace.report import Report
-from ktrace.tracks import Track
+from ktrace.store.events import LAUNCHED, EventStore
+from ktrace.store.gathered import Gathered
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.ordering.endlinks import EndLinks
-from ktrace.ordering.eventstore import GONE, EventStore
 from ktrace.ordering.finish import finished
 from ktrace.ordering.pairing import pair
-from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill, ranges
-from ktrace.ordering.tally import Tally
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
 from ktrace.report import Ledger, Report
+from ktrace.store.events import GONE, EventStore
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill, ranges
+from ktrace.store.tally import Tally
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 
 
 def paired(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from ktrace.conversion import Conversion
 from ktrace.errors import OutputError, UsageError
 from ktrace.format import Format
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.paired import paired
 from ktrace.pipeline import open_sink, write_batches
 from ktrace.report import Report

@@ -7,16 +7,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name
 from ktrace.errors import InputError, OutputError, UsageError
 from ktrace.format import Format, all_formats, builtin_formats
 from ktrace.inputs import paths_of
 from ktrace.layout import layout
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.order import order
 from ktrace.paired import paired
+from ktrace.parallel.prefetch import ahead
 from ktrace.reading import Progress, read_selected
 from ktrace.report import Ledger, Report
 from ktrace.sink import Sink, writing

@@ -16,11 +16,11 @@ from ktrace.detection import by_name, choose
 from ktrace.errors import InputError, KtraceError
 from ktrace.format import Format
 from ktrace.inputs import expanded, labels, open_input
-from ktrace.jsontext import dump_json
-from ktrace.model import TRACK_COLUMNS, Batch
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_batch
 from ktrace.paired import paired
 from ktrace.report import Report
-from ktrace.rows import to_batch
 from ktrace.source import Source, printable
 from ktrace.transforms.relabel import Labels
 
@@ -190,7 +190,7 @@ def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: R
     """The batches with what the names of device work say, where that is wanted."""
     if not classify:
         return batches
-    from ktrace.taxonomy import taxonomy
+    from ktrace.naming.taxonomy import taxonomy
     from ktrace.transforms.classify import with_operations
 
     return with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
-from ktrace.behind import Behind
 from ktrace.errors import OutputError
+from ktrace.parallel.write_behind import Behind
 
 #: Of ISA-L's levels 0 to 3 the last one that is fast.
 GZIP_LEVEL = 2

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.jsontext import decoded
-from ktrace.model import DEVICE_KINDS, RECORDS, Batch, arrow_schema
+from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch, arrow_schema
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded
 from ktrace.report import Report
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ class Trace:
         `rules` is a file of rules for operations and layers that come before those of ktrace. Raises UsageError for an
         unknown `by`, InputError for a fault in the rules.
         """
+        from ktrace.naming.taxonomy import taxonomy
         from ktrace.summary.compute import summary_of
-        from ktrace.taxonomy import taxonomy
         from ktrace.transforms.classify import with_operations
 
         known, report = taxonomy(rules), self._counted()
@@ -184,7 +184,7 @@ class Trace:
 
         `rules` is a file of rules that come before those of ktrace. Raises InputError for a fault in it.
         """
-        from ktrace.taxonomy import taxonomy
+        from ktrace.naming.taxonomy import taxonomy
         from ktrace.transforms.classify import with_operations
 
         return Trace(with_operations(self.batches(), taxonomy(rules)), self.report)

@@ -25,7 +25,7 @@ from jsonschema.exceptions import ValidationError
 
 from ktrace.detection import by_name
 from ktrace.errors import InputError
-from ktrace.model import VERSION, json_schema
+from ktrace.model.batch import VERSION, json_schema
 from ktrace.source import Source
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")

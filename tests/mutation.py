@@ -26,8 +26,8 @@ import pytest
 
 import ktrace.pipeline  # noqa: F401
 from ktrace.format import Format, builtin_formats
-from ktrace.jsontext import decoded
-from ktrace.model import RECORDS, Batch
+from ktrace.model.batch import RECORDS, Batch
+from ktrace.model.json_text import decoded
 
 TESTS = Path(__file__).parent
 TIMEOUT = 600  # seconds: what makes a test hang is noticed, too

@@ -12,7 +12,7 @@ from wire import repeats
 from ktrace.detection import choose
 from ktrace.errors import KtraceError
 from ktrace.format import builtin_formats
-from ktrace.model import RECORDS
+from ktrace.model.batch import RECORDS
 from ktrace.pipeline import convert
 from ktrace.reading import read_batches
 from ktrace.report import Report

@@ -15,8 +15,8 @@ from conftest import ROOT, SAMPLES
 from mutation import BATCHES, MUTATIONS, files_of, mutated
 
 from ktrace.format import builtin_formats
-from ktrace.model import Batch
-from ktrace.rows import to_batch, to_rows
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_batch, to_rows
 
 SAMPLE = SAMPLES / "mlc" / "two-dialects-and-a-peak-that-disagrees.md"
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
-from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch, Rows
+from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, Rows
+from ktrace.model.json_text import decoded
 
 Bools = npt.NDArray[np.bool_]
 

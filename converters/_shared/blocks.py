@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch, arrow_schema
+from ktrace.model.batch import Batch, arrow_schema
 
 from .dictionaries import constant
 

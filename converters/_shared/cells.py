@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import dump_json
+from ktrace.model.json_text import dump_json
 
 from .columns import Heading, cell_quantity, plain, whole
 from .csv_parts import lengths

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsonrows import Cells, Part, as_text, join_rows
-from ktrace.jsontext import decoded, dump_json
-from ktrace.model import WORD, Batch, arrow_schema, fields
+from ktrace.model.batch import WORD, Batch, arrow_schema, fields
+from ktrace.model.json_rows import Cells, Part, as_text, join_rows
+from ktrace.model.json_text import decoded, dump_json
 
 #: Rows that are joined at once; bounds the memory that the texts take.
 CHUNK = 16_384

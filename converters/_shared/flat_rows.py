@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import decoded, dump_json
-from ktrace.model import RECORDS, Batch, arrow_schema, fields, is_required
+from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
+from ktrace.model.json_text import decoded, dump_json
 
 from .encode import is_json
 from .records import RECORD, kinds

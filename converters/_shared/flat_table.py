@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from ktrace.jsontext import decoded
-from ktrace.model import WORD, Batch, arrow_schema, union_schema
+from ktrace.model.batch import WORD, Batch, arrow_schema, union_schema
+from ktrace.model.json_text import decoded
 from ktrace.report import Report
 
 from .encode import extra_columns

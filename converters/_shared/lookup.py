@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.database import quoted_name
-from ktrace.jsontext import encoded
+from ktrace.model.json_text import encoded
 
 from .blocks import Block
 from .dictionaries import constant, indices

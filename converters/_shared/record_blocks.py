@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import SPECIAL
-from ktrace.model import RECORDS, Batch, arrow_schema, is_required
+from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
+from ktrace.model.json_text import SPECIAL
 
 from .decoding import is_utf8, no_gc
 from .encode import is_json

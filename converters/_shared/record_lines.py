@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.source import text_encoding
 
 from .record_blocks import Blocks

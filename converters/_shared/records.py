@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
-from ktrace.jsontext import SPECIAL
-from ktrace.model import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
+from ktrace.model.batch import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
+from ktrace.model.json_text import SPECIAL
 
 from .encode import is_json
 

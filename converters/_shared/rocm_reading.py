@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
 from .csv_blocks import CsvBlocks, CsvRows

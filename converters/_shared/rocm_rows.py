@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import encoded
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
+from ktrace.model.row_builder import Rows
 
 from .blocks import Batches, Block, timed
 from .cells import only

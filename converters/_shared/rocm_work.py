@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 from .blocks import Batches, Block, timed
 from .csv_blocks import CsvRows

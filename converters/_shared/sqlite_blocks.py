@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.ahead import ahead, ahead_of
 from ktrace.database import quoted_name
+from ktrace.parallel.prefetch import ahead, ahead_of
 from ktrace.report import Report
 
 from .blocks import Block

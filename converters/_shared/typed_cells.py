@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import dump_json
+from ktrace.model.json_text import dump_json
 from ktrace.report import Report
 
 from .blocks import Block

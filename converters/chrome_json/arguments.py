@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsonrows import Cells, Part, as_text
-from ktrace.jsontext import decoded, dump_json, json_cells
-from ktrace.model import Batch
-
-from .._shared.arguments import RESERVED, argument_columns, argument_name
+from ktrace.converters._shared.arguments import RESERVED, argument_columns, argument_name
+from ktrace.model.batch import Batch
+from ktrace.model.json_rows import Cells, Part, as_text
+from ktrace.model.json_text import decoded, dump_json, json_cells
 
 #: Members of an event that are the writer's, or that viewers draw something of: what a source had there stays in args.
 _MEMBERS = frozenset(

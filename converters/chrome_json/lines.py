@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsonrows import Cells, Part, as_text, fold_args, join_rows, patched_begins
-from ktrace.jsontext import dump_json, json_cells
-from ktrace.model import Batch
+from ktrace.converters._shared.arguments import slice_rows
+from ktrace.model.batch import Batch
+from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
+from ktrace.model.json_text import dump_json, json_cells
 from ktrace.order import Arrows
 from ktrace.ordering.arrows import ARROW_KINDS
 
-from .._shared.arguments import slice_rows
 from .arguments import arguments, dimensions, source_arguments
 from .chains import LAUNCH
 from .rows import Rows

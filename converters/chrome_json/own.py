@@ -17,19 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import dump_json, encoded
-from ktrace.model import TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.rows import to_batch
+from ktrace.converters._shared.arguments import PLAIN
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.trace_json.dialect import Dialect, Into
+from ktrace.converters._shared.trace_json.draft import Draft, by_word, integers, mapped, numbers, valid
+from ktrace.converters._shared.trace_json.events import Events, Int64
+from ktrace.converters._shared.trace_json.phases import bounded, events_at
+from ktrace.converters._shared.trace_json.places import plain
+from ktrace.converters._shared.trace_json.task import Task
+from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.model.json_text import dump_json, encoded
+from ktrace.model.row_builder import to_batch
 from ktrace.source import Source
-
-from .._shared.arguments import PLAIN
-from .._shared.dictionaries import constant, words
-from .._shared.trace_json.dialect import Dialect, Into
-from .._shared.trace_json.draft import Draft, by_word, integers, mapped, numbers, valid
-from .._shared.trace_json.events import Events, Int64
-from .._shared.trace_json.phases import bounded, events_at
-from .._shared.trace_json.places import plain
-from .._shared.trace_json.task import Task
 
 _MARK = re.compile(rb'^\s*\{[^{}]*"otherData"\s*:\s*\{\s*"ktrace"\s*:\s*(?=\{)')
 

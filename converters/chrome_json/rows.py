@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
-from ktrace.catalog import Catalog
-from ktrace.jsontext import dump_json
-from ktrace.tracks import Node, Process, Track, arrange, give_ids
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import dump_json
+from ktrace.model.tracks import Node, Process, Track, arrange, give_ids
 
 #: Viewers keep process and thread ids in 32 bits. The upper half of the thread ids is for lanes.
 HIGHEST_ID = 2**31 - 1

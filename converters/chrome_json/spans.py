@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ktrace.conversion import Span
+from ktrace.converters._shared.trace_json import spans as of_list
 from ktrace.source import Source
 
-from .._shared.trace_json import spans as of_list
 from .own import own_head
 
 

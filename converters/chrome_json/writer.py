@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import ktrace
-from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.jsontext import decoded, dump_json
-from ktrace.model import VERSION, Batch
+from ktrace.converters._shared.encode import as_bytes, json_rows
+from ktrace.model.batch import VERSION, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded, dump_json
 from ktrace.order import Timeline, TimelineBatch
 from ktrace.sink import Sink
 
-from .._shared.encode import as_bytes, json_rows
 from .chains import Chains
 from .lines import SEPARATOR, Flows, Lines
 from .rows import Rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.source import Source
 
 from .probe import probe

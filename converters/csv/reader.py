@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.record_lines import utf8
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.source import Source
-
-from .._shared.flat_rows import FlatRows, record_of_columns
-from .._shared.record_lines import utf8
 
 #: Bytes that are parsed at once; a row must fit in.
 BLOCK = 16 << 20

@@ -8,16 +8,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.converters._shared.encode import is_json, one_line
+from ktrace.converters._shared.record_lines import utf8
 from ktrace.errors import DamagedInput
-from ktrace.jsonrows import Cells as Member
-from ktrace.jsonrows import as_text, join_rows
-from ktrace.jsontext import dump_json, quoted
-from ktrace.model import VERSION, WORD, union_schema
+from ktrace.model.batch import VERSION, WORD, union_schema
+from ktrace.model.json_rows import Cells as Member
+from ktrace.model.json_rows import as_text, join_rows
+from ktrace.model.json_text import dump_json, quoted
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
-from .._shared.encode import is_json, one_line
-from .._shared.record_lines import utf8
 from .reader import Cells, table_record
 
 _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"

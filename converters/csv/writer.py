@@ -6,11 +6,10 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import decoded, json_cells
-from ktrace.model import Batch
+from ktrace.converters._shared.flat_table import FlatTable
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded, json_cells
 from ktrace.sink import Sink
-
-from .._shared.flat_table import FlatTable
 
 
 class Writer:

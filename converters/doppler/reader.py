@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
+from ktrace.converters._shared.lines import Line, Lines
+from ktrace.converters._shared.numbers import TIME_NS, to_ns
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.lines import Line, Lines
-from .._shared.numbers import TIME_NS, to_ns
 from .figures import (
     Figure,
     device_of,

@@ -8,12 +8,11 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.record_lines import HEADER, read_lines, utf8
+from ktrace.converters._shared.records import BadRecord, Records, check_version
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.source import Source
-
-from .._shared.record_lines import HEADER, read_lines, utf8
-from .._shared.records import BadRecord, Records, check_version
 
 
 class _Document(msgspec.Struct):

@@ -7,10 +7,9 @@ from typing import BinaryIO
 
 import msgspec
 
+from ktrace.converters._shared.record_lines import CLOSING, HEADER, utf8
 from ktrace.source import Source
 from ktrace.validate import Fault, Part
-
-from .._shared.record_lines import CLOSING, HEADER, utf8
 
 
 class _Document(msgspec.Struct):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ktrace.conversion import Conversion
-from ktrace.model import VERSION, Batch
+from ktrace.converters._shared.encode import encode
+from ktrace.model.batch import VERSION, Batch
 from ktrace.sink import Sink
-
-from .._shared.encode import encode
 
 
 class Writer:

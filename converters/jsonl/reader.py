@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.record_lines import read_lines, utf8
+from ktrace.model.batch import Batch
 from ktrace.source import Source
-
-from .._shared.record_lines import read_lines, utf8
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .._shared.trace_json.dialect import Dialect, Into, Rule, Series
+from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule, Series
 
 #: Arguments of all rows: the operator that started it (lower case in 2021), collectives as torch records them.
 _COMMON: dict[str, Into] = {

@@ -16,8 +16,8 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.trace_json.document import Member, read_document
+from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.errors import ClosedFormat
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
-from ktrace.rows import to_batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_batch
 from ktrace.source import Source
 
-from .._shared.trace_json.document import Member, read_document
-from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
 from .facts import clock, facts_of
 from .memory_timeline import read_memory_by_category, read_memory_timeline

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .._shared.trace_json.spans import spans
+from ktrace.converters._shared.trace_json.spans import spans
 
 __all__ = ["spans"]

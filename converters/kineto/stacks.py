@@ -12,11 +12,10 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.lines import Lines
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
-
-from .._shared.lines import Lines
 
 #: A line: frames, and a whole number of µs.
 LINE = re.compile(r"(\S.*) ([0-9]{1,15})")

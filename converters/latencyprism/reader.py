@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.columns import cell_quantity, heading, own_key, plain, to_base, whole
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.numbers import is_missing
+from ktrace.converters._shared.tables import Row, Text, read_tables
+from ktrace.converters._shared.titles import Title
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.columns import cell_quantity, heading, own_key, plain, to_base, whole
-from .._shared.lines import Lines
-from .._shared.numbers import is_missing
-from .._shared.tables import Row, Text, read_tables
-from .._shared.titles import Title
 from .columns import fits, runs_of
 
 _GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})(?P<virtual> \(virtual\))?", re.IGNORECASE)

@@ -8,15 +8,15 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.columns import cell_quantity, plain
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.numbers import is_missing, nanoseconds, to_ns
+from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import cell_quantity, plain
-from .._shared.lines import Lines
-from .._shared.numbers import is_missing, nanoseconds, to_ns
-from .._shared.tables import Row, Table, read_tables
 from .columns import PERFORMANCE, fits
 
 _GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d{1,6})(?: \(virtual\))?", re.IGNORECASE)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.likely import has_any
 from ktrace.format import Match, Score
 from ktrace.source import Sample
-
-from .._shared.likely import has_any
 
 _TITLE = re.compile(r"^=== Analyzing .+ ===\s*$", re.M)
 _ROW = re.compile(r"^ {2,}\S.*: count=\d+ \| total=[\d.]+ms \| avg=[\d.]+ms", re.M)

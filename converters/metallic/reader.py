@@ -8,12 +8,11 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.lines import Line, Lines
+from ktrace.converters._shared.numbers import TIME_NS
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source, stem
-
-from .._shared.lines import Line, Lines
-from .._shared.numbers import TIME_NS
 
 #: How a section's title begins -> the kind of its rows. Kernels are told once, in the section by kernel type:
 #: the others are a selection of the same or the same by another key, and so ranges.

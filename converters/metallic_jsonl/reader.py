@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.lines import Line, Lines
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
-
-from .._shared.lines import Line, Lines
 
 #: Figures of a memory record -> unit of their counter. All else of the record stays with its head.
 _COUNTED = {"tensor_count": "count"}

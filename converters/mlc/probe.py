@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ktrace.converters._shared.tables import Table, find_tables
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.tables import Table, find_tables
 from .columns import PEAKS, fits
 
 _TITLES = ("profiling analysis:", "kernel execution statistics")

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.columns import Figures, is_total, plain
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.converters._shared.titles import Title
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.columns import Figures, is_total, plain
-from .._shared.lines import Lines
-from .._shared.tables import Row, Table, read_tables
-from .._shared.titles import Title
 from .columns import STATISTICS, fits
 
 _PRECISION = re.compile(r"\bq\d+(?:b?f\d+|fp8)\w*")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .._shared.lines import Lines
-from .._shared.ncu.launches import Launches
-from .._shared.ncu.units import is_unit
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.ncu.launches import Launches
+from ktrace.converters._shared.ncu.units import is_unit
+
 from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
 from .nvtx import level
 from .pages import tell

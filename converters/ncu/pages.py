@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from .._shared.columns import plain
-from .._shared.lines import Line, Lines
-from .._shared.ncu.launches import Launches
+from ktrace.converters._shared.columns import plain
+from ktrace.converters._shared.lines import Line, Lines
+from ktrace.converters._shared.ncu.launches import Launches
+
 from .marks import FIXED, PLACES, REMARK, SIZES, Headings, fields_of
 from .nvtx import PUSHED, STARTED, stack
 

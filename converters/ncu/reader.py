@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.lines import Line, Lines
+from ktrace.converters._shared.ncu.cells import is_european
+from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.source import Source
 
-from .._shared.lines import Line, Lines
-from .._shared.ncu.cells import is_european
-from .._shared.ncu.launches import Launches
 from .listing import Listing
 from .marks import AVERAGES, OWN, headings
 from .pages import Page

@@ -6,7 +6,8 @@ import struct
 from collections import Counter
 from typing import Any
 
-from .._shared.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of
+from ktrace.converters._shared.protobuf import FIXED32, FIXED64, LENGTH, VARINT, fields_of
+
 from .fields import FLAG, How, Shape
 
 _WIRE = {

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.source import Source
 
-from .._shared.ncu.launches import Launches
 from .blocks import MOST_ENTRY, VERSION, Block, Broken, Container, Entry
 from .decode import Decoder
 from .fields import SOURCES, STRINGS

@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import dump_json
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.ncu.launches import Launches
+from ktrace.converters._shared.ncu.units import unit_of
 from ktrace.launches import LAUNCH_CLOCK
-from ktrace.model import Batch, arrow_schema
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.json_text import dump_json
 
-from .._shared.dictionaries import constant
-from .._shared.ncu.launches import Launches
-from .._shared.ncu.units import unit_of
 from .fields import COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES, Shape
 from .metrics import Metric, Value, instances_json, metrics_of
 from .nvtx import scope_of

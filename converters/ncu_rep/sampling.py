@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._shared.protobuf import Int64
+from ktrace.converters._shared.protobuf import Int64
+
 from .metrics import Metric, Samples
 
 _GROUPS = "profiler__pmsampler_pass_groups"

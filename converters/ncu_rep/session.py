@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.report import Report
 
-from .._shared.ncu.launches import Launches
 from .blocks import Container, Entry
 from .decode import Decoder
 from .fields import SESSION, SOURCE, How

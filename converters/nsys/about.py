@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.sqlite import opened
 from ktrace.report import Report
 from ktrace.source import Source
-
-from .._shared.sqlite import opened
 
 
 def about(source: Source) -> dict[str, list[str]]:

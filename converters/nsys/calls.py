@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block
-from .._shared.dictionaries import constant
 from .reading import Reading, numbered
 from .repeats import Repeats
 from .rules import UNKNOWN, Rule

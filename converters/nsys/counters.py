@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block
 from .reading import Reading
 from .wrapped import Whole
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 from .places import core_track, pid_of, tid_of
 from .reading import Reading

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block, timed
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block, timed
-from .._shared.dictionaries import constant
 from .places import NOTHING, without
 from .reading import Reading, numbered
 from .waits import Waits

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 from .reading import Reading
 from .strings import NO_NAME

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-
-from .._shared.sqlite import Database
+from ktrace.converters._shared.sqlite import Database
 
 #: Column -> the enumeration of its numbers, wherever it stands.
 COLUMNS = {

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from .._shared.environment import harmless, ranks
+from ktrace.converters._shared.environment import harmless, ranks
+
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
 from .typed import row_of

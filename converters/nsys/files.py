@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 from .facts import all_rows
 from .reading import Reading

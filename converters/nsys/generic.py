@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import quoted
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block, timed
+from ktrace.converters._shared.lookup import Children
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import quoted
 
-from .._shared.blocks import Block, timed
-from .._shared.lookup import Children
 from .counters import unit_of, with_time
 from .payloads import json_column
 from .reading import Reading

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.model.batch import Batch
 
-from .._shared.dictionaries import constant
 from .reading import Reading
 
 Int64 = npt.NDArray[np.int64]

@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block
-from .._shared.dictionaries import constant, words
 from .payloads import parsed
 from .places import LOW, pid_of, without
 from .reading import Reading

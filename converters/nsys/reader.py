@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.blocks import Batches
+from ktrace.converters._shared.sqlite import Database, opened
 from ktrace.errors import DamagedInput
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
-from ktrace.rows import to_batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_batch
 from ktrace.source import Source
 
-from .._shared.blocks import Batches
-from .._shared.sqlite import Database, opened
 from . import calls, counters, cpu, device_work, diagnostics, facts, files, generic, memory
 from .enums import Enums
 from .nvtx import Nvtx

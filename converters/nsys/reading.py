@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.blocks import Batches, Block, timed
+from ktrace.converters._shared.sqlite import Database
 
-from .._shared.blocks import Batches, Block, timed
-from .._shared.sqlite import Database
 from .enums import COLUMNS, Enums
 from .places import Places, without
 from .stacks import Stacks

@@ -16,10 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.sqlite import Database
 from ktrace.database import quoted_name
-
-from .._shared.blocks import Block
-from .._shared.sqlite import Database
 
 Mask = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]

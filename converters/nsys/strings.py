@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.sqlite import Database
 
-from .._shared.blocks import Block
-from .._shared.sqlite import Database
 from .typed import as_numbers, as_text
 
 Int64 = npt.NDArray[np.int64]

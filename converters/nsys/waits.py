@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches
+from ktrace.converters._shared.sqlite import Database
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Batches
-from .._shared.sqlite import Database
 from .places import NOTHING
 
 Int64 = npt.NDArray[np.int64]

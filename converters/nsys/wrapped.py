@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.converters._shared.blocks import Block
 from ktrace.database import quoted_name
 
-from .._shared.blocks import Block
 from .reading import Reading
 
 Int64 = npt.NDArray[np.int64]

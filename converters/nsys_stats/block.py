@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.rows import Rows
+from ktrace.converters._shared.cells import Bools, Times, argument, integers, stripped, times
+from ktrace.converters._shared.columns import Heading, own_key
+from ktrace.model.row_builder import Rows
 
-from .._shared.cells import Bools, Times, argument, integers, stripped, times
-from .._shared.columns import Heading, own_key
 from .cells import sizes
 from .units import ImpliedUnit, of_each_kind
 

@@ -10,15 +10,15 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.columns import Heading, heading
+from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.csv_headings import find_csv
+from ktrace.converters._shared.dialects import Delimited
+from ktrace.converters._shared.lines import Line
+from ktrace.converters._shared.tables import Row, Table
+from ktrace.model.batch import Batch
 from ktrace.source import Source
 
-from .._shared.columns import Heading, heading
-from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from .._shared.csv_headings import find_csv
-from .._shared.dialects import Delimited
-from .._shared.lines import Line
-from .._shared.tables import Row, Table
 from .reading import Reading
 from .tables import fits, is_trace
 from .traces import TraceTable

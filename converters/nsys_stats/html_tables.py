@@ -15,16 +15,15 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import NamedTuple
 
+from ktrace.converters._shared.columns import heading
+from ktrace.converters._shared.dialects import Delimited
+from ktrace.converters._shared.line_account import LineAccount
+from ktrace.converters._shared.record_lines import utf8
+from ktrace.converters._shared.tables import REFUSED, Fits, Row, Table, Text
+from ktrace.converters._shared.titles import Title
 from ktrace.errors import DamagedInput
 from ktrace.report import Report
 from ktrace.source import Source
-
-from .._shared.columns import heading
-from .._shared.dialects import Delimited
-from .._shared.line_account import LineAccount
-from .._shared.record_lines import utf8
-from .._shared.tables import REFUSED, Fits, Row, Table, Text
-from .._shared.titles import Title
 
 #: Bytes that are read at once, and characters that a tag or a cell takes at most.
 _CHUNK = 1 << 16

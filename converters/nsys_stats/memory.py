@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktrace.rows import Rows
+from ktrace.converters._shared.columns import Columns, Heading, cell_quantity, own_key, plain, to_base
+from ktrace.converters._shared.numbers import is_missing
+from ktrace.converters._shared.tables import Row
+from ktrace.model.row_builder import Rows
 
-from .._shared.columns import Columns, Heading, cell_quantity, own_key, plain, to_base
-from .._shared.numbers import is_missing
-from .._shared.tables import Row
 from .block import IDS
 
 _FAULTS = ("cpu page faults", "gpu page faults", "total cpu page faults", "total gpu page faults")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ktrace.converters._shared.columns import Heading, heading
+from ktrace.converters._shared.prefixes import bare
+from ktrace.converters._shared.tables import find_tables
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.columns import Heading, heading
-from .._shared.prefixes import bare
-from .._shared.tables import find_tables
 from .html_tables import first_headings as html_headings
 from .json_tables import first_headings as json_headings
 from .tables import fits, is_memory, is_trace

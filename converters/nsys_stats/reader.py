@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.columns import heading
+from ktrace.converters._shared.line_account import LineAccount
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.tables import Row, Table, Text, read_tables
+from ktrace.model.batch import Batch
 from ktrace.source import Sample, Source
 
-from .._shared.columns import heading
-from .._shared.line_account import LineAccount
-from .._shared.lines import Lines
-from .._shared.tables import Row, Table, Text, read_tables
 from .csv_reader import is_csv, read_csv
 from .html_tables import first_headings as html_headings
 from .html_tables import html_tables

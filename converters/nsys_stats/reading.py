@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.line_account import LineAccount
+from ktrace.converters._shared.prefixes import bare
+from ktrace.converters._shared.tables import Row, Table
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.line_account import LineAccount
-from .._shared.prefixes import bare
-from .._shared.tables import Row, Table
 from .block import IDS, Names
 from .columns import report_of
 from .memory import memory_row

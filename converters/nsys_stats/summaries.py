@@ -6,10 +6,10 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from ktrace.rows import Rows
+from ktrace.converters._shared.columns import FIGURES, cell_quantity, whole
+from ktrace.converters._shared.tables import Row
+from ktrace.model.row_builder import Rows
 
-from .._shared.columns import FIGURES, cell_quantity, whole
-from .._shared.tables import Row
 from .block import IDS
 from .columns import CERTAIN, REPORTS, UNTITLED, Report, titled
 from .kinds import NO_NAME, copy_kind, kind_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._shared.columns import Columns, Heading
+from ktrace.converters._shared.columns import Columns, Heading
+
 from .columns import COLUMNS
 from .memory import MEMORY, fits_memory
 from .trace_columns import fits_trace

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch, arrow_schema
+from ktrace.converters._shared.cells import Bools, Times
+from ktrace.converters._shared.columns import Heading
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.model.batch import Batch, arrow_schema
 
-from .._shared.cells import Bools, Times
-from .._shared.columns import Heading
-from .._shared.dictionaries import constant
 from .block import IDS, Int64, Names, TraceBlock
 from .kinds import NO_NAME, copy_kind, kind_of
 from .trace_columns import EXEC, TRACE, trace_of

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ktrace.rows import Rows
+from ktrace.converters._shared.cells import BINARY_BYTES
+from ktrace.converters._shared.columns import Heading, cell_quantity, heading, plain, read_figures, whole
+from ktrace.converters._shared.numbers import Quantity, is_missing, nanoseconds
+from ktrace.model.row_builder import Rows
 
-from .._shared.cells import BINARY_BYTES
-from .._shared.columns import Heading, cell_quantity, heading, plain, read_figures, whole
-from .._shared.numbers import Quantity, is_missing, nanoseconds
 from .names import device, named
 from .printed import Sampled
 from .tables import FIGURES

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.csv_headings import are_units, headings_of
+from ktrace.converters._shared.likely import likely_lines
+from ktrace.converters._shared.prefixes import bare
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.csv_headings import are_units, headings_of
-from .._shared.likely import likely_lines
-from .._shared.prefixes import bare
 from .tables import TRACE, fits, is_own_trace
 
 _BANNER = re.compile(

@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.columns import Heading, heading
+from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.csv_headings import Dialect
+from ktrace.converters._shared.lines import Line
+from ktrace.converters._shared.prefixes import bare
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.blocks import Block
-from .._shared.columns import Heading, heading
-from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from .._shared.csv_headings import Dialect
-from .._shared.lines import Line
-from .._shared.prefixes import bare
 from .figures import Figures, with_unit
 from .printed import (
     DEVICE,

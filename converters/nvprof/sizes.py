@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
+from ktrace.converters._shared.cells import BINARY_BYTES
+from ktrace.converters._shared.columns import cell_quantity
+from ktrace.converters._shared.csv_headings import headings_of
+from ktrace.converters._shared.numbers import BYTES, TIME_NS
 from ktrace.source import Sample
 
-from .._shared.cells import BINARY_BYTES
-from .._shared.columns import cell_quantity
-from .._shared.csv_headings import headings_of
-from .._shared.numbers import BYTES, TIME_NS
 from .tables import TRACE, fits
 
 _POWERS = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4}

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._shared.columns import STATISTICS, Columns, heading
-from .._shared.csv_blocks import CsvTable
+from ktrace.converters._shared.columns import STATISTICS, Columns, heading
+from ktrace.converters._shared.csv_blocks import CsvTable
+
 from .names import device
 
 TRACE, SUMMARY, METRICS, LAUNCHES, MEMORY = "trace", "summary", "metrics", "launches", "memory"

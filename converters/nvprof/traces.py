@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches, Block, timed
+from ktrace.converters._shared.cells import BINARY_BYTES, Bools, only, says, sizes
+from ktrace.converters._shared.csv_blocks import CsvRows
+from ktrace.converters._shared.dictionaries import words
+from ktrace.converters._shared.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Batches, Block, timed
-from .._shared.cells import BINARY_BYTES, Bools, only, says, sizes
-from .._shared.csv_blocks import CsvRows
-from .._shared.dictionaries import words
-from .._shared.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
 from .names import device, named
 from .sizes import DECIMAL_BYTES
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block, timed
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block, timed
 from .reading import Int64, Reading
 
 _BEGINS, _ENDS = 2, 4

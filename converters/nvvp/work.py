@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block, timed
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block, timed
 from .names import COPIES, DRIVER, MEMORIES, OVERHEADS, RUNTIME, SYNCS, UNIFIED
 from .reading import Reading, number
 

@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktrace.ahead import ahead
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.records import BadRecord, Records, check_version
 from ktrace.errors import DamagedInput
-from ktrace.model import RECORDS, Batch, arrow_schema, union_schema
-from ktrace.ordering.matching import among
+from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
+from ktrace.parallel.prefetch import ahead
 from ktrace.source import Source
+from ktrace.store.joins import among
 
-from .._shared.flat_rows import FlatRows, record_of_columns
-from .._shared.records import BadRecord, Records, check_version
 from .dataset import dataset_of
 
 Int64 = npt.NDArray[np.int64]

@@ -8,14 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
-from ktrace.model import RECORDS, VERSION, Batch
+from ktrace.converters._shared.encode import json_rows
+from ktrace.converters._shared.flat_table import FlatTable
+from ktrace.model.batch import RECORDS, VERSION, Batch
+from ktrace.model.catalog import Catalog
 from ktrace.report import Report
 from ktrace.sink import Sink
-
-from .._shared.encode import json_rows
-from .._shared.flat_table import FlatTable
 
 #: Arrow types -> (pandas_type, numpy_type) of pandas' own metadata, so that pandas reads integers with nulls as Int64.
 _PANDAS = {

@@ -11,10 +11,10 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.protobuf import Int64
 from ktrace.report import Report
 from ktrace.source import Source
 
-from .._shared.protobuf import Int64
 from .gpu_counters import OCCUPANCY
 from .read_args import INT, Chunk, Values
 from .read_context import Context

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from ktrace.catalog import Catalog
-from ktrace.tracks import Node, Process, Track, arrange, give_ids, with_track
+from ktrace.model.catalog import Catalog
+from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_track
 
 from . import field_names as f
 from .wire import bytes_field, int_field, text_field

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
+from ktrace.model.json_text import decoded
 
 from .encode import Bools, Columns, Int64, Table, Words, delimited
 from .encode_json import HostArguments, Naming, StageArguments

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ktrace.jsontext import dump_json
+from ktrace.model.json_text import dump_json
 
 from . import field_names as f
 from .encode_texts import Interned

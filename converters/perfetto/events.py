@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch
+from ktrace.converters._shared import arguments as shared
+from ktrace.converters._shared.arguments import is_in, masked, plain, word_numbers
+from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 
-from .._shared import arguments as shared
-from .._shared.arguments import is_in, masked, plain, word_numbers
 from . import field_names as f
 from .arrows import HostArrows
 from .encode import Bools, Columns, Int64, Table

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded, encoded
+from ktrace.model.json_text import decoded, encoded
 
 from . import field_names as f
 from .encode import Columns, Int64, Table

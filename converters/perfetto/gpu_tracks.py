@@ -13,8 +13,8 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
-from ktrace.catalog import Catalog, Entry
-from ktrace.tracks import Process, Track, host_of, rank_of
+from ktrace.model.catalog import Catalog, Entry
+from ktrace.model.tracks import Process, Track, host_of, rank_of
 
 from . import field_names as f
 from .wire import bytes_field, int_field, text_field

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import INTERNAL, TRACK_COLUMNS, Batch, Rows
+from ktrace.converters._shared.arguments import PLAIN, is_in, plain, slice_rows
+from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, Rows
 from ktrace.order import TimelineBatch
 
-from .._shared.arguments import PLAIN, is_in, plain, slice_rows
 from . import field_names as f
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Rows
+from ktrace.converters._shared.arguments import is_in, plain
+from ktrace.model.batch import Rows
 
-from .._shared.arguments import is_in, plain
 from .encode import Bools, Int64
 from .sidecar import LAUNCH_METRICS
 

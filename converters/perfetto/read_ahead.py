@@ -18,12 +18,12 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from ktrace.behind import Behind
 from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.parallel.fork import fork, may_fork, portable
+from ktrace.parallel.write_behind import Behind
 from ktrace.report import Report
-from ktrace.workers import fork, may_fork, portable
 
 #: Bytes of a trace from which on it pays.
 _LARGE = 32 << 20

@@ -17,9 +17,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json
+from ktrace.converters._shared.protobuf import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Bytes,
+    Fields,
+    Int64,
+    distinct_of,
+    fields_of,
+    parse,
+    signed,
+)
+from ktrace.model.json_text import dump_json
 
-from .._shared.protobuf import FIXED64, LENGTH, VARINT, Bytes, Fields, Int64, distinct_of, fields_of, parse, signed
 from . import field_names as f
 from .read_state import Int32, Pool, State, look_up
 

@@ -13,7 +13,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from .._shared.protobuf import Int64, fields_of
+from ktrace.converters._shared.protobuf import Int64, fields_of
+
 from . import field_names as f
 
 #: (sequence or 0, clock id)

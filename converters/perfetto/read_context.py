@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.protobuf import Int64
+from ktrace.model.batch import Batch
 
-from .._shared.dictionaries import constant, words
-from .._shared.protobuf import Int64
 from .read_args import Chunk, Values
 from .read_clocks import Clocks
 from .read_state import Pool, State

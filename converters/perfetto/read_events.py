@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
 from ktrace.ordering.pairing import match
 
-from .._shared.dictionaries import constant, words
-from .._shared.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
 from . import field_names as f
 from .read_args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
 from .read_context import Context, Events

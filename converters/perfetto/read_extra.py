@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model import Batch
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
+from ktrace.model.batch import Batch
 
-from .._shared.dictionaries import constant
-from .._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 from . import field_names as f
 from .read_args import Chunk, double, int64
 from .read_context import Context, Events

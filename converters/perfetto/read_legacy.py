@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ktrace.jsontext import dump_json
+from ktrace.converters._shared.protobuf import LENGTH, Value
+from ktrace.model.json_text import dump_json
 
-from .._shared.protobuf import LENGTH, Value
 from . import field_names as f
 from .read_args import Chunk, int64
 from .read_context import Context

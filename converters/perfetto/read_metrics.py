@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import decoded
-from ktrace.model import DEVICE_KINDS, TRACK_COLUMNS, Batch
+from ktrace.converters._shared.protobuf import Int64
+from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.json_text import decoded
 from ktrace.report import Report
 
-from .._shared.protobuf import Int64
 from .read_context import Context
 from .read_packets import Data
 from .read_trace import TraceReader

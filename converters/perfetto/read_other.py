@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 
-from .._shared.dictionaries import constant, words
-from .._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
 from . import field_names as f
 from .gpu_counters import DERIVED, ESTIMATE
 from .read_args import Chunk, bits

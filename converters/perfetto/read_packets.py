@@ -12,11 +12,11 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from ktrace.converters._shared.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
 from ktrace.errors import DamagedInput
 from ktrace.report import Report
 from ktrace.source import Source
 
-from .._shared.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
 from . import field_names as f
 from .sidecar import Sidecar, begun
 

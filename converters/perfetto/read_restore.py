@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded, encoded
-from ktrace.model import arrow_schema
+from ktrace.model.batch import arrow_schema
+from ktrace.model.json_text import decoded, encoded
 
 from .read_args import WHOLE
 from .sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED

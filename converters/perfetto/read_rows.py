@@ -10,10 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import json_cells
-from ktrace.model import INTERNAL, Batch, arrow_schema
+from ktrace.converters._shared.protobuf import Int64, distinct_of
+from ktrace.model.batch import INTERNAL, Batch, arrow_schema
+from ktrace.model.json_text import json_cells
 
-from .._shared.protobuf import Int64, distinct_of
 from .read_args import BOOL, DOUBLE, INT, JSON, NOTHING, OWN, SHARED, Chunk, Values, bits
 from .read_state import Int32
 

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.model import DEVICE_KINDS
+from ktrace.converters._shared.protobuf import VARINT, Fields, Int64, UInt64, Value, combinations
+from ktrace.model.batch import DEVICE_KINDS
 
-from .._shared.protobuf import VARINT, Fields, Int64, UInt64, Value, combinations
 from . import field_names as f
 from .read_args import DOUBLE, INT, JSON, SHARED, Chunk, double, int64
 from .read_context import Context, Events

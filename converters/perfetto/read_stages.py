@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
-from ktrace.model import Batch
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded
 
-from .._shared.dictionaries import constant, words
-from .._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
 from . import field_names as f
 from .read_args import (
     INT,

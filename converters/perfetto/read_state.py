@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .._shared.protobuf import Int64, UInt64, fields_of
+from ktrace.converters._shared.protobuf import Int64, UInt64, fields_of
+
 from . import field_names as f
 
 Int32 = npt.NDArray[np.int32]

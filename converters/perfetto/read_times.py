@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, signed
+from ktrace.converters._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, signed
+
 from . import field_names as f
 from .read_args import Chunk
 from .read_clocks import Clocks

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 
-from .._shared.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 from . import field_names as f
 from .read_args import Chunk
 from .read_context import Context, Events

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model import TRACK_COLUMNS
+from ktrace.converters._shared.protobuf import Int64, UInt64, Value, distinct_of, fields_of
+from ktrace.model.batch import TRACK_COLUMNS
 
-from .._shared.protobuf import Int64, UInt64, Value, distinct_of, fields_of
 from . import field_names as f
 from .read_args import int64
 from .sidecar import Sidecar

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows, to_batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows, to_batch
 from ktrace.source import Source, printable
 
 from .read_ahead import pays, read_ahead

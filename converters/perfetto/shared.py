@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from ktrace.model.tracks import Track
 from ktrace.order import Timeline
 from ktrace.report import Report
-from ktrace.tracks import Track
 
 from . import field_names as f
 from .descriptors import Descriptors

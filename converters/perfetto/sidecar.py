@@ -32,10 +32,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json
-from ktrace.model import VERSION, Batch, arrow_schema
-
-from .._shared import arguments as columns
+from ktrace.converters._shared import arguments as columns
+from ktrace.model.batch import VERSION, Batch, arrow_schema
+from ktrace.model.json_text import dump_json
 
 #: The arguments of a render stage that are a column of the model under another name -> the column.
 STAGE_COLUMNS = {"registers_per_thread": "registers", "sm__maximum_warps_per_active_cycle_pct": "occupancy"}

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.catalog import Catalog
 from ktrace.conversion import Conversion
+from ktrace.model.catalog import Catalog
+from ktrace.model.row_builder import to_rows
+from ktrace.model.tracks import Track, host_of
 from ktrace.order import Arrows, Edges, Timeline, TimelineBatch
-from ktrace.rows import to_rows
 from ktrace.sink import Sink
-from ktrace.tracks import Track, host_of
 
 from . import field_names as f
 from .descriptors import Descriptors

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import quoted
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.lookup import Children
+from ktrace.converters._shared.sqlite import Database
+from ktrace.model.json_text import quoted
 
-from .._shared.blocks import Block
-from .._shared.lookup import Children
-from .._shared.sqlite import Database
 from .parts import Part
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.rows import Rows
+from ktrace.model.row_builder import Rows
 
 from .infos import json_object
 from .slices import Tables

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.lookup import Children, Lookup, aligned
+from ktrace.converters._shared.rocm import MEANS, mean_counter
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block
-from .._shared.lookup import Children, Lookup, aligned
-from .._shared.rocm import MEANS, mean_counter
 from .infos import Ids, json_object, plain
 from .slices import Tables
 from .work import spoken

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .._shared.sqlite import Database
+from ktrace.converters._shared.sqlite import Database
+
 from .parts import Part
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from ktrace.converters._shared.sqlite import Database
 from ktrace.database import quoted_name
-
-from .._shared.sqlite import Database
 
 #: Tables of which rows happened, in the order in which they are read; all others are looked up.
 HAPPENINGS = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")

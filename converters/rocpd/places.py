@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.lookup import Lookup, Texts, both
+from ktrace.converters._shared.sqlite import Database
 from ktrace.database import quoted_name
-from ktrace.rows import Rows
+from ktrace.model.row_builder import Rows
 
-from .._shared.blocks import Block
-from .._shared.lookup import Lookup, Texts, both
-from .._shared.sqlite import Database
 from .infos import Infos
 from .parts import Part
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.lookup import first_ids
+from ktrace.converters._shared.sqlite import Database, opened
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.lookup import first_ids
-from .._shared.sqlite import Database, opened
 from .catalog import add_facts
 from .counters import Counters
 from .parts import HAPPENINGS, LOOKED_UP, TEXTS, WHOLE, Part, parts_of

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.lookup import Children
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block
-from .._shared.dictionaries import constant
-from .._shared.lookup import Children
 from .places import Columns
 from .slices import Happenings, Tables, json_cells, unpacked
 from .work import spoken

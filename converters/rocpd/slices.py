@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import encoded
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches, Block, timed
+from ktrace.converters._shared.lookup import FirstId, Lookup, Texts
+from ktrace.converters._shared.rocm import executed
+from ktrace.converters._shared.sqlite import Database
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
 
-from .._shared.blocks import Batches, Block, timed
-from .._shared.lookup import FirstId, Lookup, Texts
-from .._shared.rocm import executed
-from .._shared.sqlite import Database
 from .arguments import Arguments
 from .infos import Infos
 from .parts import Part

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.rocm import copy_kinds, launch, short_name
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Block
-from .._shared.dictionaries import constant
-from .._shared.rocm import copy_kinds, launch, short_name
 from .infos import json_object, plain
 from .places import Columns
 from .slices import Happenings, Tables

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.csv_headings import headings_of
+from ktrace.converters._shared.likely import likely_lines
+from ktrace.converters._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.csv_headings import headings_of
-from .._shared.likely import likely_lines
-from .._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
 from .printed import printed_row
 
 _PRINTED = re.compile(r"\w\([^()]*\), ?[\w-]+\(")

@@ -9,17 +9,17 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.csv_headings import Dialect
+from ktrace.converters._shared.lines import Line
+from ktrace.converters._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
+from ktrace.converters._shared.rocm_rows import Agents
+from ktrace.converters._shared.rocm_tables import fits
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.blocks import Block
-from .._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from .._shared.csv_headings import Dialect
-from .._shared.lines import Line
-from .._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
-from .._shared.rocm_rows import Agents
-from .._shared.rocm_tables import fits
 from .printed import printed_counter, printed_row
 
 #: What rocprof says of itself.

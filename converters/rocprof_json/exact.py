@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 Int64 = npt.NDArray[np.int64]
 

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import encoded
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.trace_json.document import Member, read_document
+from ktrace.converters._shared.trace_json.events import Events
+from ktrace.converters._shared.trace_json.gpus import on_devices
+from ktrace.converters._shared.trace_json.phases import mapper
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.trace_json.document import Member, read_document
-from .._shared.trace_json.events import Events
-from .._shared.trace_json.gpus import on_devices
-from .._shared.trace_json.phases import mapper
 from .dialect import DIALECT
 from .exact import Exact
 

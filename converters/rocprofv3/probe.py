@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ktrace.converters._shared.csv_headings import headings_of
+from ktrace.converters._shared.likely import likely_lines
+from ktrace.converters._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.csv_headings import headings_of
-from .._shared.likely import likely_lines
-from .._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
 from .files import own_files
 from .summary import TITLE
 

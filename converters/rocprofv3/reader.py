@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.rocm_dispatched import Dispatched
+from ktrace.converters._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
+from ktrace.converters._shared.rocm_rows import Agents
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.rocm_dispatched import Dispatched
-from .._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
-from .._shared.rocm_rows import Agents
 from .files import in_order, is_of, named
 from .summary import TITLE, read_summary
 

@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.columns import STATISTICS, Columns
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.rocm_rows import kind_of
+from ktrace.converters._shared.tables import Row, Text, read_tables
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
-
-from .._shared.columns import STATISTICS, Columns
-from .._shared.lines import Lines
-from .._shared.rocm_rows import kind_of
-from .._shared.tables import Row, Text, read_tables
 
 TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
 

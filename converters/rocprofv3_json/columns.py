@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json
+from ktrace.converters._shared.blocks import Block
+from ktrace.model.json_text import dump_json
 
-from .._shared.blocks import Block
 from .walk import Records
 
 _TIMES = ("start_timestamp", "end_timestamp", "timestamp")

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches, Block
+from ktrace.converters._shared.rocm import MEANS, mean_counter
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Batches, Block
-from .._shared.rocm import MEANS, mean_counter
 from .columns import block_of
 from .tool import Tool
 from .walk import Records

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.blocks import Batches
+from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.blocks import Batches
-from .._shared.trace_json.chunks import Text
 from .records import Reader
 from .tool import NEEDED, Tool
 from .walk import Member, Walk

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches, Block, timed
+from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.rocm import copy_kind, executed, launch, short_name
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Batches, Block, timed
-from .._shared.dictionaries import constant
-from .._shared.rocm import copy_kind, executed, launch, short_name
 from .columns import block_of
 from .counters import COUNTERS, Counters, Int64
 from .tool import Tool

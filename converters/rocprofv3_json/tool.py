@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ktrace.rows import Rows
+from ktrace.model.row_builder import Rows
 
 #: Members that records need.
 NEEDED = (("metadata",), ("agents",), ("strings", "buffer_records"), ("kernel_symbols",))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from ktrace.converters._shared.decoding import is_utf8, no_gc
+from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
+from ktrace.converters._shared.trace_json.salvage import salvage
 from ktrace.errors import DamagedInput
 from ktrace.report import Report
 
-from .._shared.decoding import is_utf8, no_gc
-from .._shared.trace_json.chunks import CHUNK, Text
-from .._shared.trace_json.salvage import salvage
 from .shapes import Shape
 
 #: The key of the document.

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches, Block, timed
+from ktrace.converters._shared.lookup import FirstId
+from ktrace.converters._shared.sqlite import Database
+from ktrace.model.batch import Batch
 
-from .._shared.blocks import Batches, Block, timed
-from .._shared.lookup import FirstId
-from .._shared.sqlite import Database
 from .launches import Details, Launches, numbered, said_texts, strings
 
 _MARKER = "UserMarker"

@@ -13,13 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.blocks import Batches, Block
+from ktrace.converters._shared.lookup import FirstId, Int64, Lookup, Texts
+from ktrace.converters._shared.rocm import blocks_of, copy_kinds
+from ktrace.converters._shared.sqlite import Database
 from ktrace.database import quoted_name
-from ktrace.model import Batch
-
-from .._shared.blocks import Batches, Block
-from .._shared.lookup import FirstId, Int64, Lookup, Texts
-from .._shared.rocm import blocks_of, copy_kinds
-from .._shared.sqlite import Database
+from ktrace.model.batch import Batch
 
 #: Arguments of a kernel's launch and of a copy that have no column.
 _OF_KERNEL = ("privateSegmentSize", "kernelArgAddress", "aquireFence", "releaseFence")

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import encoded
-from ktrace.model import Batch
+from ktrace.converters._shared.blocks import Batches, Block, timed
+from ktrace.converters._shared.lookup import FirstId, Lookup
+from ktrace.converters._shared.rocm import copy_kind, copy_kinds, executed, short_names, work_kind
+from ktrace.converters._shared.sqlite import Database
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
 
-from .._shared.blocks import Batches, Block, timed
-from .._shared.lookup import FirstId, Lookup
-from .._shared.rocm import copy_kind, copy_kinds, executed, short_names, work_kind
-from .._shared.sqlite import Database
 from .launches import Details, Launches, arguments, links, numbered, said_texts, strings
 
 

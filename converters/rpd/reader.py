@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.lookup import FirstId, first_ids
+from ktrace.converters._shared.sqlite import Database, opened
 from ktrace.database import quoted_name
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.lookup import FirstId, first_ids
-from .._shared.sqlite import Database, opened
 from .calls import Calls
 from .launches import Launches
 from .monitors import read_monitors

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.trace_json.document import read_document
+from ktrace.converters._shared.trace_json.events import Events
+from ktrace.converters._shared.trace_json.gpus import on_devices
+from ktrace.converters._shared.trace_json.phases import mapper
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.trace_json.document import read_document
-from .._shared.trace_json.events import Events
-from .._shared.trace_json.gpus import on_devices
-from .._shared.trace_json.phases import mapper
 from .devices import gpus_of
 from .dialect import DIALECT
 

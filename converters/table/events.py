@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ktrace.converters._shared.columns import cell_quantity, own_key, plain, whole
+from ktrace.converters._shared.numbers import TIME_NS, is_missing, to_ns
+from ktrace.converters._shared.tables import Row
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 
-from .._shared.columns import cell_quantity, own_key, plain, whole
-from .._shared.numbers import TIME_NS, is_missing, to_ns
-from .._shared.tables import Row
 from .columns import PLACES
 
 _LIMIT = 1 << 62

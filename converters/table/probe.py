@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ktrace.converters._shared.columns import TIME_WORDS
+from ktrace.converters._shared.dialects import LONGEST_HEADER, is_rule
+from ktrace.converters._shared.likely import likely_lines
+from ktrace.converters._shared.tables import Fits, Table, find_tables, headings_at, may_have_tables
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.columns import TIME_WORDS
-from .._shared.dialects import LONGEST_HEADER, is_rule
-from .._shared.likely import likely_lines
-from .._shared.tables import Fits, Table, find_tables, headings_at, may_have_tables
 from .columns import COLUMNS, NAMES, fits
 
 #: Words of which one is in each heading of names, in lower case.

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
-from ktrace.rows import Rows
+from ktrace.converters._shared.columns import is_total
+from ktrace.converters._shared.device_names import device_work
+from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.source import Source
 
-from .._shared.columns import is_total
-from .._shared.device_names import device_work
-from .._shared.lines import Lines
-from .._shared.tables import Row, Table, read_tables
 from .columns import fits
 from .events import add_event
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ktrace.converters._shared.likely import likely_lines
 from ktrace.format import Match, Score
 from ktrace.source import Sample
 
-from .._shared.likely import likely_lines
 from .grid import opens
 
 #: One of these is in every line of headings.

@@ -8,12 +8,12 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.converters._shared.lines import Line, Lines
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
 
-from .._shared.lines import Line, Lines
 from .columns import nanoseconds
 from .grid import Grid, grid, is_double_rule, rule
 from .measures import Row, Told, told

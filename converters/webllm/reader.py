@@ -11,13 +11,12 @@ from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch
+from ktrace.converters._shared.lines import Lines
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.source import Source
-
-from .._shared.lines import Lines
 
 #: A block ends within so many lines, or it is none.
 MOST_LINES = 200

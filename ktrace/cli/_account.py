@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ktrace.errors import UsageError
+from ktrace.model.times import time_text
 from ktrace.rendering.figures import harmless
-from ktrace.times import time_text
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport

@@ -14,8 +14,8 @@ from ktrace.cli._console import heading, print_table
 from ktrace.rendering.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
-    from ktrace.catalog import Entry
     from ktrace.info import Info
+    from ktrace.model.catalog import Entry
 
 #: What a source says of itself that is shown.
 _FACTS = ("tool", "version", "model", "run", "rank")

@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.summary.model import OTHER, Group
 from ktrace.summary.statistics import joined
-from ktrace.taxonomy import Taxonomy, taxonomy
 
 #: Names that end in what a compiler of graphs numbers or hashes: Inductor's, XLA's, those with a digest.
 _NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")

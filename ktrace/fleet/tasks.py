@@ -23,7 +23,7 @@ from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.fleet.places import Place
 from ktrace.fleet.sources import Sources, of_sources
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.pipeline import write_batches
 from ktrace.reading import read_batches, read_selected
 from ktrace.report import Report

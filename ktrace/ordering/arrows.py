@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.matching import find, fresh
-from ktrace.ordering.spill import Rows, Runs, Spill
+from ktrace.store.joins import find, fresh
+from ktrace.store.spill import Rows, Runs, Spill
 
 #: What an arrow says; "launch" joins a call with the device work that it started.
 ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async")

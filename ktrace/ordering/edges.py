@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.spill import Rows
+from ktrace.store.spill import Rows
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

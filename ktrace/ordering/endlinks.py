@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import Batch, arrow_schema
-from ktrace.ordering.eventstore import EventStore, values
-from ktrace.ordering.matching import find
-from ktrace.ordering.spill import Batches, Runs, Spill, ranges
-from ktrace.ordering.words import Words
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.store.events import EventStore, values
+from ktrace.store.joins import find
+from ktrace.store.spill import Batches, Runs, Spill, ranges
+from ktrace.store.vocabulary import Words
 
 Int32 = npt.NDArray[np.int32]
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import dump_json
-from ktrace.model import TRACK_COLUMNS, Batch
-from ktrace.ordering.eventstore import EventStore
-from ktrace.ordering.gathered import Gathered
-from ktrace.ordering.spill import Rows, Runs
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.json_text import dump_json
+from ktrace.store.events import EventStore
+from ktrace.store.gathered import Gathered
+from ktrace.store.spill import Rows, Runs
 
 Int64 = npt.NDArray[np.int64]
 

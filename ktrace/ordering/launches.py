@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, LAUNCHED, EventStore
-from ktrace.ordering.matching import find, fresh
-from ktrace.ordering.spill import Rows, Runs
-from ktrace.tracks import Track
+from ktrace.model.tracks import Track
+from ktrace.store.events import GONE, LAUNCHED, EventStore
+from ktrace.store.joins import find, fresh
+from ktrace.store.spill import Rows, Runs
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -10,15 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.ordering.arrows import ARROW_KINDS
-from ktrace.ordering.eventstore import BATCH_ROWS, GONE, EventStore, values
-from ktrace.ordering.matching import find, fresh
 from ktrace.ordering.slices import Slices
-from ktrace.ordering.spill import Batches, Rows, Runs, Spill, ranges
-from ktrace.ordering.tally import Tally
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
+from ktrace.store.events import BATCH_ROWS, GONE, EventStore, values
+from ktrace.store.joins import find, fresh
+from ktrace.store.spill import Batches, Rows, Runs, Spill, ranges
+from ktrace.store.tally import Tally
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, UNFINISHED, EventStore
-from ktrace.ordering.matching import fresh
-from ktrace.ordering.spill import Runs, Spill
-from ktrace.ordering.tally import Tally
+from ktrace.store.events import GONE, UNFINISHED, EventStore
+from ktrace.store.joins import fresh
+from ktrace.store.spill import Runs, Spill
+from ktrace.store.tally import Tally
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

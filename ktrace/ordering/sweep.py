@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
+from ktrace.model.tracks import Track
 from ktrace.ordering.links import PlaceBinder
 from ktrace.ordering.slices import Slices, none_open
-from ktrace.ordering.spill import Runs, Spill, ranges
-from ktrace.tracks import Track
+from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
+from ktrace.store.spill import Runs, Spill, ranges
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -20,9 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.model import Batch
-from ktrace.ordering.spill import Batches, Spill
-from ktrace.transforms.masks import each_source
+from ktrace.model.batch import Batch
+from ktrace.model.masks import each_source
+from ktrace.store.spill import Batches, Spill
 
 #: Rows of which temporary columns are made at once.
 BLOCK = 1 << 18

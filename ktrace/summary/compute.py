@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from ktrace.errors import UsageError
 from ktrace.inputs import paths_of
-from ktrace.model import Batch
-from ktrace.ordering.spill import SPILL_BYTES, Spill
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_rows
+from ktrace.naming.taxonomy import Taxonomy, taxonomy
 from ktrace.report import Report
-from ktrace.rows import to_rows
+from ktrace.store.spill import SPILL_BYTES, Spill
 from ktrace.summary.columns import by_source
 from ktrace.summary.events import Work, natural
 from ktrace.summary.figures import Durations
@@ -26,7 +27,6 @@ from ktrace.summary.labels import CLASSIFIED, Key, Labels, Shape
 from ktrace.summary.marked import Marked
 from ktrace.summary.model import BY, OTHER, UNCLASSIFIED, DeviceUse, Group, Summary
 from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, statistics
-from ktrace.taxonomy import Taxonomy, taxonomy
 
 if TYPE_CHECKING:
     from ktrace.reading import Progress

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.model import HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.summary.columns import BLOCK, Columns
 from ktrace.summary.figures import by_group
 from ktrace.summary.gather import WORK, Gathered, durations, kinds_in

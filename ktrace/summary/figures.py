@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.spill import Spill
+from ktrace.store.spill import Spill
 from ktrace.summary.columns import BLOCK, Columns, new_column
 from ktrace.summary.model import Float64, Group, Int64, Spread
 

@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.catalog import Catalog
-from ktrace.jsontext import encoded
 from ktrace.launches import is_sampled
-from ktrace.model import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.ordering.eventstore import LIMIT, values
-from ktrace.ordering.spill import Spill
+from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import encoded
+from ktrace.model.masks import truth, words_in
+from ktrace.naming.taxonomy import Taxonomy
+from ktrace.store.events import LIMIT, values
+from ktrace.store.spill import Spill
 from ktrace.summary.columns import Columns, Rows, source_of
 from ktrace.summary.shapes import Shapes
-from ktrace.taxonomy import Taxonomy
 from ktrace.transforms.marks import step_of
-from ktrace.transforms.masks import truth, words_in
 
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]

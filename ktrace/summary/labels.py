@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ktrace.catalog import Catalog
+from ktrace.model.catalog import Catalog
 from ktrace.summary.model import OTHER, UNCLASSIFIED
 
 #: A combination of values, or a row of statistics: by column, None or absent where the source doesn't say.

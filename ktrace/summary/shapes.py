@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ktrace.model import DEVICE_KINDS
+from ktrace.model.batch import DEVICE_KINDS
 from ktrace.summary.model import Group
 
 Row = dict[str, Any]

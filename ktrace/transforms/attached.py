@@ -19,16 +19,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
-from ktrace.model import POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
-from ktrace.ordering.eventstore import LIMIT, values
-from ktrace.ordering.matching import find
+from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
+from ktrace.model.json_text import decoded
+from ktrace.model.masks import Bools, truth, words_in
+from ktrace.model.tracks import Track
 from ktrace.ordering.slices import Slices, none_open
-from ktrace.ordering.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
-from ktrace.tracks import Track
-from ktrace.transforms.masks import Bools, truth, words_in
+from ktrace.store.events import LIMIT, values
+from ktrace.store.joins import find
+from ktrace.store.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 
 Values = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]

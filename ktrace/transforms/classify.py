@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded, encoded
-from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.json_text import decoded, encoded
+from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
-from ktrace.taxonomy import COLUMNS, Labels, Taxonomy
 
 Int64 = npt.NDArray[np.int64]
 

@@ -20,20 +20,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
-from ktrace.model import POINT_KINDS, TRACK_COLUMNS, Batch
-from ktrace.ordering.eventstore import GONE, SLICE, EventStore, values
+from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import Bools, some, truth, words_in
+from ktrace.model.times import parse_interval, parse_time
 from ktrace.ordering.links import LinkStore
-from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
 from ktrace.report import Report
-from ktrace.times import parse_interval, parse_time
+from ktrace.store.events import GONE, SLICE, EventStore, values
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 from ktrace.transforms.attached import Attached, are_figures
 from ktrace.transforms.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.transforms.launched import launch_ends, launch_links
-from ktrace.transforms.masks import Bools, some, truth, words_in
 from ktrace.transforms.part import Bounds, Part, steps_of
 
 Int64 = npt.NDArray[np.int64]

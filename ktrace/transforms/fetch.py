@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.model import TRACK_COLUMNS, Batch
-from ktrace.ordering.eventstore import EventStore
-from ktrace.ordering.matching import among
-from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Spill, ranges
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.masks import some
 from ktrace.report import Report, Severity
+from ktrace.store.events import EventStore
+from ktrace.store.joins import among
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Spill, ranges
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 from ktrace.transforms.crop import Crop, cropped
-from ktrace.transforms.masks import some
 
 Int64 = npt.NDArray[np.int64]
 

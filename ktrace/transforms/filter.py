@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
-from ktrace.model import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
-from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
+from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import Bools, Fits, some, truth, words_in
+from ktrace.model.times import parse_time
 from ktrace.report import Ledger, Report
-from ktrace.times import parse_time
+from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 from ktrace.transforms.attached import Attached, are_figures
-from ktrace.transforms.masks import Bools, Fits, some, truth, words_in
 
 #: Kinds of events and summaries; those of other packages begin with "x_".
 KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")

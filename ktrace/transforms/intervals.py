@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.ordering.eventstore import LIMIT
+from ktrace.store.events import LIMIT
 
 Bools = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]

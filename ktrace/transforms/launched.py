@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.masks import some, truth, words_in
 from ktrace.ordering.arrows import new_ends
-from ktrace.ordering.eventstore import EventStore
 from ktrace.ordering.launches import join_launches
 from ktrace.ordering.links import LinkStore, bind_by_event
-from ktrace.ordering.spill import Runs, Spill
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.transforms.masks import some, truth, words_in
+from ktrace.store.events import EventStore
+from ktrace.store.spill import Runs, Spill
+from ktrace.store.track_index import TrackIndex
 
 
 def launch_links(batch: Batch) -> Batch:

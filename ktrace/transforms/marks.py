@@ -16,11 +16,11 @@ from fnmatch import translate
 import pyarrow as pa
 
 from ktrace.errors import InputError
-from ktrace.jsontext import decoded
-from ktrace.model import Batch
-from ktrace.ordering.eventstore import LIMIT, values
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded
+from ktrace.model.masks import Bools, Fits, truth, words_in
+from ktrace.store.events import LIMIT, values
 from ktrace.transforms.intervals import NEVER, Intervals
-from ktrace.transforms.masks import Bools, Fits, truth, words_in
 
 Test = Callable[[str], bool]
 

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.catalog import Catalog
-from ktrace.jsontext import decoded
-from ktrace.kernel_names import base_name, spelled_alike
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded
+from ktrace.naming.spelling import base_name, spelled_alike
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.catalog import Catalog
-from ktrace.jsontext import decoded, encoded
 from ktrace.launches import is_sampled
-from ktrace.model import Batch, arrow_schema
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded, encoded
+from ktrace.model.row_builder import to_rows
 from ktrace.report import Ledger, Report
-from ktrace.rows import to_rows
 from ktrace.transforms.matching import PLACE, SIZE, SPELLINGS, Int64, Kernels, Launch, Matching, combined
 
 _DURATION = "gpu__time_duration.sum"

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
-from ktrace.jsontext import decoded
-from ktrace.model import Batch
-from ktrace.ordering.words import Words
+from ktrace.model.batch import Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded
+from ktrace.model.times import parse_interval, time_text
 from ktrace.report import Report
-from ktrace.times import parse_interval, time_text
+from ktrace.store.vocabulary import Words
 from ktrace.transforms.intervals import ALWAYS, NEVER, Intervals
 from ktrace.transforms.marks import Marks, called, no_such, step_of
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded
 from ktrace.report import Report
 
 

@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.catalog import Catalog, Entry
-from ktrace.model import TRACK_COLUMNS, Batch
-from ktrace.ordering.eventstore import EventStore, values
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog, Entry
+from ktrace.model.masks import Bools, some
+from ktrace.model.tracks import Track
 from ktrace.ordering.links import LinkStore
-from ktrace.ordering.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
-from ktrace.tracks import Track
+from ktrace.store.events import EventStore, values
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 from ktrace.transforms.attached import Attached, are_figures
 from ktrace.transforms.launched import launch_ends, launch_links
-from ktrace.transforms.masks import Bools, some
 from ktrace.transforms.splitby import SplitBy
 from ktrace.transforms.steps import Steps
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from ktrace.errors import UsageError
-from ktrace.times import parse_time
+from ktrace.model.times import parse_time
 
 #: Unit -> how many bytes it has.
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

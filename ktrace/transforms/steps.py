@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.errors import InputError
-from ktrace.ordering.eventstore import EventStore
-from ktrace.ordering.trackindex import TrackIndex
+from ktrace.store.events import EventStore
+from ktrace.store.track_index import TrackIndex
 from ktrace.transforms.marks import Marks, step_of
 
 Int64 = npt.NDArray[np.int64]

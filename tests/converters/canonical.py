@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ktrace.jsontext import dump_json
-from ktrace.model import RECORDS, Batch, fields, is_required
-from ktrace.rows import to_batch
+from ktrace.model.batch import RECORDS, Batch, fields, is_required
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_batch
 from ktrace.trace import Trace
 
 TEXTS = st.one_of(

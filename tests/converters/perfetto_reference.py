@@ -13,7 +13,7 @@ from google.protobuf import message_factory
 from scene import write
 
 from ktrace.converters.perfetto.sidecar import Sidecar, begun
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.proto.extensions import load
 
 _POOL, _FILE = load()

@@ -7,10 +7,10 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.detection import by_name
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import Rows
 from ktrace.pipeline import write_batches
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.sink import Sink, writing
 
 EPOCH = 1_724_000_000_123_456_789

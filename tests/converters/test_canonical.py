@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from ktrace.detection import by_name
 from ktrace.format import Score
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.reading import read_batches
 from ktrace.report import Report
 from ktrace.source import Source

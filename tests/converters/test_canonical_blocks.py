@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ktrace.converters._shared import record_lines
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_rows
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.rows import to_rows
 
 #: Lines that aren't as the model says, or aren't records at all.
 ODD = [

@@ -20,7 +20,7 @@ from conftest import SAMPLES
 from ktrace.detection import by_name
 from ktrace.errors import DamagedInput, VersionError
 from ktrace.format import Score
-from ktrace.model import RECORDS, WORD, arrow_schema, union_schema
+from ktrace.model.batch import RECORDS, WORD, arrow_schema, union_schema
 from ktrace.pipeline import convert
 from ktrace.reading import read_batches
 from ktrace.report import Report
@@ -195,7 +195,7 @@ def test_another_packages_column_that_comes_late_is_kept(
     out = tmp_path / f"out.{name}"
     report = Report()
     from ktrace.conversion import Conversion
-    from ktrace.model import Batch
+    from ktrace.model.batch import Batch
     from ktrace.sink import Sink, writing
 
     with writing(Sink(str(out))) as sink:

@@ -15,7 +15,7 @@ import pytest
 from engine import FAULTS, query
 from scene import EPOCH, rows, write
 
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.order import order
 
 TYPED: dict[str, pa.DataType] = {

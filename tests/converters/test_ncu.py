@@ -22,7 +22,7 @@ from ktrace.converters._shared.ncu.units import unit_of
 from ktrace.detection import detect
 from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
 from ktrace.format import Score
-from ktrace.model import json_schema
+from ktrace.model.batch import json_schema
 from ktrace.pipeline import convert
 
 NCU = SAMPLES / "ncu"

@@ -27,8 +27,8 @@ from scene import EPOCH, write
 
 from ktrace.converters.perfetto import wire
 from ktrace.converters.perfetto.encode import Columns, Table, varints
-from ktrace.model import Batch
-from ktrace.rows import to_batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_batch
 
 LINT = Path(__file__).parents[2].parent / "shared" / "tools" / "gpu_lint.py"
 

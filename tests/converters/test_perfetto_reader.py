@@ -25,7 +25,6 @@ from perfetto_samples import BEGIN, COUNTER, END, FOLDER, INSTANT, NEEDED
 from perfetto_samples import SAMPLES as MADE
 
 import ktrace
-from ktrace.behind import Behind
 from ktrace.conversion import Conversion
 from ktrace.converters._shared import protobuf
 from ktrace.converters.perfetto import field_names
@@ -33,11 +32,12 @@ from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.detection import detect
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
 from ktrace.info import inspect
-from ktrace.model import DEVICE_KINDS, Batch
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.row_builder import Rows, to_rows
+from ktrace.parallel.write_behind import Behind
 from ktrace.pipeline import convert
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.rows import Rows, to_rows
 from ktrace.trace import Trace
 
 Row = dict[str, Any]

@@ -15,7 +15,7 @@ from rocm_samples import ROCPD_3, UUIDS, make_rocpd, rocpd_rows
 
 import ktrace
 from ktrace.errors import DamagedInput
-from ktrace.jsontext import decoded
+from ktrace.model.json_text import decoded
 from ktrace.trace import Trace
 
 TWO = SAMPLES / "rocpd" / "two-processes-whose-ids-are-the-same-schema-3.db"

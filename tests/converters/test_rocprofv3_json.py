@@ -15,7 +15,7 @@ from rocprofv3_json_samples import T, counted, document, entry, kernel
 
 import ktrace
 from ktrace.errors import DamagedInput
-from ktrace.jsontext import decoded
+from ktrace.model.json_text import decoded
 from ktrace.trace import Trace
 
 FOLDER = SAMPLES / "rocprofv3-json"

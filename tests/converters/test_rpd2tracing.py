@@ -11,7 +11,7 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.jsontext import decoded
+from ktrace.model.json_text import decoded
 from ktrace.trace import Trace
 
 REAL = SHARED / "corpus" / "rpd" / "matmul_result.json"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktrace.ahead import ahead
+from ktrace.parallel.prefetch import ahead
 
 
 def test_items_come_in_order_each_made_ahead() -> None:

@@ -15,9 +15,9 @@ import pytest
 from conftest import ROOT, SAMPLES
 
 import ktrace
-from ktrace.model import Batch
-from ktrace.rows import to_batch
-from ktrace.taxonomy import builtin_rules, needed, taxonomy
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_batch
+from ktrace.naming.taxonomy import builtin_rules, needed, taxonomy
 from ktrace.transforms.classify import with_operations
 
 COLUMNS = ("operation", "library", "precision", "layer", "short_name")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.jsonrows import FEW_ROWS, Cells, as_text, fold_args, join_rows
-from ktrace.jsontext import dump_json, json_cells
+from ktrace.model.json_rows import FEW_ROWS, Cells, as_text, fold_args, join_rows
+from ktrace.model.json_text import dump_json, json_cells
 
 INTS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-3, 3))
 TEXTS = st.one_of(

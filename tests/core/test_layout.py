@@ -8,8 +8,8 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.layout import layout
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 
 Event = dict[str, Any]
 

@@ -13,10 +13,10 @@ from test_order import event_rows, in_batches
 from timeline_reference import Row, expected
 
 import ktrace
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_rows
 from ktrace.paired import paired
 from ktrace.report import Report
-from ktrace.rows import to_rows
 
 
 @settings(deadline=None, max_examples=150)
@@ -24,7 +24,7 @@ from ktrace.rows import to_rows
 def test_same_as_the_reference(events: list[Row], size: int, range_rows: int) -> None:
     report = Report()
     report.rows["events"] = len(events)
-    with patch("ktrace.ordering.eventstore.BATCH_ROWS", size):
+    with patch("ktrace.store.events.BATCH_ROWS", size):
         found = [
             row
             for batch in paired(in_batches("events", events, size), report, range_rows=range_rows)

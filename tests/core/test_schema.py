@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT
 from jsonschema import Draft202012Validator
 
-from ktrace.model import RECORDS, VERSION, arrow_schema, fields, is_required, json_schema, union_schema
+from ktrace.model.batch import RECORDS, VERSION, arrow_schema, fields, is_required, json_schema, union_schema
 
 
 def test_the_schema_is_valid_2020_12() -> None:

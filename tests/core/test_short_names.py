@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ktrace.short_names import short_name
+from ktrace.naming.short_names import short_name
 
 SHORT = {
     # C++, as cuobjdump, nsys and PyTorch spell it.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ktrace.behind import Behind
 from ktrace.errors import OutputError
+from ktrace.parallel.write_behind import Behind
 from ktrace.sink import Sink, writing
 from ktrace.source import Source
 

@@ -319,7 +319,7 @@ def test_merge_splits_too(tmp_path: Path) -> None:
 
 
 def test_many_parts_of_many_tracks_look_at_the_tracks_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.ordering.trackindex import TrackIndex
+    from ktrace.store.track_index import TrackIndex
 
     asked: list[int] = []
     tracks = TrackIndex.tracks

@@ -12,9 +12,9 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.model import RECORDS, arrow_schema
+from ktrace.model.batch import RECORDS, arrow_schema
+from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.rows import Rows
 from ktrace.trace import Trace
 
 LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"

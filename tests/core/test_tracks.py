@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ktrace.catalog import Catalog
-from ktrace.rows import to_batch
-from ktrace.tracks import Node, Track, arrange, give_ids
+from ktrace.model.catalog import Catalog
+from ktrace.model.row_builder import to_batch
+from ktrace.model.tracks import Node, Track, arrange, give_ids
 
 
 def catalog(*facts: dict[str, Any]) -> Catalog:

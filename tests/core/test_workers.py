@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from ktrace.errors import KtraceError
-from ktrace.model import Batch
-from ktrace.workers import Workers
+from ktrace.model.batch import Batch
+from ktrace.parallel.fork import Workers
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ktrace.model import HOST_KINDS, POINT_KINDS, Batch
+from ktrace.model.batch import HOST_KINDS, POINT_KINDS, Batch
 from ktrace.order import Timeline, TimelineBatch
 from ktrace.ordering.arrows import ARROW_KINDS
 

@@ -19,7 +19,7 @@ from conftest import SAMPLES, SHARED
 import ktrace
 from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN
 from ktrace.errors import InputError, UsageError
-from ktrace.short_names import short_name
+from ktrace.naming.short_names import short_name
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 KINETO = SHARED / "corpus" / "pytorch_kineto"

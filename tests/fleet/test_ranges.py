@@ -13,9 +13,9 @@ import pytest
 from fleet_traces import convert_or_die_once, shards, write_big_trace
 
 import ktrace
-from ktrace.catalog import Catalog
 from ktrace.fleet import batch, executor, ranges
 from ktrace.fleet.tasks import Outcome, Task, convert_one
+from ktrace.model.catalog import Catalog
 
 MIB = 1 << 20
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ktrace.model import Batch
-from ktrace.rows import to_batch
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_batch
 
 ALLREDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktrace.errors import InputError
-from ktrace.rows import to_batch, to_rows
+from ktrace.model.row_builder import to_batch, to_rows
 from ktrace.transforms.align.moves import Move, moved
 
 TIMES = st.integers(-(1 << 61), 1 << 61)

@@ -16,7 +16,7 @@ from ranks import batches, collective
 
 import ktrace
 from ktrace.errors import InputError, UsageError
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.report import Report
 from ktrace.transforms.align import Align, aligned
 

@@ -20,7 +20,7 @@ from ktrace.converters._shared.trace_json.task import Task
 from ktrace.converters.chrome_json.dialect import DIALECT as CHROME
 from ktrace.converters.kineto.dialect import CATS
 from ktrace.converters.kineto.dialect import DIALECT as KINETO
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.report import Report
 from ktrace.trace import Trace
 

@@ -20,7 +20,7 @@ from ktrace.converters._shared.trace_json import containers, document, ranges
 from ktrace.converters._shared.trace_json.document import Member, RowsOf, read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.errors import InputError, StrictFailure
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 from ktrace.report import Report
 from ktrace.source import Source
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ktrace.model import Batch
-from ktrace.ordering.spill import Spill
+from ktrace.model.batch import Batch
+from ktrace.store.spill import Spill
 from ktrace.summary.figures import Durations, percentiles, spread
 from ktrace.summary.joining import Correlated, Ranges, innermost, launches
 from ktrace.summary.shapes import Shapes

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ktrace
-from ktrace.model import Batch
-from ktrace.ordering.spill import Spill
+from ktrace.model.batch import Batch
+from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
+from ktrace.store.spill import Spill
 from ktrace.summary import columns, compute, events, figures, joining, marked
 from ktrace.summary.columns import Columns, Rows, by_source, new_column
 from ktrace.summary.model import Group, Summary
-from ktrace.taxonomy import taxonomy
 
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 TRACES = [

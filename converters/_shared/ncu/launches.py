@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.jsontext import dump_json
-from ktrace.model import Batch, arrow_schema
-from ktrace.rows import Rows
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import Rows
 
 from ..dictionaries import words
 from .cells import numbers

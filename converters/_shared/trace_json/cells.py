@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import json_cells
+from ktrace.model.json_text import json_cells
 
 from .numbers import kind_of, nanoseconds, same_spelling
 from .raw import Raw

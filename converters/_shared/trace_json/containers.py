@@ -16,7 +16,7 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 from . import ranges
 from .chunks import CHUNK, Text

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import SPECIAL, encoded, json_cells
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import SPECIAL, encoded, json_cells
 
 from ..dictionaries import constant, indices
 from .dialect import Into

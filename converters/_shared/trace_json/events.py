@@ -37,7 +37,7 @@ class Events:
         ts, dur                  int64 ns, exact, of microseconds as text; null: absent or no number
         pid, tid, id             int64, or dictionary<int32, string> where the member is a text, or
                                  dictionary<int32, binary>, the JSON text, where it is anything else
-        args.<key>               a member of `args`, typed as `ktrace.model.Batch` says
+        args.<key>               a member of `args`, typed as `ktrace.model.batch.Batch` says
         args.$<key>              a member of the event that is none of `MEMBERS` ("tts", "cname", "id2", "sf", ...),
                                  typed alike; "$args" where `args` is no object; "$ts" and "$dur" hold the source's
                                  own number (binary) where digits below 1 ns were rounded, or where it is no number

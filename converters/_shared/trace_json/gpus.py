@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import encoded
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
 
 #: What is said of a process, or of a thread, of such a number.
 _ENTITIES = {"process": "device", "thread": "stream"}

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json, encoded, json_cells
-from ktrace.model import Batch
-from ktrace.rows import to_batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json, encoded, json_cells
+from ktrace.model.row_builder import to_batch
 
 from ..dictionaries import indices
 from .dialect import Dialect, Rule

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json, json_cells
+from ktrace.model.json_text import dump_json, json_cells
 
 from .events import Int64
 from .raw import Raw

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 from ..dictionaries import constant
 from .arrows import flows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import encoded
+from ktrace.model.json_text import encoded
 
 from .dialect import Dialect, Rule
 from .draft import Draft, as_text, integers, numbered

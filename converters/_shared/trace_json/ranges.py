@@ -15,9 +15,9 @@ from itertools import chain
 from pathlib import Path
 
 from ktrace.conversion import Conversion
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.parallel.fork import Workers
 from ktrace.report import Report
-from ktrace.workers import Workers
 
 from .chunks import Text
 from .decode import MOST_EVENTS, Decoder

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import encoded
-from ktrace.model import TRACK_COLUMNS, Batch
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.json_text import encoded
 
 from ..dictionaries import words
 from .arrows import bound, waits

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ktrace.catalog import Catalog, Entry
 from ktrace.errors import InputError
+from ktrace.model.catalog import Catalog, Entry
 from ktrace.transforms.align.moves import Move
 
 #: Kinds of clocks of which two readings on one host are of the same clock.

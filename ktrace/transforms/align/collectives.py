@@ -22,11 +22,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import InputError
-from ktrace.jsontext import decoded
-from ktrace.model import Batch
-from ktrace.ordering.eventstore import values
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded
+from ktrace.model.masks import Bools, Fits, truth, words_in
+from ktrace.store.events import values
 from ktrace.transforms.align.moves import Move
-from ktrace.transforms.masks import Bools, Fits, truth, words_in
 
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from ktrace.errors import InputError
 from ktrace.launches import is_sampled
-from ktrace.model import Batch
-from ktrace.ordering.eventstore import LIMIT, values
+from ktrace.model.batch import Batch
+from ktrace.store.events import LIMIT, values
 
 Int64 = npt.NDArray[np.int64]
 

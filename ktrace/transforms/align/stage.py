@@ -17,22 +17,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.catalog import Catalog
 from ktrace.errors import InputError, UsageError
-from ktrace.jsontext import decoded, dump_json
 from ktrace.launches import is_sampled
-from ktrace.model import Batch
-from ktrace.ordering.eventstore import LIMIT
-from ktrace.ordering.spill import SPILL_BYTES, Batches, Spill
+from ktrace.model.batch import Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.masks import each_source, truth
+from ktrace.model.row_builder import to_batch
+from ktrace.model.times import time_text
 from ktrace.report import Report
-from ktrace.rows import to_batch
-from ktrace.times import time_text
+from ktrace.store.events import LIMIT
+from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 from ktrace.transforms.align.clocks import Placed, anchor_of, by_auto, by_unix, shift_of
 from ktrace.transforms.align.collectives import Collectives, Fit
 from ktrace.transforms.align.moves import Move, moved
 from ktrace.transforms.align.wanted import Align
 from ktrace.transforms.marks import Marks, called, no_such
-from ktrace.transforms.masks import each_source, truth
 
 #: A gap is long if it is so many times as long as all of the rest.
 _EMPTY = 20

@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 
 from ktrace.errors import KtraceError
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
 
 #: Tasks that are done ahead of the one whose result is wanted, for each process.
 AHEAD = 4

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
 
-from ktrace.catalog import Catalog, Entry
-from ktrace.model import TRACK_COLUMNS
+from ktrace.model.batch import TRACK_COLUMNS
+from ktrace.model.catalog import Catalog, Entry
 
 
 class Process(NamedTuple):

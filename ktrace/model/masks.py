@@ -13,8 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.jsontext import decoded, encoded
-from ktrace.model import Batch
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded, encoded
 
 Bools = npt.NDArray[np.bool_]
 

@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.jsontext import decoded, json_cells
-from ktrace.model import Batch
-from ktrace.ordering.words import Words
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded, json_cells
+from ktrace.store.vocabulary import Words
 
 Int64 = npt.NDArray[np.int64]
 Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.jsontext import dump_json
-from ktrace.model import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema
-from ktrace.rows import to_rows
+from ktrace.model.batch import NAMED_ENTITIES, TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_rows
 
 Key = tuple[Any, ...]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ktrace.jsontext import decoded, dump_json
-from ktrace.model import INTERNAL, RECORDS, Batch, arrow_schema
+from ktrace.model.batch import INTERNAL, RECORDS, Batch, arrow_schema
+from ktrace.model.json_text import decoded, dump_json
 
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion

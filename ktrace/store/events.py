@@ -7,12 +7,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
-from ktrace.ordering.gathered import Gathered, join
-from ktrace.ordering.spill import Batches, Runs, Spill
-from ktrace.ordering.tally import Tally
-from ktrace.ordering.trackindex import TrackIndex
-from ktrace.ordering.words import Words
+from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
+from ktrace.store.gathered import Gathered, join
+from ktrace.store.spill import Batches, Runs, Spill
+from ktrace.store.tally import Tally
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
 
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint16]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ktrace.errors import InputError
-from ktrace.short_names import short_name
+from ktrace.naming.short_names import short_name
 
 #: The version of the rules' format.
 VERSION = "1.0"

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.ordering.words import Words
-from ktrace.tracks import Track
+from ktrace.model.tracks import Track
+from ktrace.store.vocabulary import Words
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]

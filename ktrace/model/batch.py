@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from ktrace.jsonrows import fold_args
+from ktrace.model.json_rows import fold_args
 
 VERSION = "1.0"
 

@@ -1,0 +1,1 @@
+"""Names of device work: what operation they stand for, how they are spelled, how they are shortened."""

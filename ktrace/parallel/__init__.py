@@ -1,0 +1,1 @@
+"""Work at the same time: forked processes, threads that read ahead and write behind."""
