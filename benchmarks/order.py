@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.model.batch import Batch
-from ktrace.order import order
 from ktrace.report import Report
+from ktrace.stages.order.timeline import order
 
 BATCH_ROWS = 65_536
 WAYS = {"in memory": 1 << 40, "spilled": 64 << 20}

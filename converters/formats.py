@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.format import Format, Score
+from ktrace.input.format import Format, Score
 
 # fmt: off
 FORMATS = (

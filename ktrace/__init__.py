@@ -12,7 +12,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.detection import detect
     from ktrace.diff.model import Change, Diff
     from ktrace.diff.sides import compare
     from ktrace.errors import (
@@ -28,38 +27,39 @@ if TYPE_CHECKING:
         VersionError,
     )
     from ktrace.fleet.batch import BatchReport, batch
-    from ktrace.format import Format, Match, Score
-    from ktrace.format import all_formats as formats
+    from ktrace.input.detection import detect
+    from ktrace.input.format import Format, Match, Score
+    from ktrace.input.format import all_formats as formats
     from ktrace.merging import merge
     from ktrace.model.batch import Batch
     from ktrace.naming.taxonomy import Labels, classify
     from ktrace.pipeline import convert
     from ktrace.reading import open_batches
     from ktrace.report import Report
+    from ktrace.stages.align import Align
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
     from ktrace.summary.compute import summarise
     from ktrace.summary.model import Summary
     from ktrace.trace import Trace, read
-    from ktrace.transforms.align import Align
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "detect": "ktrace.detection",
+    "detect": "ktrace.input.detection",
     "compare": "ktrace.diff.sides",
     "Change": "ktrace.diff.model",
     "Diff": "ktrace.diff.model",
-    "formats": "ktrace.format:all_formats",
-    "Format": "ktrace.format",
-    "Match": "ktrace.format",
-    "Score": "ktrace.format",
+    "formats": "ktrace.input.format:all_formats",
+    "Format": "ktrace.input.format",
+    "Match": "ktrace.input.format",
+    "Score": "ktrace.input.format",
     "Batch": "ktrace.model.batch",
     "BatchReport": "ktrace.fleet.batch",
     "batch": "ktrace.fleet.batch",
     "convert": "ktrace.pipeline",
     "merge": "ktrace.merging",
-    "Align": "ktrace.transforms.align",
+    "Align": "ktrace.stages.align",
     "open_batches": "ktrace.reading",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
@@ -68,8 +68,8 @@ _HOME = {
     "Summary": "ktrace.summary.model",
     "classify": "ktrace.naming.taxonomy",
     "Labels": "ktrace.naming.taxonomy",
-    "Crop": "ktrace.transforms.crop",
-    "Filter": "ktrace.transforms.filter",
+    "Crop": "ktrace.stages.select.crop",
+    "Filter": "ktrace.stages.select.filter",
     **dict.fromkeys(
         (
             "AmbiguousFormat",

@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.detection import by_name, detect
-from ktrace.format import Detected
-from ktrace.launches import is_sampled
+from ktrace.input.detection import by_name, detect
+from ktrace.input.format import Detected
+from ktrace.input.source import Source
+from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded
-from ktrace.paired import paired
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Source
-from ktrace.standins import kept_stand_ins
+from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.pair import paired
 
 #: Name -> how often, and ns.
 _Work = defaultdict[str, list[float]]

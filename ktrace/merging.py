@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
 from ktrace.errors import UsageError
-from ktrace.format import Format
-from ktrace.inputs import paths_of
+from ktrace.input.expand import paths_of
+from ktrace.input.format import Format
+from ktrace.output.sink import writing
 from ktrace.pipeline import Write, gpu_option, open_sink, output_format, require_rows, writing_to
 from ktrace.reading import Progress, read_selected
 from ktrace.report import Report
-from ktrace.sink import writing
-from ktrace.transforms.align import Align
+from ktrace.stages.align import Align
 
 if TYPE_CHECKING:
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 
 def merge(
@@ -97,7 +97,7 @@ def _writing(path: str, fmt: Format, archive: bool, split_by: str | None, overwr
         with writing_to(path, fmt, split_by, overwrite=overwrite) as write:
             yield write
         return
-    from ktrace.archive import write_archive
+    from ktrace.output.archive import write_archive
 
     with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
         yield lambda batches, conversion: write_archive(batches, fmt, sink, conversion)

@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
-from ktrace.detection import by_name
 from ktrace.errors import InputError, OutputError, UsageError
-from ktrace.format import Format, all_formats, builtin_formats
-from ktrace.inputs import paths_of
-from ktrace.layout import layout
+from ktrace.input.detection import by_name
+from ktrace.input.expand import paths_of
+from ktrace.input.format import Format, all_formats, builtin_formats
+from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
-from ktrace.order import order
-from ktrace.paired import paired
+from ktrace.output.sink import Sink, writing
 from ktrace.parallel.prefetch import ahead
 from ktrace.reading import Progress, read_selected
 from ktrace.report import Ledger, Report
-from ktrace.sink import Sink, writing
-from ktrace.source import COMPRESSED
+from ktrace.stages.layout.tables import layout
+from ktrace.stages.order.timeline import order
+from ktrace.stages.pair import paired
 
 if TYPE_CHECKING:
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 
 #: How a trace shows device work where its format has two ways; "auto" is "stages".
@@ -109,8 +109,8 @@ def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool 
         with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
             yield lambda batches, conversion: write_batches(batches, fmt, sink, conversion)
         return
-    from ktrace.parts import Parts, write_parts
-    from ktrace.transforms.splitby import SplitBy
+    from ktrace.output.parts import Parts, write_parts
+    from ktrace.stages.split.split_by import SplitBy
 
     by = SplitBy.of(split_by)
     with writing(Parts(path, fmt, overwrite=overwrite)) as parts:

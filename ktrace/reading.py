@@ -12,25 +12,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ktrace.conversion import Conversion, Span
-from ktrace.detection import by_name, choose
 from ktrace.errors import InputError, KtraceError
-from ktrace.format import Format
-from ktrace.inputs import expanded, labels, open_input
+from ktrace.input.detection import by_name, choose
+from ktrace.input.expand import expanded, labels, open_input
+from ktrace.input.format import Format
+from ktrace.input.relabel import Labels
+from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
-from ktrace.paired import paired
 from ktrace.report import Report
-from ktrace.source import Source, printable
-from ktrace.transforms.relabel import Labels
+from ktrace.stages.pair import paired
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ktrace.transforms.align import Align
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.align import Align
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
     Int64 = npt.NDArray[np.int64]
 
@@ -157,7 +157,7 @@ def read_selected(
         keep_export=keep_export,
     )
     if align is not None:
-        from ktrace.transforms.align import aligned
+        from ktrace.stages.align import aligned
 
         batches = aligned(batches, align, report, labelled.inputs)
     if metrics is not None:
@@ -170,7 +170,7 @@ def read_selected(
 
 def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
     """The batches with the metrics that a table has of their kernels."""
-    from ktrace.transforms.metrics import read_launches, with_metrics
+    from ktrace.stages.metrics.stage import read_launches, with_metrics
 
     account = Report(strict=report.strict)
     measured = read_launches(read_batches([path], account))
@@ -191,7 +191,7 @@ def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: R
     if not classify:
         return batches
     from ktrace.naming.taxonomy import taxonomy
-    from ktrace.transforms.classify import with_operations
+    from ktrace.stages.classify import with_operations
 
     return with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)
 
@@ -220,7 +220,7 @@ def _cropped_twice(
     crop: Crop,
 ) -> Iterator[Batch]:
     """The rows of a part, by a first reading of what decides and a second one of these rows."""
-    from ktrace.transforms.fetch import cropped_twice
+    from ktrace.stages.select.crop_columnar import cropped_twice
 
     def deciding(needed: frozenset[str]) -> Iterator[Batch]:
         found = read_batches(paths, report, format=format, progress=progress, columns=needed)
@@ -235,8 +235,8 @@ def _cropped_twice(
 
 def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
     """The rows that are wanted; whether they are is known of a slice, not of its halves."""
-    from ktrace.transforms.crop import cropped
-    from ktrace.transforms.filter import filtered
+    from ktrace.stages.select.crop import cropped
+    from ktrace.stages.select.filter import filtered
 
     batches = paired(batches, report)
     if crop is not None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ktrace.diff.model import Diff
+    from ktrace.stages.align import Align
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
     from ktrace.summary.model import Summary
-    from ktrace.transforms.align import Align
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
 
 
 class Trace:
@@ -102,8 +102,8 @@ class Trace:
 
         Raises UsageError where neither says, OutputError where it can't be written; then there is no output.
         """
+        from ktrace.output.sink import writing
         from ktrace.pipeline import open_sink, output_format, write_batches
-        from ktrace.sink import writing
 
         report = self._counted()
         report.output = str(path)
@@ -117,7 +117,7 @@ class Trace:
 
         Raises InputError where there is no such time, name, step or range.
         """
-        from ktrace.transforms.crop import cropped
+        from ktrace.stages.select.crop import cropped
 
         report = self._counted()
         return Trace(cropped(self.batches(), part, report), report)
@@ -127,7 +127,7 @@ class Trace:
 
         Raises InputError where a rank is wanted that no source is of.
         """
-        from ktrace.transforms.filter import filtered
+        from ktrace.stages.select.filter import filtered
 
         report = self._counted()
         return Trace(filtered(self.batches(), wanted, report), report)
@@ -141,8 +141,8 @@ class Trace:
         "+1.5ms", by source label. Equal labels are told apart ("rank0#2"). Raises InputError and UsageError as
         `ktrace.merge` does.
         """
-        from ktrace.transforms.align import Align, aligned
-        from ktrace.transforms.relabel import Labels
+        from ktrace.input.relabel import Labels
+        from ktrace.stages.align import Align, aligned
 
         wanted = align if isinstance(align, Align) else Align.of(align, offsets)
         report, labels = Report(), Labels()
@@ -159,8 +159,8 @@ class Trace:
         unknown `by`, InputError for a fault in the rules.
         """
         from ktrace.naming.taxonomy import taxonomy
+        from ktrace.stages.classify import with_operations
         from ktrace.summary.compute import summary_of
-        from ktrace.transforms.classify import with_operations
 
         known, report = taxonomy(rules), self._counted()
         return summary_of(with_operations(self.batches(), known, report), report, known, by)
@@ -185,7 +185,7 @@ class Trace:
         `rules` is a file of rules that come before those of ktrace. Raises InputError for a fault in it.
         """
         from ktrace.naming.taxonomy import taxonomy
-        from ktrace.transforms.classify import with_operations
+        from ktrace.stages.classify import with_operations
 
         return Trace(with_operations(self.batches(), taxonomy(rules)), self.report)
 
@@ -231,9 +231,9 @@ def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, s
     Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
     repaired, skipped or cut off.
     """
-    from ktrace.inputs import paths_of
-    from ktrace.paired import paired
+    from ktrace.input.expand import paths_of
     from ktrace.reading import cores, read_batches
+    from ktrace.stages.pair import paired
 
     paths = paths_of(path)
     report = Report(strict=strict)

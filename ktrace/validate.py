@@ -23,10 +23,10 @@ import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
-from ktrace.detection import by_name
 from ktrace.errors import InputError
+from ktrace.input.detection import by_name
+from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
-from ktrace.source import Source
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
 

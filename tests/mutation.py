@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pytest
 
 import ktrace.pipeline  # noqa: F401
-from ktrace.format import Format, builtin_formats
+from ktrace.input.format import Format, builtin_formats
 from ktrace.model.batch import RECORDS, Batch
 from ktrace.model.json_text import decoded
 

@@ -11,8 +11,8 @@ import pytest
 from conftest import ROOT
 
 HEAVY = ("pyarrow", "pandas", "numpy", "rich", "jsonschema", "jsonschema_rs", "perfetto", "google", "msgspec", "duckdb")
-ABOVE_ROOMS = ("ktrace.cli", "ktrace.pipeline", "ktrace.reading", "ktrace.detection")
-LIGHT_CORE = {"ktrace.format", "ktrace.source", "ktrace.errors", "ktrace.detection"}
+ABOVE_ROOMS = ("ktrace.cli", "ktrace.pipeline", "ktrace.reading", "ktrace.input.detection")
+LIGHT_CORE = {"ktrace.input.format", "ktrace.input.source", "ktrace.errors", "ktrace.input.detection"}
 
 
 class Import(NamedTuple):
@@ -95,10 +95,10 @@ def test_the_core_imports_only_the_core() -> None:
 def test_only_the_pipeline_knows_readers_and_writers() -> None:
     above = {
         "ktrace",
-        "ktrace.archive",
+        "ktrace.output.archive",
         "ktrace.fleet.tasks",
         "ktrace.merging",
-        "ktrace.parts",
+        "ktrace.output.parts",
         "ktrace.pipeline",
         "ktrace.info",
         "ktrace.trace",
@@ -123,7 +123,7 @@ def test_a_room_imports_the_core_and_shared_alone() -> None:
             parts = found.module.split(".")
             other_room = parts[:2] == ["ktrace", "converters"] and parts[2:3] not in ([room], ["_shared"], [])
             if other_room or found.module.startswith(
-                ("ktrace.cli", "ktrace.pipeline", "ktrace.reading", "ktrace.detection")
+                ("ktrace.cli", "ktrace.pipeline", "ktrace.reading", "ktrace.input.detection")
             ):
                 wrong.append(found)
     assert not wrong, "\n".join(map(str, wrong))

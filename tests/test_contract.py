@@ -9,14 +9,14 @@ import pytest
 from conftest import SAMPLES
 from wire import repeats
 
-from ktrace.detection import choose
 from ktrace.errors import KtraceError
-from ktrace.format import builtin_formats
+from ktrace.input.detection import choose
+from ktrace.input.format import builtin_formats
+from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS
 from ktrace.pipeline import convert
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Source
 from ktrace.trace import Trace
 
 READERS = [fmt for fmt in builtin_formats() if fmt.reads and not fmt.closed]

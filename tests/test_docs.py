@@ -12,7 +12,7 @@ from conftest import ROOT, SAMPLES
 
 import ktrace
 from ktrace.cli import COMMANDS
-from ktrace.format import builtin_formats
+from ktrace.input.format import builtin_formats
 
 README = (ROOT / "README.md").read_text("utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), SAMPLES / "README.md"]

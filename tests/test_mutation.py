@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT, SAMPLES
 from mutation import BATCHES, MUTATIONS, files_of, mutated
 
-from ktrace.format import builtin_formats
+from ktrace.input.format import builtin_formats
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch, to_rows
 

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.source import Source
+from ktrace.input.source import Source
 
 from .blocks import Block
 from .csv_headings import Dialect, Fits, are_units, headings_of

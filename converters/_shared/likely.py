@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ktrace.source import Sample
+from ktrace.input.source import Sample
 
 
 def likely_lines(sample: Sample, words: Sequence[str]) -> Iterator[tuple[int, str]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ktrace.conversion import Conversion
-from ktrace.source import Source, text_encoding
+from ktrace.input.source import Source, text_encoding
 
 from .line_account import LineAccount
 

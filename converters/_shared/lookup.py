@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.json_text import encoded
 
 from .blocks import Block

@@ -16,8 +16,8 @@ from typing import BinaryIO, Protocol
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.source import text_encoding
 from ktrace.model.batch import Batch
-from ktrace.source import text_encoding
 
 from .record_blocks import Blocks
 from .records import BadRecord, Records, check_version

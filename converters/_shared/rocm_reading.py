@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ktrace.conversion import Conversion
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .csv_blocks import CsvBlocks, CsvRows
 from .lines import Line

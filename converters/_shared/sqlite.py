@@ -19,10 +19,10 @@ from typing import Any
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.database import connect, quoted_name, settled, tables
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.input.sqlite_file import connect, quoted_name, settled, tables
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .blocks import Block
 from .sqlite_blocks import TableReading, cells, has_rowid

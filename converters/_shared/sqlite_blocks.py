@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 from ktrace.parallel.prefetch import ahead, ahead_of
 from ktrace.report import Report
 

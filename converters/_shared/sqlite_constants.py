@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 
 #: Fewer columns than this aren't worth the comparison.
 _FEW = 3

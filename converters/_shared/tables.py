@@ -23,7 +23,7 @@ from functools import cached_property
 from typing import Protocol
 
 from ktrace.errors import DamagedInput
-from ktrace.source import Sample
+from ktrace.input.source import Sample
 
 from .columns import (
     FIGURES,

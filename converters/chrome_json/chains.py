@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.order import Arrows
-from ktrace.ordering.arrows import ARROW_KINDS
+from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.timeline import Arrows
 
 Int64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

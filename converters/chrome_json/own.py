@@ -25,10 +25,10 @@ from ktrace.converters._shared.trace_json.events import Events, Int64
 from ktrace.converters._shared.trace_json.phases import bounded, events_at
 from ktrace.converters._shared.trace_json.places import plain
 from ktrace.converters._shared.trace_json.task import Task
+from ktrace.input.source import Source
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.model.json_text import dump_json, encoded
 from ktrace.model.row_builder import to_batch
-from ktrace.source import Source
 
 _MARK = re.compile(rb'^\s*\{[^{}]*"otherData"\s*:\s*\{\s*"ktrace"\s*:\s*(?=\{)')
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _OBJECT = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT = re.compile(rb'"ph"\s*:\s*"[A-Za-z(),]"')

@@ -11,10 +11,10 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.numbers import to_ns
 from ktrace.converters._shared.trace_json.document import Member, read_document
 from ktrace.converters._shared.trace_json.phases import mapper
+from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import Rows, to_batch
-from ktrace.source import Source, printable
 
 from .dialect import DIALECT
 from .own import Own, own_head, own_rows

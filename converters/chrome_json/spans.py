@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ktrace.conversion import Span
 from ktrace.converters._shared.trace_json import spans as of_list
-from ktrace.source import Source
+from ktrace.input.source import Source
 
 from .own import own_head
 

@@ -15,8 +15,8 @@ from ktrace.converters._shared.encode import as_bytes, json_rows
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, dump_json
-from ktrace.order import Timeline, TimelineBatch
-from ktrace.sink import Sink
+from ktrace.output.sink import Sink
+from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 from .chains import Chains
 from .lines import SEPARATOR, Flows, Lines

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.source import Source
 
 from .probe import probe
 

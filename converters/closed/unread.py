@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 #: Of a text so much is looked at.
 _HEAD = 1 << 16

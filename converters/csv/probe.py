@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample, text_encoding
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample, text_encoding
 
 #: The columns that a table of one record must have.
 _REQUIRED = {

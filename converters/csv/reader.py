@@ -13,8 +13,8 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.record_lines import utf8
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.source import Source
 
 #: Bytes that are parsed at once; a row must fit in.
 BLOCK = 16 << 20

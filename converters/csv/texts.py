@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.encode import is_json, one_line
 from ktrace.converters._shared.record_lines import utf8
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, WORD, union_schema
 from ktrace.model.json_rows import Cells as Member
 from ktrace.model.json_rows import as_text, join_rows
 from ktrace.model.json_text import dump_json, quoted
-from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
 from .reader import Cells, table_record

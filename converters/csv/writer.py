@@ -9,7 +9,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.flat_table import FlatTable
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, json_cells
-from ktrace.sink import Sink
+from ktrace.output.sink import Sink
 
 
 class Writer:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ktrace.converters._shared.likely import has_any
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _REPORT = re.compile(r"(?:^|[\]\s])GPU Profile Report\s*$", re.M)
 _HEADER = re.compile(r"^Kernel\s+Time \(\w+\)\s+%\s*$", re.M)

@@ -12,11 +12,11 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lines import Line, Lines
 from ktrace.converters._shared.numbers import TIME_NS, to_ns
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .figures import (
     Figure,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _HEAD = re.compile(r'\s*\{\s*"ktrace"\s*:\s*("[^"]*"|[^\s",{}]+)\s*,\s*"records"\s*:\s*\[')
 _RECORDS = re.compile(r'\s*(\{\s*"records"\s*:\s*)?\[\s*\{\s*"record"\s*:\s*"(event|summary|link|catalog)"')

@@ -8,7 +8,7 @@ from typing import BinaryIO
 import msgspec
 
 from ktrace.converters._shared.record_lines import CLOSING, HEADER, utf8
-from ktrace.source import Source
+from ktrace.input.source import Source
 from ktrace.validate import Fault, Part
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _WORDS = ("event", "summary", "link", "catalog")
 

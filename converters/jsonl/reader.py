@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.record_lines import read_lines, utf8
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.source import Source
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:

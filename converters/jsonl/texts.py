@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.converters._shared.record_lines import CHUNK, utf8
-from ktrace.source import Source
+from ktrace.input.source import Source
 from ktrace.validate import Fault, Part
 
 

@@ -16,9 +16,9 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
 _CELLS = re.compile(

@@ -8,10 +8,10 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json.document import Member, read_document
 from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.errors import ClosedFormat
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
-from ktrace.source import Source
 
 from .dialect import DIALECT
 from .facts import clock, facts_of

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lines import Lines
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 #: A line: frames, and a whole number of µs.
 LINE = re.compile(r"(\S.*) ([0-9]{1,15})")

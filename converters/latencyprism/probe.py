@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ktrace.converters._shared.tables import find_tables
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .columns import fits
 

@@ -13,9 +13,9 @@ from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.numbers import is_missing
 from ktrace.converters._shared.tables import Row, Text, read_tables
 from ktrace.converters._shared.titles import Title
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .columns import fits, runs_of
 

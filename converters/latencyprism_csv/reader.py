@@ -12,10 +12,10 @@ from ktrace.converters._shared.columns import cell_quantity, plain
 from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.numbers import is_missing, nanoseconds, to_ns
 from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .columns import PERFORMANCE, fits
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ktrace.converters._shared.likely import has_any
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _TITLE = re.compile(r"^=== Analyzing .+ ===\s*$", re.M)
 _ROW = re.compile(r"^ {2,}\S.*: count=\d+ \| total=[\d.]+ms \| avg=[\d.]+ms", re.M)

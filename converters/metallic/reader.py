@@ -10,9 +10,9 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lines import Line, Lines
 from ktrace.converters._shared.numbers import TIME_NS
+from ktrace.input.source import Source, stem
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source, stem
 
 #: How a section's title begins -> the kind of its rows. Kernels are told once, in the section by kernel type:
 #: the others are a selection of the same or the same by another key, and so ranges.

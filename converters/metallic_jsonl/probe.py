@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _LOOK = 2_000
 _RECORD = re.compile(r'(?:^|\bMETRIC: )\s*(\{.*"event"\s*:.*)')

@@ -13,10 +13,10 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lines import Line, Lines
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.source import Source
 
 #: Figures of a memory record -> unit of their counter. All else of the record stays with its head.
 _COUNTED = {"tensor_count": "count"}

@@ -11,10 +11,10 @@ from ktrace.converters._shared.columns import Figures, is_total, plain
 from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.tables import Row, Table, read_tables
 from ktrace.converters._shared.titles import Title
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .columns import STATISTICS, fits
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .marks import AVERAGES, METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
 

@@ -10,8 +10,8 @@ from ktrace.converters._shared.lines import Line, Lines
 from ktrace.converters._shared.ncu.cells import is_european
 from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.source import Source
 
 from .listing import Listing
 from .marks import AVERAGES, OWN, headings

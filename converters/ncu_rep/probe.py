@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _MAGIC = b"NVR\0"
 

@@ -8,8 +8,8 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.source import Source
 
 from .blocks import MOST_ENTRY, VERSION, Block, Broken, Container, Entry
 from .decode import Decoder

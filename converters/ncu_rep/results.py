@@ -14,9 +14,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.dictionaries import constant
 from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.converters._shared.ncu.units import unit_of
-from ktrace.launches import LAUNCH_CLOCK
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
+from ktrace.stages.layout.launch_tables import LAUNCH_CLOCK
 
 from .fields import COMMAND_LIST, COMMAND_LISTS, GRAPH, GRAPHS, LAUNCH, LAUNCHES, RANGE, RANGES, Shape
 from .metrics import Metric, Value, instances_json, metrics_of

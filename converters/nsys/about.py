@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.sqlite import opened
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 
 def about(source: Source) -> dict[str, list[str]]:

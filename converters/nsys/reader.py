@@ -10,10 +10,10 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.blocks import Batches
 from ktrace.converters._shared.sqlite import Database, opened
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
-from ktrace.source import Source
 
 from . import calls, counters, cpu, device_work, diagnostics, facts, files, generic, memory
 from .enums import Enums

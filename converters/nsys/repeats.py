@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from ktrace.converters._shared.blocks import Block
 from ktrace.converters._shared.sqlite import Database
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 
 Mask = npt.NDArray[np.bool_]
 Int64 = npt.NDArray[np.int64]

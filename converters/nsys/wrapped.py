@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.blocks import Block
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 
 from .reading import Reading
 

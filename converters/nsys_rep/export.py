@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, DamagedInput, InputError, OutputError
-from ktrace.source import Source
+from ktrace.input.source import Source
 
 from .probe import command
 from .programs import VARIABLE, programs

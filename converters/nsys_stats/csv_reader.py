@@ -16,8 +16,8 @@ from ktrace.converters._shared.csv_headings import find_csv
 from ktrace.converters._shared.dialects import Delimited
 from ktrace.converters._shared.lines import Line
 from ktrace.converters._shared.tables import Row, Table
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.source import Source
 
 from .reading import Reading
 from .tables import fits, is_trace

@@ -22,8 +22,8 @@ from ktrace.converters._shared.record_lines import utf8
 from ktrace.converters._shared.tables import REFUSED, Fits, Row, Table, Text
 from ktrace.converters._shared.titles import Title
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 #: Bytes that are read at once, and characters that a tag or a cell takes at most.
 _CHUNK = 1 << 16

@@ -23,8 +23,8 @@ from ktrace.converters._shared.dialects import Delimited
 from ktrace.converters._shared.line_account import LineAccount
 from ktrace.converters._shared.record_lines import utf8
 from ktrace.converters._shared.tables import REFUSED, Fits, Row, Table, Text
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 #: Bytes that are read at once, and characters that an object takes at most.
 _CHUNK = 1 << 16

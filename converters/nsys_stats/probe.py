@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from ktrace.converters._shared.columns import Heading, heading
 from ktrace.converters._shared.prefixes import bare
 from ktrace.converters._shared.tables import find_tables
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .html_tables import first_headings as html_headings
 from .json_tables import first_headings as json_headings

@@ -12,8 +12,8 @@ from ktrace.converters._shared.columns import heading
 from ktrace.converters._shared.line_account import LineAccount
 from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.tables import Row, Table, Text, read_tables
+from ktrace.input.source import Sample, Source
 from ktrace.model.batch import Batch
-from ktrace.source import Sample, Source
 
 from .csv_reader import is_csv, read_csv
 from .html_tables import first_headings as html_headings

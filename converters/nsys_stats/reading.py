@@ -9,9 +9,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.line_account import LineAccount
 from ktrace.converters._shared.prefixes import bare
 from ktrace.converters._shared.tables import Row, Table
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .block import IDS, Names
 from .columns import report_of

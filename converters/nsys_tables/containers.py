@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, InputError
-from ktrace.source import Source
+from ktrace.input.source import Source
 
 from .optional import OPTIONAL
 from .probe import ARROW

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.database import quoted_name
 from ktrace.errors import DamagedInput
-from ktrace.source import Source
+from ktrace.input.source import Source
+from ktrace.input.sqlite_file import quoted_name
 
 from .containers import Part, arrow, folder, hdf5
 from .probe import HDF5

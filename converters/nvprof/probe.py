@@ -7,8 +7,8 @@ import re
 from ktrace.converters._shared.csv_headings import are_units, headings_of
 from ktrace.converters._shared.likely import likely_lines
 from ktrace.converters._shared.prefixes import bare
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .tables import TRACE, fits, is_own_trace
 

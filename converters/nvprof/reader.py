@@ -14,9 +14,9 @@ from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.converters._shared.csv_headings import Dialect
 from ktrace.converters._shared.lines import Line
 from ktrace.converters._shared.prefixes import bare
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .figures import Figures, with_unit
 from .printed import (

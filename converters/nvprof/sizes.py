@@ -18,7 +18,7 @@ from ktrace.converters._shared.cells import BINARY_BYTES
 from ktrace.converters._shared.columns import cell_quantity
 from ktrace.converters._shared.csv_headings import headings_of
 from ktrace.converters._shared.numbers import BYTES, TIME_NS
-from ktrace.source import Sample
+from ktrace.input.source import Sample
 
 from .tables import TRACE, fits
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.sqlite import Database, opened
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .counters import Kernels, counters
 from .markers import markers, owners

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from ktrace.fleet.manifest import Shard
-from ktrace.source import Source
+from ktrace.input.source import Source
 
 from .dataset import dataset_of
 

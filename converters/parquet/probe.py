@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 #: What `ktrace batch` puts into its datasets (ktrace/fleet/manifest.py, which isn't imported for a look at a folder).
 _MARK = "_ktrace/dataset.json"

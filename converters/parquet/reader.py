@@ -16,9 +16,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.records import BadRecord, Records, check_version
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
 from ktrace.parallel.prefetch import ahead
-from ktrace.source import Source
 from ktrace.store.joins import among
 
 from .dataset import dataset_of

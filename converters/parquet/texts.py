@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 
 from ktrace.converters._shared.encode import is_json, one_line
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, VERSION, WORD, arrow_schema, union_schema
 from ktrace.model.json_rows import Cells, as_text, join_rows
 from ktrace.model.json_text import decoded, dump_json
-from ktrace.source import Source
 from ktrace.validate import Fault, Part
 
 from .dataset import dataset_of

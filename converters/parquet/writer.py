@@ -13,8 +13,8 @@ from ktrace.converters._shared.encode import json_rows
 from ktrace.converters._shared.flat_table import FlatTable
 from ktrace.model.batch import RECORDS, VERSION, Batch
 from ktrace.model.catalog import Catalog
+from ktrace.output.sink import Sink
 from ktrace.report import Report
-from ktrace.sink import Sink
 
 #: Arrow types -> (pandas_type, numpy_type) of pandas' own metadata, so that pandas reads integers with nulls as Int64.
 _PANDAS = {

@@ -12,8 +12,8 @@ import numpy as np
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.protobuf import Int64
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .gpu_counters import OCCUPANCY
 from .read_args import INT, Chunk, Values

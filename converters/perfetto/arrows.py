@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.order import TimelineBatch
-from ktrace.ordering.arrows import ARROW_KINDS
+from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.timeline import TimelineBatch
 
 from . import field_names as f
 from .encode import Bools, Columns, Int64, binary, delimited, lengths

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.arguments import PLAIN, is_in, plain, slice_rows
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, Rows
-from ktrace.order import TimelineBatch
+from ktrace.stages.order.timeline import TimelineBatch
 
 from . import field_names as f
 from .arrows import ArrowBook, HostArrows

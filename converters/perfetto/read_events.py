@@ -22,7 +22,7 @@ from ktrace.converters._shared.dictionaries import constant, words
 from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
-from ktrace.ordering.pairing import match
+from ktrace.stages.order.pairing import match
 
 from . import field_names as f
 from .read_args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at

@@ -14,8 +14,8 @@ import numpy as np
 
 from ktrace.converters._shared.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 from . import field_names as f
 from .sidecar import Sidecar, begun

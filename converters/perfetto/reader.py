@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows, to_batch
-from ktrace.source import Source, printable
 
 from .read_ahead import pays, read_ahead
 from .read_clocks import name_of

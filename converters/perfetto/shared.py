@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.model.tracks import Track
-from ktrace.order import Timeline
 from ktrace.report import Report
+from ktrace.stages.order.timeline import Timeline
 
 from . import field_names as f
 from .descriptors import Descriptors

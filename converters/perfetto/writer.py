@@ -17,8 +17,8 @@ from ktrace.conversion import Conversion
 from ktrace.model.catalog import Catalog
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
-from ktrace.order import Arrows, Edges, Timeline, TimelineBatch
-from ktrace.sink import Sink
+from ktrace.output.sink import Sink
+from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
 from . import field_names as f
 from .descriptors import Descriptors

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 
 from ktrace.converters._shared.sqlite import Database
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 
 #: Tables of which rows happened, in the order in which they are read; all others are looked up.
 HAPPENINGS = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")

@@ -18,7 +18,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.blocks import Block
 from ktrace.converters._shared.lookup import Lookup, Texts, both
 from ktrace.converters._shared.sqlite import Database
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.row_builder import Rows
 
 from .infos import Infos

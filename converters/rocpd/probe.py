@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _WORK = re.compile(r"rocpd_(kernel_dispatch|region|memory_copy)(_[0-9a-f_]+)?", re.IGNORECASE)
 _EVENT = re.compile(r"rocpd_event(_[0-9a-f_]+)?", re.IGNORECASE)

@@ -8,9 +8,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.lookup import first_ids
 from ktrace.converters._shared.sqlite import Database, opened
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .catalog import add_facts
 from .counters import Counters

@@ -7,8 +7,8 @@ import re
 from ktrace.converters._shared.csv_headings import headings_of
 from ktrace.converters._shared.likely import likely_lines
 from ktrace.converters._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .printed import printed_row
 

@@ -16,9 +16,9 @@ from ktrace.converters._shared.lines import Line
 from ktrace.converters._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
 from ktrace.converters._shared.rocm_rows import Agents
 from ktrace.converters._shared.rocm_tables import fits
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .printed import printed_counter, printed_row
 

@@ -12,9 +12,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.rocm_dispatched import Dispatched
 from ktrace.converters._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
 from ktrace.converters._shared.rocm_rows import Agents
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .files import in_order, is_of, named
 from .summary import TITLE, read_summary

@@ -18,9 +18,9 @@ from ktrace.converters._shared.columns import STATISTICS, Columns
 from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.rocm_rows import kind_of
 from ktrace.converters._shared.tables import Row, Text, read_tables
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
 

@@ -8,10 +8,10 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.blocks import Batches
 from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .records import Reader
 from .tool import NEEDED, Tool

@@ -17,7 +17,7 @@ from ktrace.converters._shared.blocks import Batches, Block
 from ktrace.converters._shared.lookup import FirstId, Int64, Lookup, Texts
 from ktrace.converters._shared.rocm import blocks_of, copy_kinds
 from ktrace.converters._shared.sqlite import Database
-from ktrace.database import quoted_name
+from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.batch import Batch
 
 #: Arguments of a kernel's launch and of a copy that have no column.

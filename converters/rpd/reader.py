@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lookup import FirstId, first_ids
 from ktrace.converters._shared.sqlite import Database, opened
-from ktrace.database import quoted_name
 from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .calls import Calls
 from .launches import Launches

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.source import Source
+from ktrace.input.source import Source
 
 _GPU = re.compile(
     rb'"process_name"\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*"?(\d{1,18})"?\s*,'

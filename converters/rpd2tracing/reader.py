@@ -9,9 +9,9 @@ from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.gpus import on_devices
 from ktrace.converters._shared.trace_json.phases import mapper
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .devices import gpus_of
 from .dialect import DIALECT

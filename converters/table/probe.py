@@ -13,8 +13,8 @@ from ktrace.converters._shared.columns import TIME_WORDS
 from ktrace.converters._shared.dialects import LONGEST_HEADER, is_rule
 from ktrace.converters._shared.likely import likely_lines
 from ktrace.converters._shared.tables import Fits, Table, find_tables, headings_at, may_have_tables
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .columns import COLUMNS, NAMES, fits
 

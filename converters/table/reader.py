@@ -10,9 +10,9 @@ from ktrace.converters._shared.columns import is_total
 from ktrace.converters._shared.device_names import device_work
 from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
-from ktrace.source import Source
 
 from .columns import fits
 from .events import add_event

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ktrace.converters._shared.likely import likely_lines
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 from .grid import opens
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lines import Line, Lines
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .columns import nanoseconds
 from .grid import Grid, grid, is_double_rule, rule

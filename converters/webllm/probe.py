@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from itertools import islice
 
-from ktrace.format import Match, Score
-from ktrace.source import Sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
 
 _BLOCK = re.compile(r'"entryPoints\\?"\s*:\s*(?:\[|\\?")')
 _TIMES = (re.compile(r'"start\\?"\s*:\s*\\?"?-?\d'), re.compile(r'"end\\?"\s*:\s*\\?"?-?\d'))

@@ -31,7 +31,7 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
     if path is None:
         yield lambda account: None
         return
-    from ktrace.sink import Sink, writing
+    from ktrace.output.sink import Sink, writing
 
     if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
         raise UsageError("--report needs a file of its own", expected="not '-', an input or the output")

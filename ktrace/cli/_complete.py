@@ -17,7 +17,7 @@ def complete_output_format(ctx: click.Context, param: click.Parameter, incomplet
 
 
 def _complete(incomplete: str, *, reads: bool) -> list[CompletionItem]:
-    from ktrace.format import all_formats
+    from ktrace.input.format import all_formats
 
     able = [fmt for fmt in all_formats() if (fmt.reads if reads else fmt.writes) and (fmt.via or not fmt.closed)]
     return [CompletionItem(fmt.name, help=fmt.title) for fmt in able if fmt.name.startswith(incomplete)]

@@ -46,7 +46,7 @@ def write_figures(
 
     Raises OutputError where it can't be written, or exists.
     """
-    from ktrace.sink import Sink, writing
+    from ktrace.output.sink import Sink, writing
 
     if output == "-":
         click.echo(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()), nl=False)

@@ -10,8 +10,8 @@ import click
 from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 
 Callback = Callable[[click.Context, click.Parameter, str | None], tuple[str | int, ...]]
@@ -67,7 +67,7 @@ def part_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def filter_of(part: dict[str, Any]) -> Filter | None:
     """The filter that the options say, None where they say none. Raises UsageError as `Filter` does."""
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.filter import Filter
 
     given = {name: value for name, value in part.items() if value and name in Filter.__dataclass_fields__}
     return Filter(**given) if given else None
@@ -75,7 +75,7 @@ def filter_of(part: dict[str, Any]) -> Filter | None:
 
 def crop_of(part: dict[str, Any]) -> Crop | None:
     """The crop that the options say, None where they say none. Raises UsageError as `Crop` does."""
-    from ktrace.transforms.crop import Crop
+    from ktrace.stages.select.crop import Crop
 
     given = {name: part[name] for name in Crop.__dataclass_fields__ if part[name] is not None}
     if "margin" in given and "around" not in given:

@@ -10,7 +10,7 @@ from ktrace.cli._console import print_table
 @click.command("formats")
 def command() -> None:
     """List what ktrace reads and writes, with the file names that it goes by."""
-    from ktrace.format import all_formats
+    from ktrace.input.format import all_formats
 
     rows = [
         (fmt.name, "read" if fmt.reads else "", "write" if fmt.writes else "", fmt.title, " ".join(fmt.patterns))

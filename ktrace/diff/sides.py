@@ -20,8 +20,8 @@ from ktrace.trace import Trace
 
 if TYPE_CHECKING:
     from ktrace.reading import Progress
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 #: A side of a comparison.
 Side = str | Path | Trace | Summary

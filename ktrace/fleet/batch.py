@@ -22,14 +22,14 @@ from ktrace.fleet.manifest import Manifest, is_dataset, is_shard, manifests, mar
 from ktrace.fleet.places import Place, place_of
 from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Options, Outcome, Task
-from ktrace.inputs import paths_of
+from ktrace.input.expand import paths_of
+from ktrace.input.stores import Store, is_remote, open_store
 from ktrace.reading import cores
 from ktrace.report import Report
-from ktrace.stores import Store, is_remote, open_store
 
 if TYPE_CHECKING:
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 
 @dataclass

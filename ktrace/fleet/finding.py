@@ -18,11 +18,11 @@ from typing import Any
 
 from ktrace.errors import InputError
 from ktrace.fleet.manifest import Stamp
-from ktrace.inputs import expanded
+from ktrace.input.compression import split_member
+from ktrace.input.expand import expanded
+from ktrace.input.source import stem
+from ktrace.input.stores import filesystem, is_remote, told
 from ktrace.report import Report
-from ktrace.source import stem
-from ktrace.stores import filesystem, is_remote, told
-from ktrace.unpack import split_member
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ import msgspec
 
 from ktrace.errors import DamagedInput, VersionError
 from ktrace.fleet.places import Place
-from ktrace.source import stem
-from ktrace.stores import Store
+from ktrace.input.source import stem
+from ktrace.input.stores import Store
 
 #: The name of the mark, and what a dataset of this kind says in it.
 MARK = "_ktrace/dataset.json"

@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from ktrace.unpack import PACKED
+from ktrace.input.compression import PACKED
 
 #: What stands for an unknown value, by Hive's convention.
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"

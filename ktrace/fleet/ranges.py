@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from ktrace.detection import by_name, choose
 from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, file_stem, write_manifest
 from ktrace.fleet.tasks import Outcome, Part, Task
-from ktrace.source import Source
-from ktrace.stores import Store, told
+from ktrace.input.detection import by_name, choose
+from ktrace.input.source import Source
+from ktrace.input.stores import Store, told
 
 #: Bytes of a range, about. What has less than two of them is read as a whole.
 STEP = 256 << 20

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.fleet.places import Place
+from ktrace.input.relabel import relabelled
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.masks import words_in
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Ledger
-from ktrace.transforms.relabel import relabelled
 
 #: Entities that say where a source belongs.
 _TELLING = ("source", "host")

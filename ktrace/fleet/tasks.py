@@ -18,20 +18,20 @@ import pyarrow.parquet as pq
 
 from ktrace import __version__
 from ktrace.conversion import Conversion, Span
-from ktrace.detection import by_name
 from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.fleet.places import Place
 from ktrace.fleet.sources import Sources, of_sources
+from ktrace.input.detection import by_name
+from ktrace.input.source import stem
+from ktrace.input.stores import Store, open_store
 from ktrace.model.batch import Batch
+from ktrace.output.sink import Sink, writing
 from ktrace.pipeline import write_batches
 from ktrace.reading import read_batches, read_selected
 from ktrace.report import Report
-from ktrace.sink import Sink, writing
-from ktrace.source import stem
-from ktrace.stores import Store, open_store
-from ktrace.transforms.crop import Crop
-from ktrace.transforms.filter import Filter
+from ktrace.stages.select.crop import Crop
+from ktrace.stages.select.filter import Filter
 
 
 @dataclass(frozen=True)

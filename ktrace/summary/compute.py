@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import UsageError
-from ktrace.inputs import paths_of
+from ktrace.input.expand import paths_of
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
@@ -30,8 +30,8 @@ from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, st
 
 if TYPE_CHECKING:
     from ktrace.reading import Progress
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 Int32 = npt.NDArray[np.int32]
 
@@ -57,7 +57,7 @@ def summarise(
     Raises InputError and its kin, UsageError for an unknown `by`.
     """
     from ktrace.reading import read_selected
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.filter import Filter
 
     paths = paths_of(src)
     report = Report()
@@ -86,8 +86,8 @@ def summary_of(
 
     `filter` says what is counted.
     """
-    from ktrace.paired import paired
-    from ktrace.transforms.filter import filtered
+    from ktrace.stages.pair import paired
+    from ktrace.stages.select.filter import filtered
 
     for name in by or ():
         if name not in (*BY, UNCLASSIFIED):

@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.launches import is_sampled
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
 from ktrace.model.masks import truth, words_in
 from ktrace.naming.taxonomy import Taxonomy
+from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.select.marks import step_of
 from ktrace.store.events import LIMIT, values
 from ktrace.store.spill import Spill
 from ktrace.summary.columns import Columns, Rows, source_of
 from ktrace.summary.shapes import Shapes
-from ktrace.transforms.marks import step_of
 
 Bools = npt.NDArray[np.bool_]
 Int32 = npt.NDArray[np.int32]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.ordering.nesting import around, around_crossing
+from ktrace.stages.order.nesting import around, around_crossing
 from ktrace.store.joins import find, fresh
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import by_group

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ktrace.stages.select.marks import step_of
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.events import Events, Work
 from ktrace.summary.joining import Ranges
 from ktrace.summary.model import Int64, StepUse
 from ktrace.summary.use import parts_of
-from ktrace.transforms.marks import step_of
 
 Int32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]

@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ktrace.stages.select.intervals import Intervals
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import sorted_by, spread
 from ktrace.summary.model import DeviceUse, Int64
-from ktrace.transforms.intervals import Intervals
 
 Roles = npt.NDArray[np.integer]
 

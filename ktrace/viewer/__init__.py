@@ -19,15 +19,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ktrace.inputs import paths_of
-from ktrace.source import Source, stem
+from ktrace.input.expand import paths_of
+from ktrace.input.source import Source, stem
 from ktrace.viewer.server import File, PortTaken, Server
 from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PAGE, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
 
 if TYPE_CHECKING:
     from ktrace.report import Report
-    from ktrace.transforms.crop import Crop
-    from ktrace.transforms.filter import Filter
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
 
 #: Nothing of an offline UI leaves the machine, and nothing of another server on it comes in.
 _OFFLINE_POLICY = (
@@ -119,12 +119,12 @@ def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
     with open(path, "rb") as stream:
         head = stream.read(512)
     if head[257:262] == b"ustar":
-        from ktrace.archive import MANIFEST
+        from ktrace.output.archive import MANIFEST
 
         return head.startswith(MANIFEST.encode() + b"\0")
     if not head.startswith((b"\n", b"\x1f\x8b")):
         return False
-    from ktrace.detection import choose
+    from ktrace.input.detection import choose
 
     if (from_ or choose(Source(path)).name) != "perfetto":
         return False

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.detection import by_name
+from ktrace.input.detection import by_name
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
+from ktrace.output.sink import Sink, writing
 from ktrace.pipeline import write_batches
 from ktrace.report import Report
-from ktrace.sink import Sink, writing
 
 EPOCH = 1_724_000_000_123_456_789
 KERNEL = "void gemm<float, 128>(int, float const*) [clone .ünïcode «Ω»]"

@@ -9,12 +9,12 @@ import pytest
 from canonical import batches
 from hypothesis import HealthCheck, given, settings
 
-from ktrace.detection import by_name
-from ktrace.format import Score
+from ktrace.input.detection import by_name
+from ktrace.input.format import Score
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Source
 from ktrace.trace import Trace
 from ktrace.validate import Validation, validate
 

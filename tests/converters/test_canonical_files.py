@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 import pytest
 from conftest import SAMPLES
 
-from ktrace.detection import by_name
 from ktrace.errors import DamagedInput, VersionError
-from ktrace.format import Score
+from ktrace.input.detection import by_name
+from ktrace.input.format import Score
+from ktrace.input.source import Sample, Source
 from ktrace.model.batch import RECORDS, WORD, arrow_schema, union_schema
 from ktrace.pipeline import convert
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Sample, Source
 from ktrace.trace import Trace
 
 ALL = SAMPLES / "jsonl" / "all-records.jsonl"
@@ -196,7 +196,7 @@ def test_another_packages_column_that_comes_late_is_kept(
     report = Report()
     from ktrace.conversion import Conversion
     from ktrace.model.batch import Batch
-    from ktrace.sink import Sink, writing
+    from ktrace.output.sink import Sink, writing
 
     with writing(Sink(str(out))) as sink:
         writer = by_name(name, writes=True).open_writer(sink, Conversion(report))

@@ -16,7 +16,7 @@ from engine import FAULTS, errors, query
 from scene import ARGS, ARROWS, EPOCH, KERNEL, PLACES, rows, scene, write
 
 import ktrace
-from ktrace.order import order
+from ktrace.stages.order.timeline import order
 
 SLICES = "select name, ts, dur, category, depth from slice"
 

@@ -13,9 +13,9 @@ from plain_events import events_of, load, nanoseconds
 
 import ktrace
 from ktrace.converters.chrome_json.probe import probe
-from ktrace.format import Score
+from ktrace.input.format import Score
+from ktrace.input.source import Sample
 from ktrace.pipeline import convert
-from ktrace.source import Sample
 
 CORPUS = SHARED / "corpus" / "chrome_trace"
 NO_TRACES = ("google_cloud_trace.json", "incomplete-trace.json")

@@ -16,7 +16,7 @@ from engine import FAULTS, query
 from scene import EPOCH, rows, write
 
 from ktrace.model.batch import Batch
-from ktrace.order import order
+from ktrace.stages.order.timeline import order
 
 TYPED: dict[str, pa.DataType] = {
     "whole": pa.int64(),

@@ -9,12 +9,12 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 from ktrace.converters.closed.probe import probe
-from ktrace.detection import choose
 from ktrace.errors import ClosedFormat, UnknownFormat
-from ktrace.format import Score
+from ktrace.input.detection import choose
+from ktrace.input.format import Score
+from ktrace.input.source import Sample, Source
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Sample, Source
 
 TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
 

@@ -14,8 +14,8 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.converters.doppler.figures import device_of, memory_levels, perf_figures, take_apart, tool_figures
-from ktrace.detection import detect
-from ktrace.format import Score
+from ktrace.input.detection import detect
+from ktrace.input.format import Score
 
 ODD = SAMPLES / "doppler" / "long-labels-and-nan.log"
 NEWER = SAMPLES / "doppler" / "newer-spellings-without-browser-prefix.log"

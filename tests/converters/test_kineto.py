@@ -14,9 +14,9 @@ from plain_events import events_of, load, nanoseconds
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput
-from ktrace.format import Score
+from ktrace.input.format import Score
+from ktrace.input.source import Sample
 from ktrace.pipeline import convert
-from ktrace.source import Sample
 
 FILES = sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*"))
 needs_corpus = pytest.mark.skipif(not FILES, reason="the real Kineto files are not at hand (../shared/corpus)")

@@ -19,9 +19,9 @@ from engine import FAULTS, query
 import ktrace
 from ktrace.converters._shared.ncu.names import metric_id
 from ktrace.converters._shared.ncu.units import unit_of
-from ktrace.detection import detect
 from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
-from ktrace.format import Score
+from ktrace.input.detection import detect
+from ktrace.input.format import Score
 from ktrace.model.batch import json_schema
 from ktrace.pipeline import convert
 

@@ -18,10 +18,10 @@ from conftest import SAMPLES, SHARED
 
 import ktrace
 from ktrace.converters.nsys.about import about
-from ktrace.detection import choose
 from ktrace.errors import DamagedInput, UnknownFormat
-from ktrace.format import builtin_formats
-from ktrace.source import Source
+from ktrace.input.detection import choose
+from ktrace.input.format import builtin_formats
+from ktrace.input.source import Source
 
 CORPUS = SHARED / "corpus" / "nsys_sqlite"
 FILES = sorted(CORPUS.glob("*.sqlite"))

@@ -19,12 +19,12 @@ from nvidia import programs
 
 import ktrace
 from ktrace.converters.nsys_rep import programs as places
-from ktrace.detection import choose
 from ktrace.errors import ClosedFormat, DamagedInput, OutputError, UnknownFormat
 from ktrace.info import inspect
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Source
 
 SQLITE = SAMPLES / "nsys" / "schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite"
 REPORT = b"NVIDIA Tegra Profiler Report 1.\n\x0bLocal (CLI)"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.detection import detect_sample
-from ktrace.format import Score, builtin_formats
-from ktrace.source import Sample
+from ktrace.input.detection import detect_sample
+from ktrace.input.format import Score, builtin_formats
+from ktrace.input.source import Sample
 from ktrace.trace import Trace, read
 
 NS = {"s": Decimal(10**9), "ms": Decimal(10**6), "μs": Decimal(1000), "ns": Decimal(1)}

@@ -13,9 +13,9 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 from ktrace.converters.nsys_stats import html_tables, json_tables
-from ktrace.detection import choose
 from ktrace.errors import DamagedInput
-from ktrace.source import Source
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 from ktrace.trace import Trace, read
 
 FOLDER = SAMPLES / "nsys-stats"

@@ -17,9 +17,9 @@ import pytest
 from nsys_reports import exported, readable
 
 import ktrace
-from ktrace.detection import choose
 from ktrace.errors import ClosedFormat, DamagedInput, InputError, KtraceError
-from ktrace.source import Source
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 
 Row = tuple[Any, ...]
 COLUMNS = (

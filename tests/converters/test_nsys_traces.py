@@ -16,12 +16,12 @@ from conftest import SAMPLES
 from ktrace.conversion import Conversion
 from ktrace.converters.nsys_stats.columns import report_of
 from ktrace.converters.nsys_stats.reader import _read_text
-from ktrace.detection import detect_sample
-from ktrace.format import Score, builtin_formats
+from ktrace.input.detection import detect_sample
+from ktrace.input.format import Score, builtin_formats
+from ktrace.input.source import Sample, Source
 from ktrace.pipeline import convert
 from ktrace.reading import read_batches
 from ktrace.report import Report
-from ktrace.source import Sample, Source
 from ktrace.trace import Trace, read
 
 FOLDER = SAMPLES / "nsys-stats"

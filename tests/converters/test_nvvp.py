@@ -13,9 +13,9 @@ import pytest
 from conftest import SAMPLES
 
 from ktrace.converters.nvvp.names import DRIVER, RUNTIME
-from ktrace.detection import choose
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 from ktrace.pipeline import convert
-from ktrace.source import Source
 from ktrace.trace import read
 
 SAMPLE = SAMPLES / "nvvp" / "a-range-a-fault-an-unknown-call-and-a-table-of-branches.nvvp"

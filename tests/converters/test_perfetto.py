@@ -13,7 +13,7 @@ from scene import EPOCH, KERNEL, PLACES, rows, scene, write
 
 import ktrace
 from ktrace.converters.perfetto.wire import varint
-from ktrace.order import order
+from ktrace.stages.order.timeline import order
 
 #: Every slice with its process, thread and track. A render stage says its process in an argument (v52).
 SLICES = """

@@ -29,9 +29,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared import protobuf
 from ktrace.converters.perfetto import field_names
 from ktrace.converters.perfetto.wire import bytes_field, int_field
-from ktrace.detection import detect
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
 from ktrace.info import inspect
+from ktrace.input.detection import detect
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.row_builder import Rows, to_rows
 from ktrace.parallel.write_behind import Behind

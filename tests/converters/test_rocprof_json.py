@@ -9,8 +9,8 @@ from typing import Any
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.detection import choose
-from ktrace.source import Source
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 
 SAMPLE = SAMPLES / "rocprof-json" / "a-marker-two-gpus-and-a-copy.json"
 

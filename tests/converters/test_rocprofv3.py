@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.detection import choose
 from ktrace.errors import KtraceError
 from ktrace.info import inspect
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 from ktrace.pipeline import convert
-from ktrace.source import Source
 from ktrace.trace import read
 
 FOLDER = SAMPLES / "rocprofv3" / "a-folder-of-one-process"

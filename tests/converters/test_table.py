@@ -18,9 +18,9 @@ from ktrace.converters._shared.columns import FIGURES
 from ktrace.converters._shared.tables import find_tables
 from ktrace.converters.table.columns import NAMES, fits
 from ktrace.converters.table.probe import probe
-from ktrace.detection import detect_sample
-from ktrace.format import Score, builtin_formats
-from ktrace.source import Sample, Source
+from ktrace.input.detection import detect_sample
+from ktrace.input.format import Score, builtin_formats
+from ktrace.input.source import Sample, Source
 from ktrace.trace import Trace, read
 
 

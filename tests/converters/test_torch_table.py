@@ -14,9 +14,9 @@ from conftest import SAMPLES, SHARED
 import ktrace
 from ktrace.converters.torch_table.columns import column
 from ktrace.converters.torch_table.grid import grid, rule
-from ktrace.detection import choose, detect_all
-from ktrace.format import Score
-from ktrace.source import Source
+from ktrace.input.detection import choose, detect_all
+from ktrace.input.format import Score
+from ktrace.input.source import Source
 from ktrace.trace import Trace, read
 
 CORPUS = SHARED / "corpus"

@@ -15,12 +15,12 @@ import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
-from ktrace.transforms import crop as stage
-from ktrace.transforms.attached import Attached
-from ktrace.transforms.crop import Crop, cropped
-from ktrace.transforms.filter import Filter
-from ktrace.transforms.intervals import Intervals
-from ktrace.transforms.marks import step_of
+from ktrace.stages.select import crop as stage
+from ktrace.stages.select.attached import Attached
+from ktrace.stages.select.crop import Crop, cropped
+from ktrace.stages.select.filter import Filter
+from ktrace.stages.select.intervals import Intervals
+from ktrace.stages.select.marks import step_of
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

@@ -14,8 +14,8 @@ from canonical_rows import Row, event, steps_of_two_ranks
 import ktrace
 from ktrace.converters.parquet import reader
 from ktrace.errors import InputError
-from ktrace.transforms.crop import Crop
-from ktrace.transforms.filter import Filter
+from ktrace.stages.select.crop import Crop
+from ktrace.stages.select.filter import Filter
 
 #: Rows of a row group: there are many, most of which a part has nothing in.
 GROUP = 40

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import ktrace.detection
-from ktrace.detection import by_name, choose, detect, detect_sample
+import ktrace.input.detection
 from ktrace.errors import AmbiguousFormat, ClosedFormat, InputError, UnknownFormat, UsageError
-from ktrace.format import Match, Score
-from ktrace.source import Sample, Source
+from ktrace.input.detection import by_name, choose, detect, detect_sample
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample, Source
 
 
 def fake(name: str, match: Match | None) -> Any:
@@ -35,8 +35,8 @@ def test_two_formats_that_are_equally_sure_are_an_error_that_names_both(
     path = tmp_path / "x"
     path.write_text("x")
     rivals = (fake("one", Match(Score.DIALECT, "has a")), fake("two", Match(Score.DIALECT, "has b")))
-    monkeypatch.setattr(ktrace.detection, "builtin_formats", lambda: rivals)
-    monkeypatch.setattr(ktrace.detection, "all_formats", lambda: rivals)
+    monkeypatch.setattr(ktrace.input.detection, "builtin_formats", lambda: rivals)
+    monkeypatch.setattr(ktrace.input.detection, "all_formats", lambda: rivals)
     with pytest.raises(AmbiguousFormat, match=r"one \(has a\), two \(has b\)") as caught:
         choose(Source(str(path)))
     assert "--from" in str(caught.value.remedy)
@@ -125,9 +125,9 @@ def test_other_packages_are_asked_where_ours_are_not_sure(
 ) -> None:
     (tmp_path / "x").write_text("x" * 100)
     scans: list[str] = []
-    monkeypatch.setattr(ktrace.detection, "SMALL", 1000 if small else 10)
-    monkeypatch.setattr(ktrace.detection, "builtin_formats", lambda: (fake("ours", Match(score, "words")),))
-    monkeypatch.setattr(ktrace.detection, "plugin_formats", lambda: scans.append("scan") or ())
-    monkeypatch.setattr(ktrace.detection, "by_name", lambda name: name)
+    monkeypatch.setattr(ktrace.input.detection, "SMALL", 1000 if small else 10)
+    monkeypatch.setattr(ktrace.input.detection, "builtin_formats", lambda: (fake("ours", Match(score, "words")),))
+    monkeypatch.setattr(ktrace.input.detection, "plugin_formats", lambda: scans.append("scan") or ())
+    monkeypatch.setattr(ktrace.input.detection, "by_name", lambda name: name)
     assert str(choose(Source(str(tmp_path / "x")))) == "ours"
     assert bool(scans) == asked

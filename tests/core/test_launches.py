@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.layout import layout
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows, to_rows
 from ktrace.report import Report
+from ktrace.stages.layout.tables import layout
 
 GPU = {"pid": 7, "device": 0, "context": 1, "stream": 7}
 

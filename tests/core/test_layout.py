@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.layout import layout
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
+from ktrace.stages.layout.tables import layout
 
 Event = dict[str, Any]
 

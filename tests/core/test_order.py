@@ -19,8 +19,8 @@ from timeline_reference import Flat, Row, check_last, check_launched, check_peer
 from ktrace.errors import StrictFailure
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
-from ktrace.order import Timeline, order
 from ktrace.report import Report
+from ktrace.stages.order.timeline import Timeline, order
 
 KINDS = ("kernel", "memcpy", "api", "op", "range", "sync", "alloc", "instant", "counter")
 
@@ -92,7 +92,7 @@ def run(
     report = Report()
     report.rows["events"], report.rows["links"] = len(events), len(links)
     batches = [*in_batches("links", links, size), *in_batches("events", events, size)]
-    with patch("ktrace.store.events.BATCH_ROWS", size), patch("ktrace.ordering.links.BATCH_ROWS", size):
+    with patch("ktrace.store.events.BATCH_ROWS", size), patch("ktrace.stages.order.links.BATCH_ROWS", size):
         timeline = order(batches, report, spill_bytes=spill_bytes, range_rows=range_rows)
     return timeline, flatten(timeline.batches()), report
 

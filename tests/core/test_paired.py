@@ -15,8 +15,8 @@ from timeline_reference import Row, expected
 import ktrace
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
-from ktrace.paired import paired
 from ktrace.report import Report
+from ktrace.stages.pair import paired
 
 
 @settings(deadline=None, max_examples=150)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ktrace.errors import OutputError
+from ktrace.input.source import Source
+from ktrace.output.sink import Sink, writing
 from ktrace.parallel.write_behind import Behind
-from ktrace.sink import Sink, writing
-from ktrace.source import Source
 
 
 def test_the_output_appears_when_all_is_well(tmp_path: Path) -> None:

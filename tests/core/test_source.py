@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from ktrace.errors import DamagedInput, InputError
-from ktrace.source import HEAD, TAIL, Source, stem, text_encoding
+from ktrace.input.source import HEAD, TAIL, Source, stem, text_encoding
 
 TEXT = b"".join(b"line %d\n" % number for number in range(5000))
 

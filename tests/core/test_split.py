@@ -17,11 +17,11 @@ from conftest import SAMPLES
 from engine import FAULTS, query
 
 import ktrace
-from ktrace import parts
 from ktrace.cli import cli
 from ktrace.converters.jsonl import writer
 from ktrace.errors import InputError, OutputError, UsageError
-from ktrace.transforms.splitby import SplitBy
+from ktrace.output import parts
+from ktrace.stages.split.split_by import SplitBy
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

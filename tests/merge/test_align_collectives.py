@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ranks import batches, by_its_clock, collective
 
 from ktrace.errors import InputError
-from ktrace.transforms.align.collectives import Collectives, Fit
+from ktrace.stages.align.collectives import Collectives, Fit
 
 
 def fits(ranks: dict[str, list[dict[str, object]]]) -> dict[str, Fit]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ktrace.errors import InputError
 from ktrace.model.row_builder import to_batch, to_rows
-from ktrace.transforms.align.moves import Move, moved
+from ktrace.stages.align.moves import Move, moved
 
 TIMES = st.integers(-(1 << 61), 1 << 61)
 NEAR = st.integers(0, 10**15)

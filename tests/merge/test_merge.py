@@ -18,7 +18,7 @@ import ktrace
 from ktrace.errors import InputError, UsageError
 from ktrace.model.batch import Batch
 from ktrace.report import Report
-from ktrace.transforms.align import Align, aligned
+from ktrace.stages.align import Align, aligned
 
 RANKS = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 NSYS = SAMPLES / "nsys" / "schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite"
@@ -73,7 +73,7 @@ def test_unix_time_moves_all_but_the_first(late: bool, tmp_path: Path) -> None:
 
 def test_rows_that_wait_on_disk_stay_what_they_are_when_other_sources_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each source waits for its anchor, one after the other, while what was given on is still looked at."""
-    monkeypatch.setattr("ktrace.transforms.align.stage.SPILL_BYTES", 0)
+    monkeypatch.setattr("ktrace.stages.align.stage.SPILL_BYTES", 0)
 
     def sources() -> Iterator[Batch]:
         for number in range(4):

@@ -13,8 +13,8 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.cells import argument, floats, integers, sizes, stripped, times, whole_numbers
 from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows
 from ktrace.converters._shared.typed_cells import Size, Text, Time, Whole, typed
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 

@@ -17,8 +17,8 @@ from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
 from ktrace.converters._shared.csv_headings import Dialect, find_csv
 from ktrace.converters._shared.csv_parts import bare_cells
 from ktrace.converters._shared.lines import Line
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 ROW = tuple[int, dict[str, str]]
 

@@ -9,9 +9,9 @@ from conftest import SAMPLES
 
 from ktrace.converters._shared.decimal_commas import sign, with_point
 from ktrace.converters._shared.numbers import quantity
-from ktrace.detection import choose
 from ktrace.errors import DamagedInput
-from ktrace.source import Source
+from ktrace.input.detection import choose
+from ktrace.input.source import Source
 from ktrace.trace import Trace, read
 
 

@@ -16,8 +16,8 @@ from ktrace.converters.table.columns import fits
 from ktrace.converters.table.probe import probe
 from ktrace.converters.torch_table.grid import rule
 from ktrace.converters.webllm.reader import read as read_webllm
+from ktrace.input.source import Sample, Source
 from ktrace.report import Report
-from ktrace.source import Sample, Source
 
 #: The text grows by this factor. Where the time grew with its square, it would be 576 times as long.
 _FACTOR = 24

@@ -13,8 +13,8 @@ import pytest
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.lookup import Children, Lookup
 from ktrace.converters._shared.sqlite import opened
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 
 @pytest.fixture

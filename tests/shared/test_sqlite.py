@@ -11,8 +11,8 @@ import pytest
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.sqlite import opened
 from ktrace.errors import DamagedInput, UnknownFormat
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 
 def _made(path: Path, *statements: str) -> Path:

@@ -15,8 +15,8 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columns import STATISTICS, Columns, cell_quantity, heading, plain, read_figures
 from ktrace.converters._shared.lines import Lines
 from ktrace.converters._shared.tables import Glance, Row, Table, Text, read_tables
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 COLUMNS = Columns({"name": ("name", "kernel"), **STATISTICS}, required=("name", "total|avg|max"))
 HEADINGS = ["Name", "Total Time (ns)", "Calls", "Remark"]

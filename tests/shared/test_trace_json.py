@@ -19,9 +19,9 @@ from ktrace.converters._shared.trace_json.document import Member, read_document
 from ktrace.converters._shared.trace_json.events import MEMBERS, Events
 from ktrace.converters._shared.trace_json.repair import mend, mend_words
 from ktrace.errors import DamagedInput, StrictFailure
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.report import Report
-from ktrace.source import Source
 
 CORPUS = ROOT.parent / "shared" / "corpus"
 

@@ -11,8 +11,8 @@ import pytest
 
 import ktrace
 from ktrace.conversion import Conversion
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 SLICE = '{"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 1, "dur": 2}'
 

@@ -20,9 +20,9 @@ from ktrace.converters._shared.trace_json import containers, document, ranges
 from ktrace.converters._shared.trace_json.document import Member, RowsOf, read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.errors import InputError, StrictFailure
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.report import Report
-from ktrace.source import Source
 
 pytestmark = [pytest.mark.forks, pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")]
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ktrace.model.batch import Batch
+from ktrace.stages.select.intervals import Intervals
 from ktrace.store.spill import Spill
 from ktrace.summary.figures import Durations, percentiles, spread
 from ktrace.summary.joining import Correlated, Ranges, innermost, launches
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, parts_of
-from ktrace.transforms.intervals import Intervals
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
 BLOCKS = st.sampled_from([1, 2, 7, 1000])

@@ -41,9 +41,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from ktrace.conversion import Conversion
+from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.parallel.fork import may_fork
-from ktrace.source import Source
 
 from .events import Events
 

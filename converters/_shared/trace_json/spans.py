@@ -17,8 +17,8 @@ from itertools import chain
 import msgspec
 
 from ktrace.conversion import Span
+from ktrace.input.source import Source
 from ktrace.report import Report
-from ktrace.source import Source
 
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder

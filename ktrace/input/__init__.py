@@ -1,0 +1,1 @@
+"""From a name to batches: files, folders and URLs, compression, detection, formats."""

@@ -1,0 +1,150 @@
+"""Which format an input is: every format probes the sample and says why."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ktrace.errors import AmbiguousFormat, ClosedFormat, DamagedInput, InputError, UnknownFormat, UsageError
+from ktrace.input.format import Detected, Format, Score, all_formats, builtin_formats, plugin_formats
+from ktrace.input.source import Sample, Source
+from ktrace.input.sqlite_file import DATABASES
+
+#: Bytes below which an input is converted in less than half a second, of which a scan for packages costs 40 ms.
+SMALL = 32 << 20
+
+_EXPECTED = "one of the formats that `ktrace formats` lists"
+
+#: How the small text begins that Git LFS leaves in the place of a file.
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
+    """What the probes say of a sample, best first; near misses (Score.NEAR) at the end."""
+    found = [
+        Detected(fmt.name, match.score, match.reason, match.remedy)
+        for fmt in formats
+        if fmt.reads and (match := fmt.probe(sample))
+    ]
+    return _best_first(found)
+
+
+def _best_first(found: list[Detected]) -> list[Detected]:
+    return sorted(found, key=lambda detected: -detected.score)
+
+
+def detect_all(sample: Sample) -> list[Detected]:
+    """What all formats, other packages' too, say of a sample, best first."""
+    return detect_sample(sample, all_formats())
+
+
+def detect(path: str | Path) -> list[Detected]:
+    """The formats that `path` may be, best first, each with a score and a reason.
+
+    Near misses stand at the end with Score.NEAR and say what is missing. Raises InputError where the
+    input can't be opened.
+    """
+    return detect_all(Source(str(path)).sample())
+
+
+def choose(source: Source) -> Format:
+    """The one format that the source is.
+
+    Other packages' formats are asked where none of ours is sure; those of a small file, which is to be read at once,
+    only where none of ours knows its words. `--from` names them all.
+    Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
+    """
+    sample = source.sample()
+    formats = builtin_formats()
+    matches = detect_sample(sample, tuple(fmt for fmt in formats if fmt.surest > Score.SHAPE))
+    if not matches or matches[0].score <= Score.SHAPE:
+        rest = detect_sample(sample, tuple(fmt for fmt in formats if fmt.surest <= Score.SHAPE))
+        matches = _best_first([*matches, *rest])
+    enough = Score.DIALECT if _is_small(source) else Score.MAGIC
+    if not matches or matches[0].score < enough:
+        matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])
+    return decide(source, sample, matches)
+
+
+def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
+    """The one format among what the probes said of the source's sample, best first. Raises as `choose` does."""
+    if sample.listing is None and not sample.head:
+        raise InputError(
+            "is empty", path=source.path, expected="a log, table or trace", remedy="check the command that wrote it"
+        )
+    if sample.head.startswith(_LFS_POINTER):
+        raise UnknownFormat(
+            "is a pointer of Git LFS, not the file itself",
+            path=source.path,
+            expected="the file that it points to" + _lfs_size(sample.head),
+            remedy=f"git lfs pull --include '{sample.name}'",
+        )
+    claims = [match for match in matches if match.score > Score.NEAR]
+    if not claims:
+        raise _unknown(source, sample, matches)
+    best = claims[0]
+    if best.remedy:
+        raise ClosedFormat(best.reason, path=source.path, remedy=best.remedy)
+    rivals = [match for match in claims[1:] if match.score == best.score]
+    if rivals:
+        names = ", ".join(f"{match.format} ({match.reason})" for match in (best, *rivals))
+        raise AmbiguousFormat(
+            f"may be {names}", path=source.path, remedy=f"say which: --from {best.format} or --from {rivals[0].format}"
+        )
+    return by_name(best.format)
+
+
+def _lfs_size(pointer: bytes) -> str:
+    """How long the file is that a pointer of Git LFS points to, for a message."""
+    found = re.search(rb"^size ([0-9]{1,18})\r?$", pointer[:1024], re.MULTILINE)
+    return f", of {int(found[1]):,} bytes" if found else ""
+
+
+def _is_small(source: Source) -> bool:
+    return not source.is_folder and source.size is not None and source.size < SMALL
+
+
+def by_name(name: str, *, writes: bool = False) -> Format:
+    """The format of that name. Raises UsageError with the names there are."""
+    for formats in (builtin_formats, all_formats):
+        for fmt in formats():
+            if fmt.name == name and (fmt.writes if writes else fmt.reads):
+                return fmt
+    able = [fmt.name for fmt in all_formats() if (fmt.writes if writes else fmt.reads)]
+    doing = "writes" if writes else "reads"
+    raise UsageError(
+        f"no format '{name}' that ktrace {doing}", expected=f"one of {', '.join(able)}", remedy="see `ktrace formats`"
+    )
+
+
+def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError:
+    if sample.listing is not None:
+        return InputError(
+            "is a folder without a trace in it",
+            path=source.path,
+            expected="files that a format knows, or a canonical folder (events.parquet, ...)",
+            remedy="name a file, its format with --from",
+        )
+    if sample.damage:
+        return DamagedInput(
+            f"the SQLite database can't be read: {sample.damage}",
+            path=source.path,
+            expected="a whole, unencrypted database",
+            remedy="copy or export it again, or try sqlite3 FILE .recover | sqlite3 NEW",
+        )
+    known = next((match for match in near if match.remedy), None)
+    if known:
+        return UnknownFormat(known.reason, path=source.path, expected=_EXPECTED, remedy=known.remedy)
+    lines = [f"{match.format}: {match.reason}" for match in near]
+    nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
+    if sample.tables is not None:
+        shown = ", ".join(list(sample.tables)[:8]) + (", ..." if len(sample.tables) > 8 else "")
+        nearest = f" (an SQLite database with {f'the tables {shown}' if shown else 'no table'})" + nearest
+    elif sample.text is None and sample.name.lower().endswith(DATABASES):
+        nearest = " (it doesn't begin as an SQLite database does: it may be encrypted, or something else)" + nearest
+    return UnknownFormat(
+        "no format knows this input" + nearest,
+        path=source.path,
+        expected=_EXPECTED,
+        remedy="name the format with --from, if it is one of them",
+    )

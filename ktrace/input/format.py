@@ -1,0 +1,171 @@
+"""What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
+
+A room is a package with up to six modules beside each other; one of ours is named with a leading dot,
+`.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
+
+    probe.py    probe(sample: Sample) -> Match | None
+    reader.py   read(source: Source, conversion: Conversion) -> Iterator[Batch]
+    writer.py   Writer: a TableWriter, or a TimelineWriter where the format says `timeline`
+    about.py    about(source: Source) -> dict[str, list[str]], if `ktrace info` should say more than what the rows do:
+                heading -> lines
+    export.py   exported(source: Source, conversion: Conversion) -> ContextManager[Source], in the place of a reader
+                where the format is read as another one (`via`): the source by a file of that format that says the same
+    spans.py    spans(source: Source, size: int, step: int) -> list[Span], if a big input can be read in parts: ranges
+                of about `step` of its `size` bytes, in their order; none where this one can't
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from fnmatch import fnmatch
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ktrace.conversion import Conversion, Span
+    from ktrace.input.source import Sample, Source
+    from ktrace.model.batch import Batch
+    from ktrace.output.sink import Sink
+
+
+class Score(IntEnum):
+    """How sure a probe is. NEAR means no: it only explains what is missing."""
+
+    NEAR = 0
+    SUFFIX = 1
+    SHAPE = 2
+    DIALECT = 3
+    MAGIC = 4
+
+
+@dataclass(frozen=True)
+class Match:
+    """A probe's answer: the score, and the reason in words.
+
+    A closed format has a `remedy`: how to export it to something that can be read.
+    """
+
+    score: Score
+    reason: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A match with the name of the format that gave it."""
+
+    format: str
+    score: Score
+    reason: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format as data: nothing of its room is imported before it is used.
+
+    `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
+    `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device
+    work since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that some
+    columns or some rows are read in little of the time that all take, and that no slice comes in halves, `closed`
+    that the room only recognises files that nobody but the vendor can read. `via` is the format as which it is
+    read. `surest` is the best score that the probe gives: one that looks for tables of any kind is asked only where
+    no other knows more.
+    """
+
+    name: str
+    title: str
+    room: str
+    patterns: tuple[str, ...] = ()
+    reads: bool = False
+    writes: bool = False
+    timeline: bool = False
+    overlap: bool = False
+    folder: bool = False
+    columnar: bool = False
+    closed: bool = False
+    via: str = ""
+    surest: Score = Score.MAGIC
+
+    def probe(self, sample: Sample) -> Match | None:
+        """What the room's probe says of the sample."""
+        match: Match | None = self._module("probe").probe(sample)
+        return match
+
+    def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
+        """The batches of the source."""
+        if self.via:
+            return self._read_by_another(source, conversion)
+        batches: Iterator[Batch] = self._module("reader").read(source, conversion)
+        return batches
+
+    def _read_by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
+        from ktrace.input.stand_in import stand_in
+
+        with stand_in(self._module("export").exported, source, conversion) as made:
+            yield from self._other().read(made, conversion)
+
+    def _other(self) -> Format:
+        """The format as which this one is read."""
+        return next(fmt for fmt in all_formats() if fmt.name == self.via)
+
+    def about(self, source: Source) -> dict[str, list[str]]:
+        """What the room says of an input beside its rows, heading -> lines; nothing where it has no module for it."""
+        if self.via:
+            from ktrace.conversion import Conversion
+            from ktrace.input.stand_in import stand_in
+            from ktrace.report import Report
+
+            with stand_in(self._module("export").exported, source, Conversion(Report())) as made:
+                return self._other().about(made)
+        if not self._has("about"):
+            return {}
+        said: dict[str, list[str]] = self._module("about").about(source)
+        return said
+
+    def spans(self, source: Source, size: int, step: int) -> list[Span]:
+        """Ranges of about `step` bytes by which an input of `size` bytes can be read; none where it can't."""
+        if not self._has("spans"):
+            return []
+        found: list[Span] = self._module("spans").spans(source, size, step)
+        return found
+
+    def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
+        """A writer onto the sink: a TimelineWriter where `timeline`, else a TableWriter."""
+        return self._module("writer").Writer(sink, conversion)
+
+    def matches(self, filename: str) -> int:
+        """The length of the longest pattern that fits the name, 0 where none fits. Upper and lower case are alike."""
+        fitting = [len(pattern) for pattern in self.patterns if fnmatch(filename.lower(), pattern.lower())]
+        return max(fitting, default=0)
+
+    def _has(self, part: str) -> bool:
+        room = import_module(self.room, "ktrace.converters")
+        return find_spec(f"{room.__name__}.{part}") is not None
+
+    def _module(self, part: str) -> Any:
+        return import_module(f"{self.room}.{part}", "ktrace.converters")
+
+
+@cache
+def builtin_formats() -> tuple[Format, ...]:
+    """The formats of ktrace itself, in the order of the table in the README."""
+    formats: tuple[Format, ...] = import_module("ktrace.converters.formats").FORMATS
+    return formats
+
+
+@cache
+def plugin_formats() -> tuple[Format, ...]:
+    """The formats of other packages, by the entry point group `ktrace.formats`. The scan costs 40 ms."""
+    from importlib.metadata import entry_points
+
+    return tuple(entry.load() for entry in entry_points(group="ktrace.formats"))
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Every format there is, other packages' after ours."""
+    return builtin_formats() + plugin_formats()

@@ -1,0 +1,38 @@
+"""What a writer is: the protocols that `writer.py` of a room follows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from ktrace.conversion import Conversion
+    from ktrace.model.batch import Batch
+    from ktrace.output.sink import Sink
+    from ktrace.stages.order.timeline import Timeline, TimelineBatch
+
+
+class TableWriter(Protocol):
+    """A writer that takes batches as they come."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept (rows of the catalog are not counted)."""
+
+    def close(self) -> None:
+        """Finishes the output."""
+
+
+class TimelineWriter(Protocol):
+    """A writer that takes what `order` gives: sorted, paired, nested, with its arrows."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
+
+    def start(self, timeline: Timeline) -> None:
+        """Is told the catalog, the tracks and the span before the first batch."""
+
+    def write(self, batch: TimelineBatch) -> int:
+        """Writes the rows and returns how many events and arrow ends it kept."""
+
+    def close(self) -> None:
+        """Finishes the output."""

@@ -1,0 +1,114 @@
+"""Moves by what the clocks of sources say of unix time.
+
+    rank0   clock  at 0 ns   it is 1724000000.000000000 s        its times stay
+    rank1   clock  at 0 ns   it is 1724000000.001500000 s        + 1,500,000 ns
+    page    clock  of its own kind, no unix time                 begins when rank0 does: a guess
+
+A source says it where its main clock has the facts `at_ns` and `unix_ns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ktrace.errors import InputError
+from ktrace.model.catalog import Catalog, Entry
+from ktrace.stages.align.moves import Move
+
+#: Kinds of clocks of which two readings on one host are of the same clock.
+_SHARED = ("boottime", "monotonic", "unix")
+
+
+def anchor_of(catalog: Catalog, source: str, *, keep_shift: bool = False) -> int | None:
+    """Unix time minus the time of the source's main clock in ns; None where the source doesn't say it, or says two.
+
+    With `keep_shift` what was added to its times by hand is taken as a correction of its clock.
+    """
+    main = [entry for entry in _clocks_of(catalog, source) if _known(entry)]
+    main = [entry for entry in main if entry.name is None] or main
+    shift = shift_of(catalog, source) if keep_shift else 0
+    found = {entry.facts["unix_ns"] - entry.facts["at_ns"] + shift for entry in main}
+    return found.pop() if len(found) == 1 else None
+
+
+def shift_of(catalog: Catalog, source: str) -> int:
+    """What was added to the source's times by hand when they were exported, in ns."""
+    shifts = (entry.facts.get("shift_ns") for entry in _clocks_of(catalog, source))
+    return next((shift for shift in shifts if type(shift) is int), 0)
+
+
+def _clocks_of(catalog: Catalog, source: str) -> list[Entry]:
+    return [entry for entry in catalog.of("clock") if entry.key.get("source") == source]
+
+
+def _known(entry: Entry) -> bool:
+    return all(type(entry.facts.get(name)) is int for name in ("at_ns", "unix_ns"))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The move of a source and the rule that it is of: reference, unix, begin, same clock or as it is."""
+
+    move: Move
+    rule: str
+
+
+def by_unix(sources: Sequence[str], catalog: Catalog, *, keep_shift: bool = False) -> dict[str, Placed]:
+    """The moves of all sources by unix time. Raises InputError for one that doesn't say it."""
+    anchors = {source: anchor_of(catalog, source, keep_shift=keep_shift) for source in sources}
+    missing = [source for source in sources if anchors[source] is None]
+    if missing:
+        raise InputError(
+            f"no clock of {', '.join(missing)} says the time of day",
+            expected="a source with an anchor to unix time, such as baseTimeNanoseconds or utcEpochNs",
+            remedy="--align auto, which guesses there, --align collective, --align 'marker NAME', or --offset",
+        )
+    first = anchors[sources[0]] or 0
+    return {source: Placed(Move((anchors[source] or 0) - first), "unix") for source in sources}
+
+
+def by_auto(
+    sources: Sequence[str], catalog: Catalog, begins: Mapping[str, int], *, keep_shift: bool = False
+) -> dict[str, Placed]:
+    """The moves of all sources, as well as the clocks allow.
+
+    `begins` has the first time of each source that has one. Sources that say unix time are placed by it, against one
+    another where the first source doesn't. A source that doesn't moves as one whose clock is of the same kind and host,
+    which is then the same clock; where there is none it begins when the first source does.
+    """
+    first = sources[0]
+    found = ((source, anchor_of(catalog, source, keep_shift=keep_shift)) for source in sources)
+    anchors = {source: anchor for source, anchor in found if anchor is not None}
+    placed = {first: Placed(Move(), "reference")}
+    leader = next(iter(anchors), None)  # whom the others with an anchor follow
+    base = 0
+    if leader is not None:
+        placed.setdefault(leader, _beside(leader, first, placed, catalog, begins))
+        base = anchors[leader] - placed[leader].move.offset
+    for source, anchor in anchors.items():
+        placed.setdefault(source, Placed(Move(anchor - base), "unix"))
+    for source in sources:
+        if source not in placed:
+            placed[source] = _beside(source, first, placed, catalog, begins)
+    return {source: placed[source] for source in sources}
+
+
+def _beside(
+    source: str, first: str, placed: Mapping[str, Placed], catalog: Catalog, begins: Mapping[str, int]
+) -> Placed:
+    """The move of a source that says no unix time."""
+    if source not in begins or first not in begins:
+        return Placed(Move(), "as it is")
+    clock = _kind_and_host(catalog, source)
+    if clock[0] in _SHARED:
+        for other, known in placed.items():
+            if _kind_and_host(catalog, other) == clock:
+                return Placed(known.move, "same clock")
+    return Placed(Move(begins[first] - begins[source]), "begin")
+
+
+def _kind_and_host(catalog: Catalog, source: str) -> tuple[str | None, str | None]:
+    clock = catalog.get("clock", source=source)
+    kind = clock.facts.get("kind") if clock else None
+    return (kind if isinstance(kind, str) else None), catalog.host(source)

@@ -1,0 +1,246 @@
+"""Moves by the collectives that ranks take part in together: none of them is over before all have come, so that an
+all-reduce ends on all ranks at nearly the same time, however late one of them began.
+
+    rank 0   ncclDevKernel_AllReduce  group 0, 17th   [==============]      ends 1,000,204,310 ns by its clock
+    rank 1   the same                            [===================]      ends 1,001,704,911 ns by its clock
+                                                                            its clock is 1,500,601 ns ahead
+
+Of many such differences come offset and drift: by the median and by the slopes between halves first, then by least
+squares without outliers until these stay the same. Ranks that share no group with the first source are placed by
+ranks that do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.errors import InputError
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import decoded
+from ktrace.model.masks import Bools, Fits, truth, words_in
+from ktrace.stages.align.moves import Move
+from ktrace.store.events import values
+
+Int64 = npt.NDArray[np.int64]
+Float64 = npt.NDArray[np.float64]
+
+#: Collectives that two sources must have in common.
+LEAST = 3
+
+#: As many are needed to tell drift from noise.
+_LEAST_FOR_DRIFT = 16
+
+#: A drift beyond that (1,000 ppm) is no clock's, but of events that don't belong together.
+_MOST_DRIFT = 1e-3
+
+#: Outliers are further from the line than so many standard deviations of the others (estimated by the median).
+_FAR = 3.5
+
+_ROUNDS = 20
+
+#: Names of kernels of collectives, and the operation in them. Sends and receives don't wait for all ranks.
+_COLLECTIVE = re.compile(r"n?r?ccl|msccl|oneccl|hccl", re.IGNORECASE)
+_OPERATION = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce", re.IGNORECASE)
+_SENDS = re.compile(r"send|recv", re.IGNORECASE)
+
+
+Key = tuple[object, ...]
+
+
+class Row(NamedTuple):
+    """A collective on one rank: its group, what it does, its number in the group, its size, begin and end in ns."""
+
+    comm: str | None
+    operation: str
+    seq: int | None
+    size: int | None
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A move by collectives, and how well it fits: residuals in ns, of all that were matched."""
+
+    move: Move
+    matched: int
+    outliers: int
+    median: int
+    p95: int
+    through: str
+
+
+class Collectives:
+    """Gathers the collectives of all sources, and tells how the clocks of these move."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Row]] = {}
+        self._is_collective = Fits(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
+        self._sends = Fits(lambda name: _SENDS.search(name) is not None)
+
+    def add(self, batch: Batch) -> None:
+        """Takes the kernels of collectives from a batch of events."""
+        wanted = (
+            words_in(batch.column("kind"), ("kernel",)) & self._named(batch) & truth(batch.column("dur").is_valid())
+        )
+        if not wanted.any():
+            return
+        rows = Batch("events", batch.columns.filter(pa.array(wanted)))
+        ts, dur = values(rows.columns, "ts")[0], values(rows.columns, "dur")[0]
+        columns = [decoded(rows.column(name)).to_pylist() for name in ("source", "comm", "name", "comm_seq", "bytes")]
+        for source, comm, name, seq, size, begin, end in zip(*columns, ts.tolist(), (ts + dur).tolist(), strict=True):
+            found = _OPERATION.search(name)
+            word = found.group().lower().replace("_", "") if found else name
+            self._rows.setdefault(source, []).append(Row(comm, word, seq, size, begin, end))
+
+    def _named(self, batch: Batch) -> Bools:
+        """Which rows are of a collective by their names, or say a group."""
+        found = self._is_collective(batch.column("name"))
+        if batch.has("comm"):
+            found |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
+        return found
+
+    def fits(self, sources: Sequence[str]) -> dict[str, Fit]:
+        """How each source but the first moves into the clock of the first.
+
+        Raises InputError where one can't be told: fewer than `LEAST` collectives in common with those that can.
+        """
+        keyed = {source: _Keyed(self._rows.get(source, [])) for source in sources}
+        found: dict[str, Fit] = {}
+        placed, left = [sources[0]], list(sources[1:])
+        best = dict.fromkeys(left, 0)
+        while left:
+            step = []
+            for source in left:
+                count, through = max((keyed[source].common(keyed[at]), at) for at in placed)
+                best[source] = max(best[source], count)
+                if count >= LEAST:
+                    step.append((source, through, keyed[source].match(keyed[through])))
+            if not step:
+                raise self._refusal(sources, left, best)
+            for source, through, match in step:
+                fit = _fit(*match)
+                if through != sources[0]:
+                    move = fit.move.then(found[through].move)
+                    fit = Fit(move, fit.matched, fit.outliers, fit.median, fit.p95, through)
+                found[source] = fit
+            placed = [source for source, _, _ in step]
+            left = [source for source in left if source not in found]
+        return found
+
+    def _refusal(self, sources: Sequence[str], left: Sequence[str], best: dict[str, int]) -> InputError:
+        has = ", ".join(f"{source} has {len(self._rows.get(source, [])):,}" for source in sources[:8])
+        few = ", ".join(f"{source} ({best[source]})" for source in left[:8])
+        return InputError(
+            f"too few collectives are the same as on other ranks: {few}",
+            expected=f"at least {LEAST} for each source; of kernels of collectives {has}",
+            remedy="--align unix or auto, --align 'marker NAME', or --offset",
+        )
+
+
+class _Keyed:
+    """The collectives of a source by what they can be known by on other ranks, with their ends.
+
+    That is their group and sequence number (way 0), else that they are the n-th of their group, operation and size
+    (way 1), else the n-th of their operation (way 2): whatever both sources say. A less certain way is never taken
+    because a more certain one finds nothing in common.
+    """
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = sorted(rows, key=lambda row: row.begin)
+        groups = any(row.comm is not None for row in rows)
+        self._way = 0 if any(row.comm is not None and row.seq is not None for row in rows) else 1 if groups else 2
+        self._ends: dict[int, dict[Key, int]] = {}
+
+    def _by(self, way: int) -> dict[Key, int]:
+        """Key -> end; what has several rows of one key has its place among them in it."""
+        if way in self._ends:
+            return self._ends[way]
+        often: dict[Key, int] = {}
+        ends = self._ends[way] = {}
+        for row in self._rows:
+            if (way < 2 and row.comm is None) or (way == 0 and row.seq is None):
+                continue
+            key = ((row.comm, row.seq), (row.comm, row.operation, row.size), (row.operation,))[way]
+            often[key] = often.get(key, 0) + 1
+            ends[(*key, often[key])] = row.end
+        return ends
+
+    def common(self, other: _Keyed) -> int:
+        """How many collectives both have."""
+        way = max(self._way, other._way)
+        return len(self._by(way).keys() & other._by(way).keys())
+
+    def match(self, other: _Keyed) -> tuple[Int64, Int64]:
+        """The ends of these by both clocks, in the order of the first."""
+        way = max(self._way, other._way)
+        mine, theirs = self._by(way), other._by(way)
+        common = sorted(mine.keys() & theirs.keys(), key=mine.__getitem__)
+        return np.array([mine[key] for key in common], np.int64), np.array([theirs[key] for key in common], np.int64)
+
+
+def _fit(mine: Int64, theirs: Int64) -> Fit:
+    """The move that brings `mine` to `theirs` best."""
+    gap = theirs - mine  # exact; what is left below is small enough for floats
+    base, since = int(np.median(gap)), int(mine[0])
+    x, y = (mine - since).astype(np.float64), (gap - base).astype(np.float64)
+    line = _line(x, y) if len(x) >= _LEAST_FOR_DRIFT else None
+    if line is None:
+        line = _constant(y)
+    start, rate, kept = line
+    rest = np.abs(y - start - rate * x)
+    median, p95 = (round(float(value)) for value in np.percentile(rest, (50, 95)))
+    return Fit(Move(base + round(start), rate, since), len(x), int(np.count_nonzero(~kept)), median, p95, "")
+
+
+def _line(x: Float64, y: Float64) -> tuple[float, float, Bools] | None:
+    """Begin and slope of the line that most of the points are on, and which these are; None where it is level."""
+    half = len(x) // 2
+    apart = x[-half:] - x[:half]
+    if not np.all(apart > 0):
+        return None
+    rate = float(np.median((y[-half:] - y[:half]) / apart))
+    start = float(np.median(y - rate * x))
+    kept = np.zeros(len(x), np.bool_)
+    for _ in range(_ROUNDS):
+        near = _near(y - start - rate * x)
+        if np.array_equal(near, kept):
+            break
+        kept = near
+        centre = x[kept].mean()
+        wide = float(np.sum((x[kept] - centre) ** 2))
+        if not wide:
+            return None
+        rate = float(np.sum((x[kept] - centre) * y[kept])) / wide
+        start = float(y[kept].mean()) - rate * centre
+    noise = float(np.sqrt(np.sum((y - start - rate * x)[kept] ** 2) / max(int(kept.sum()) - 2, 1) / wide))
+    doubtful = abs(rate) <= 4 * noise or abs(rate) * (x[-1] - x[0]) < 1 or abs(rate) > _MOST_DRIFT
+    return None if doubtful else (start, rate, kept)
+
+
+def _constant(y: Float64) -> tuple[float, float, Bools]:
+    """The level that most of the points are on, and which these are."""
+    start = float(np.median(y))
+    kept = np.zeros(len(y), np.bool_)
+    for _ in range(_ROUNDS):
+        near = _near(y - start)
+        if np.array_equal(near, kept):
+            break
+        kept = near
+        start = float(y[kept].mean())
+    return start, 0.0, kept
+
+
+def _near(rest: Float64) -> Bools:
+    """Which points are no outliers."""
+    middle = float(np.median(rest))
+    width = 1.4826 * float(np.median(np.abs(rest - middle)))
+    found: Bools = np.abs(rest - middle) <= max(_FAR * width, 1.0)
+    return found

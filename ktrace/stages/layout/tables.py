@@ -1,0 +1,389 @@
+"""The stage that lays out summaries as synthetic slices, so that a table can be seen on a timeline.
+
+    | kernel | total |            run q4f16, track "Statistics"
+    | gemm   | 30 ms |    ──►     [ gemm               ][ norm   ]
+    | norm   | 10 ms |            0                    30       40 ms
+
+Every slice is as wide as its total, in the order of the source; a table with a time of its own ends
+there, others follow one another on their track; rows with a parent nest in it. Each run is a process,
+each section a track. All figures of a row are arguments of its slice. Launches that say their stream stay on it
+(`ktrace/stages/layout/launch_tables.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.model.row_builder import to_batch, to_rows
+from ktrace.report import Ledger, Report
+from ktrace.stages.layout.launch_tables import Launches, is_sampled
+
+Row = dict[str, Any]
+
+DESCRIPTION = (
+    "Slices with timing=synthetic have no time in the source: ktrace laid out the rows of its tables "
+    "side by side, as wide as their total and in their order."
+)
+
+#: What a track of such slices says of itself in its name.
+TOTALS = "totals, not a timeline"
+
+#: Figures of a summary in the order in which an argument list shows them.
+FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
+
+#: Rows that are gathered before they are given on.
+BATCH_ROWS = 16_384
+
+#: What shares are drawn of where the source doesn't say: 100 ms, so that 1 % is 1 ms.
+NOMINAL_WHOLE = 100_000_000
+
+#: Kinds of summaries that are told in words or single numbers, not drawn as slices.
+REMARKS = ("metric", "note")
+
+#: Columns that a slice takes over from its row unchanged.
+_KEPT = (
+    *("source", "id", "parent", "host", "pid", "tid", "clock", "cat", "short_name"),
+    *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "shared_dynamic"),
+    *("occupancy", "bytes", "copy_kind", "comm", "comm_seq", "operation", "library", "precision", "layer"),
+)
+
+
+def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
+    """Passes events, links and facts through, and turns summaries into events with timing `synthetic`.
+
+    Holds one table of the source at a time. Opens the account "layout" of the report.
+    """
+    plan = _Plan(report, report.stage("layout"))
+    for batch in batches:
+        if batch.record == "summaries":
+            yield from plan.take(batch)
+        elif batch.record == "events" and is_sampled(batch):
+            yield from plan.place_samples(batch)
+        else:
+            if batch.record != "catalog":
+                plan.ledger.taken += len(batch)
+                plan.ledger.given += len(batch)
+            if batch.record == "events":
+                plan.saw_events(batch)
+            yield batch
+    yield from plan.finish()
+
+
+@dataclass
+class _Slice:
+    """A row that is drawn, with the rows that are its arguments and the slices in it."""
+
+    head: Row
+    measures: list[Row] = field(default_factory=list)
+    children: list[_Slice] = field(default_factory=list)
+    width: int = 0
+
+    @property
+    def extent(self) -> int:
+        """What the slice takes up: a point takes 1 ns, so that no two stand at one time."""
+        return self.width or 1
+
+
+class _Plan:
+    """Where the next table goes, and the table being collected."""
+
+    def __init__(self, report: Report, ledger: Ledger) -> None:
+        self.report = report
+        self.ledger = ledger
+        self._events: list[Row] = []
+        self._facts: list[Row] = []
+        self._table: list[Row] = []
+        self._table_key: tuple[Any, ...] | None = None
+        self._cursor: dict[tuple[Any, ...], int] = {}  # (process, track) -> where its last table ended
+        self._orders: dict[tuple[Any, ...], int] = {}  # the same -> its place among the tracks
+        self._first: dict[str, int] = {}  # source -> its earliest time so far
+        self._whole: dict[tuple[Any, ...], int] = {}  # (source, run) -> ns that shares are shares of
+        self._described: set[str] = set()
+        self._launches: dict[str, Launches] = {}
+
+    def saw_events(self, batch: Batch) -> None:
+        """Remembers when the source begins, for tables without a time."""
+        import pyarrow.compute as pc
+
+        start = pc.min(batch.column("ts")).as_py()
+        if start is not None:
+            source = batch.column("source")[0].as_py()
+            self._first[source] = min(start, self._first.get(source, start))
+
+    def place_samples(self, batch: Batch) -> Iterator[Batch]:
+        """Gives samples that count from their launch the time at which that stands."""
+        self.ledger.taken += len(batch)
+        launches = self._launches.get(batch.column("source")[0].as_py())
+        if launches is None:
+            self.ledger.removed["launch left out"] += len(batch)
+        else:
+            yield from launches.samples(batch)
+
+    def take(self, batch: Batch) -> Iterator[Batch]:
+        """Collects rows; gives the slices of each table that is whole, and launches."""
+        source = batch.column("source")[0].as_py()
+        if source not in self._launches:
+            self._launches[source] = Launches(self.ledger, self._first.get(source, 0))
+        rest, events = self._launches[source].take(batch)
+        yield from self._of_launches(source, events)
+        for row in to_rows(rest) if rest is not None else ():
+            key = (row["source"], row.get("table"))
+            if key != self._table_key and self._table:
+                yield from self._lay_out()
+            self._table_key = key
+            self._table.append(row)
+
+    def finish(self) -> Iterator[Batch]:
+        """Gives the last table and the last launches."""
+        for source, launches in self._launches.items():
+            yield from self._of_launches(source, launches.finish())
+        if self._table:
+            yield from self._lay_out()
+        yield from self._given()
+
+    def _of_launches(self, source: str, events: list[Batch]) -> Iterator[Batch]:
+        if events:
+            self._describe(source)
+        yield from events
+
+    def _describe(self, source: str) -> None:
+        """Says once of a source that its times are ours."""
+        if source not in self._described:
+            self._described.add(source)
+            facts = dump_json({"description": DESCRIPTION})
+            self._facts.append({"entity": "source", "id": 0, "source": source, "facts": facts})
+
+    def _lay_out(self) -> Iterator[Batch]:
+        rows, self._table = self._table, []
+        self.ledger.taken += len(rows)
+        before = len(self._events)
+        rows.sort(key=lambda row: row["id"])
+        for row in rows:
+            self._note_whole(row)
+        devices = {row.get("device") for row in rows if "parent" not in row and row["kind"] not in REMARKS}
+        apart = len(devices) > 1
+        for block in _blocks(rows, apart=apart):
+            self._block(block, apart=apart)
+        drawn = len(self._events) - before
+        self.ledger.given += drawn
+        if len(rows) > drawn:
+            self.ledger.removed["argument of a slice"] += len(rows) - drawn
+        self._describe(rows[0]["source"])
+        if len(self._events) >= BATCH_ROWS:
+            yield from self._given()
+
+    def _given(self) -> Iterator[Batch]:
+        """What was laid out so far, as batches."""
+        for record, rows in (("catalog", self._facts), ("events", self._events)):
+            if rows:
+                yield to_batch(record, rows)
+                rows.clear()
+
+    def _note_whole(self, row: Row) -> None:
+        """A total is what shares are shares of, in its run."""
+        if row["kind"] == "total" and row["metric"] == "duration" and row.get("unit") == "ns":
+            whole = row.get("total", row.get("value", row.get("avg")))
+            if whole:
+                self._whole[row["source"], row.get("run")] = _ns(whole)
+
+    def _block(self, rows: list[Row], *, apart: bool) -> None:
+        """Lays out what is of one table, of one run, with one time."""
+        first = rows[0]
+        heads = {row["id"] for row in rows if row["kind"] not in REMARKS}
+        remarks = [row for row in rows if row["kind"] in REMARKS and row.get("parent") not in heads]
+        drawn = [row for row in rows if row["kind"] not in REMARKS or row.get("parent") in heads]
+        slices = _trees(drawn)
+        for piece in slices:
+            self._measure(piece)
+        device = first.get("device") if apart else None
+        track = _track_name(first)
+        place = (first["source"], first.get("host"), first.get("pid"), first.get("run"), track, device)
+        if place not in self._orders:
+            self._orders[place] = len(self._orders)
+            self._facts.append(_track_fact(first, track, device) | {"order": self._orders[place]})
+        span = sum(piece.extent for piece in slices)
+        if "ts" in first:
+            start = first["ts"] - span
+        else:
+            start = self._cursor.get(place, self._first.get(first["source"], 0))
+            self._cursor[place] = start + span
+        common = {"track": track, "timing": "synthetic", "run": first.get("run"), "device": device}
+        if remarks:
+            self._events.append(_remark(remarks, start + span if "ts" in first else start) | common)
+        for piece in slices:
+            _emit(piece, start, common, self._events)
+            start += piece.extent
+
+    def _measure(self, piece: _Slice) -> None:
+        """Sets the widths: a slice is as wide as its figure says, and never narrower than what is in it."""
+        for child in piece.children:
+            self._measure(child)
+        piece.width = max(self._width(piece.head), sum(child.extent for child in piece.children))
+
+    def _width(self, row: Row) -> int:
+        if row["metric"] == "duration" and row.get("unit") == "ns":
+            if "total" in row:
+                return _ns(row["total"])
+            if "count" in row and "avg" in row:
+                return _ns(row["count"] * row["avg"])
+            if "value" in row:
+                return _ns(row["value"])
+        if "percent" in row:
+            whole = self._whole.get((row["source"], row.get("run")))
+            if whole is None:
+                whole = NOMINAL_WHOLE
+                self.report.issue("no-whole", f"row {row['id']}", rows=1, stage=self.ledger)
+            return _ns(row["percent"] * whole / 100)
+        return 0
+
+
+def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
+    """The rows that stand side by side: those of one place and time, children with their parent."""
+    columns = ("host", "pid", "run", "ts", "clock", "device") if apart else ("host", "pid", "run", "ts", "clock")
+    keys: dict[int, tuple[Any, ...]] = {}
+    blocks: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        own = (*(row.get(name) for name in columns), *(row.get("scope") or ()))
+        key = keys[row["id"]] = keys.get(row.get("parent", -1), own)
+        blocks.setdefault(key, []).append(row)
+    return list(blocks.values())
+
+
+def _trees(rows: list[Row]) -> list[_Slice]:
+    """The slices of a table, rising by id, those with a parent in it below their parent.
+
+    Several measures of one thing are one slice: a row that repeats name and device of the one before
+    with another metric, and a child whose metric isn't a duration.
+    """
+    roots: list[_Slice] = []
+    by_id: dict[int, _Slice] = {}
+    by_thing: dict[tuple[Any, ...], _Slice] = {}
+    for row in rows:
+        parent = by_id.get(row.get("parent", -1))
+        if parent and row["metric"] != "duration":
+            parent.measures.append(row)
+            continue
+        thing = (row["name"], row["kind"], row.get("device"), row.get("parent"))
+        same = by_thing.get(thing)
+        if same and row["metric"] != "duration" and row["metric"] not in _metrics(same):
+            same.measures.append(row)
+            continue
+        piece = by_id[row["id"]] = by_thing[thing] = _Slice(row)
+        (parent.children if parent else roots).append(piece)
+    return roots
+
+
+def _metrics(piece: _Slice) -> set[str]:
+    return {piece.head["metric"], *(row["metric"] for row in piece.measures)}
+
+
+def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
+    """Appends the slice and what is in it."""
+    head = piece.head
+    event = {name: head[name] for name in _KEPT if name in head} | common
+    if common["device"] is None and "device" in head:
+        event["args"] = dump_json({"device": head["device"]} | _arguments(piece))
+    else:
+        event["args"] = dump_json(_arguments(piece))
+    drawn = {"kind": _event_kind(head["kind"], piece.width), "name": head["name"], "ts": start}
+    if piece.width:
+        drawn["dur"] = piece.width
+    events.append({name: value for name, value in (event | drawn).items() if value is not None})
+    for child in piece.children:
+        _emit(child, start, common, events)
+        start += child.extent
+
+
+def _event_kind(kind: str, width: int) -> str:
+    """A total encloses others: a range. What has no width is a point."""
+    if not width:
+        return "instant"
+    return "range" if kind == "total" else kind
+
+
+def _arguments(piece: _Slice) -> Row:
+    """Every figure of the slice, and what the source said besides."""
+    arguments: Row = {}
+    for row in (piece.head, *piece.measures):
+        figures = {name: _plain(row[name]) for name in FIGURES if name in row}
+        said = json.loads(row.get("args", "{}"))
+        if row["kind"] == "note":
+            said = {"text": row["name"]} | said
+        if row is piece.head and row["metric"] == "duration":
+            suffix = "_ns" if row.get("unit") == "ns" else ""
+            arguments |= {name if name == "count" else name + suffix: value for name, value in figures.items()}
+            arguments |= {f"args.{key}" if key in arguments else key: value for key, value in said.items()}
+        else:
+            measure = figures | said
+            name = _free(_measure_name(row), arguments)
+            arguments[name] = measure["value"] if list(measure) == ["value"] else measure
+        if "percent" in row:
+            arguments.setdefault("percent", row["percent"])
+    if len(piece.head.get("scope", ())) > 1:
+        arguments["scope"] = piece.head["scope"]
+    if "baseline" in piece.head:
+        arguments["baseline"] = piece.head["baseline"]
+    return arguments
+
+
+def _free(name: str, arguments: Row) -> str:
+    """The name, or "name #2" and so on where it is taken: no figure hides another."""
+    number, free = 1, name
+    while free in arguments:
+        number += 1
+        free = f"{name} #{number}"
+    return free
+
+
+def _measure_name(row: Row) -> str:
+    return f"{row['metric']} ({row['unit']})" if row.get("unit") else str(row["metric"])
+
+
+def _ns(figure: float) -> int:
+    """A width in whole ns; NaN, the infinities and negative figures have none."""
+    return round(figure) if math.isfinite(figure) and figure > 0 else 0
+
+
+def _plain(figure: float) -> float | int:
+    """A whole number without its '.0'."""
+    return int(figure) if math.isfinite(figure) and figure == int(figure) else figure
+
+
+def _remark(rows: list[Row], ts: int) -> Row:
+    """One point in time for all metrics, or notes, of a section."""
+    first = rows[0]
+    arguments: Row = {}
+    for number, row in enumerate(rows, 1):
+        figures = {name: _plain(row[name]) for name in FIGURES if name in row}
+        if not figures:
+            arguments[str(number)] = row["name"]
+            continue
+        name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
+        arguments[_free(name, arguments)] = next(iter(figures.values())) if len(figures) == 1 else figures
+    keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
+    name = (first.get("scope") or [_untitled(first)])[-1]
+    return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}
+
+
+def _track_name(row: Row) -> str:
+    return " › ".join(row.get("scope") or (_untitled(row),))
+
+
+def _untitled(row: Row) -> str:
+    """What stands under no heading is the run's own: its metrics, its notes, its rows."""
+    return {"metric": "metrics", "note": "notes"}.get(row["kind"], "rows")
+
+
+def _track_fact(row: Row, track: str, device: int | None) -> Row:
+    """The track is shown by the last part of its scope, and says of itself that its times are ours."""
+    name = f"{(row.get('scope') or [_untitled(row)])[-1]} ({TOTALS})"
+    key = {column: row[column] for column in ("source", "host", "pid") if column in row}
+    facts = dump_json({"description": DESCRIPTION})
+    fact = key | {"entity": "track", "id": row["id"], "track": track, "name": name, "facts": facts}
+    return fact if device is None else fact | {"device": device}

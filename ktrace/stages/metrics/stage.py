@@ -1,0 +1,290 @@
+"""Metrics that one tool measured of each launch are put on the launches in the timeline of another.
+
+    ncu       gemm (64,1,1)x(256,1,1)   sm__throughput... 63.7 %       a launch each, in the order of the launches
+    nsys      gemm (64,1,1)x(256,1,1)   ts 1,000  dur 31,000           ──► a counter of the kernel, at its time
+
+Which launch is which kernel says `matching`. A launch of which that isn't known is reported.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded, encoded
+from ktrace.model.row_builder import to_rows
+from ktrace.report import Ledger, Report
+from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Int64, Kernels, Launch, Matching, combined
+
+_DURATION = "gpu__time_duration.sum"
+_METRICS = pa.schema(
+    [
+        ("launch", pa.int64()),
+        ("name", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+        ("args", pa.string()),
+    ]
+)
+_TEXTS = pa.schema([("launch", pa.int64()), ("name", pa.string()), ("cat", pa.string()), ("args", pa.string())])
+_SAMPLES = pa.schema(
+    [
+        ("launch", pa.int64()),
+        ("ts", pa.int64()),
+        ("name", pa.string()),
+        ("unit", pa.string()),
+        ("value", pa.float64()),
+        ("args", pa.string()),
+    ]
+)
+
+_ROWS = 16_384
+
+
+@dataclass
+class Measured:
+    """Launches of which metrics are known, in the order of the source.
+
+    `metrics` has a row for each figure, in the order of `launches`, that numbers their column `launch`; `texts` one for
+    what is no figure, notes among it; `samples` one for values over the time of the launch. `twice` says how many rows
+    of a launch repeat one; `apart` counts the rows of no launch.
+    """
+
+    launches: list[Launch]
+    metrics: pa.Table
+    texts: pa.Table
+    samples: pa.Table
+    twice: Int64
+    apart: int = 0
+    known: Catalog = field(default_factory=Catalog)
+
+
+def read_launches(batches: Iterable[Batch]) -> Measured:
+    """The launches that tables say, with their metrics; and what is known beside."""
+    catalog = Catalog()
+    launches: list[Launch] = []
+    numbers: dict[tuple[str, int], int] = {}
+    parts, texts, samples = [_METRICS.empty_table()], [_TEXTS.empty_table()], [_SAMPLES.empty_table()]
+    apart = 0
+    for batch in batches:
+        if batch.record == "catalog":
+            catalog.add(batch)
+            continue
+        apart += len(batch)
+        if batch.record == "events" and is_sampled(batch):
+            found = _sampled(batch, numbers)
+            apart -= len(found)
+            samples.append(found)
+        if batch.record != "summaries":
+            continue
+        heads = pc.and_(pc.equal(decoded(batch.column("kind")), "kernel"), batch.column("parent").is_null())
+        durations = []
+        for row in to_rows(Batch("summaries", batch.columns.filter(heads))):
+            numbers[row["source"], row["id"]] = len(launches)
+            durations += _duration(row, len(launches))
+            launches.append(_launch(row))
+        parts.append(pa.Table.from_pylist(durations, _METRICS))
+        of = _heads(batch, numbers)
+        apart -= pc.sum(heads).as_py() + int((of >= 0).sum())
+        value, kind = batch.column("value"), decoded(batch.column("kind"))
+        figure = pc.and_(pc.equal(kind, "metric"), value.is_valid()).to_numpy(zero_copy_only=False)
+        args = decoded(batch.args_text())
+        columns = [pa.array(of), decoded(batch.column("metric")), decoded(batch.column("unit")), value, args]
+        rows = pa.table(columns, schema=_METRICS)
+        parts.append(rows.filter(pa.array(figure & (of >= 0))))
+        texts.append(_texts(batch, of, args).filter(pa.array(~figure & (of >= 0))))
+    metrics, twice = _once(pa.concat_tables(parts), len(launches))
+    return Measured(launches, metrics, pa.concat_tables(texts), pa.concat_tables(samples), twice, apart, catalog)
+
+
+def _texts(batch: Batch, of: Int64, args: pa.Array) -> pa.Table:
+    """What rows say that are no figures: a note by its text, a metric by its id with the text in its arguments."""
+    is_note = pc.fill_null(pc.equal(decoded(batch.column("kind")), "note"), False)
+    name = pc.if_else(is_note, batch.column("name"), decoded(batch.column("metric")))
+    scopes = [scope[-1] if scope else None for scope in batch.column("scope").to_pylist()]
+    return pa.table([pa.array(of), name, pa.array(scopes, pa.string()), args], schema=_TEXTS)
+
+
+def _sampled(batch: Batch, numbers: dict[tuple[str, int], int]) -> pa.Table:
+    """The samples of launches that are known."""
+    columns = [pa.array(_heads(batch, numbers)), batch.column("ts"), batch.column("name")]
+    columns += [decoded(batch.column("unit")), batch.column("value"), decoded(batch.args_text())]
+    return pa.table(columns, schema=_SAMPLES).filter(pc.field("launch") >= 0)
+
+
+def _launch(row: dict[str, Any]) -> Launch:
+    size = tuple(row.get(name) for name in SIZE)
+    return Launch(f"{row['source']} id {row['id']}", row.get("pid"), row.get("device"), row["name"], size)
+
+
+def _duration(row: dict[str, Any], launch: int) -> list[dict[str, Any]]:
+    """What the head says of the duration, as a metric."""
+    value = row.get("total", row.get("value"))
+    if row["metric"] != "duration" or value is None:
+        return []
+    return [{"launch": launch, "name": _DURATION, "unit": row.get("unit"), "value": value}]
+
+
+def _heads(batch: Batch, numbers: dict[tuple[str, int], int]) -> Int64:
+    """The launch that each row is behind, -1 for none."""
+    codes = combined([batch.column("source"), batch.column("parent")], len(batch))
+    first = pa.array(np.unique(codes, return_index=True)[1])
+    keys = zip(*(decoded(batch.column(name).take(first)).to_pylist() for name in ("source", "parent")), strict=True)
+    return np.array([numbers.get(key, -1) for key in keys], np.int64)[codes]
+
+
+def _once(metrics: pa.Table, launches: int) -> tuple[pa.Table, Int64]:
+    """The metrics by launch, each once, since pages show some in two sections; and how many of each were left out."""
+    metrics = metrics.combine_chunks()
+    said = metrics.drop_columns("args").columns
+    codes = combined([column.chunk(0) for column in said] if len(metrics) else [], len(metrics))
+    kept = np.sort(np.unique(codes, return_index=True)[1])
+    of = metrics["launch"].to_numpy()
+    twice = np.bincount(of, minlength=launches) - np.bincount(of[kept], minlength=launches)
+    return metrics.take(pa.array(kept[np.argsort(of[kept], kind="stable")])), twice
+
+
+def with_metrics(
+    batches: Iterable[Batch], measured: Measured, report: Report, skip: int | None = None
+) -> Iterator[Batch]:
+    """Passes batches on, and then the metrics of launches as counters of the kernels to which they belong.
+
+    `skip` is how many launches of each process came before those whose metrics were taken; None where all have some.
+    Launches without a kernel are reported as "unmatched-launch".
+    """
+    names = {spelling(launch.name) for launch in measured.launches for spelling in SPELLINGS}
+    seen = Kernels()
+    catalog = Catalog()
+    greatest: dict[str, int] = defaultdict(int)
+    passed = 0
+    for batch in batches:
+        if batch.record == "catalog":
+            catalog.add(batch)
+        else:
+            passed += len(batch)
+            for source in pc.unique(decoded(batch.column("source"))).to_pylist():
+                greatest[source] = max(greatest[source], pc.max(batch.column("id")).as_py())
+        if batch.record == "events":
+            _remember(batch, names if skip is None else None, seen)
+        yield batch
+    ledger = report.stage("metrics")
+    ledger.taken = ledger.given = passed
+    kernels = seen.table()
+    matching = Matching(measured.launches, measured.known, seen, kernels, catalog, skip)
+    _account(measured, matching, report, ledger)
+    places = _Places(matching.kernel, seen, kernels, greatest)
+    for rows, kind in ((measured.metrics, "counter"), (measured.texts, "log"), (measured.samples, "counter")):
+        yield from _events(rows, kind, places, ledger)
+
+
+def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
+    """Remembers the kernels of a batch, of those with certain names."""
+    wanted = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
+    if names is not None:
+        name = batch.column("name")
+        coded = encoded(name)
+        fits = [any(how(word) in names for how in SPELLINGS) for word in coded.dictionary.to_pylist()]
+        mine = pa.array(np.array(fits, np.bool_)[coded.indices.to_numpy(zero_copy_only=False)])
+        if batch.has("short_name"):
+            mine = pc.or_(mine, pc.is_in(decoded(batch.column("short_name")), pa.array(list(names))))
+        wanted = pc.and_(wanted, mine)
+    if pc.any(wanted).as_py():
+        seen.add(Batch("events", batch.columns.filter(wanted)))
+
+
+def _account(measured: Measured, matching: Matching, report: Report, ledger: Ledger) -> None:
+    """Says what becomes of the rows of each launch."""
+    figures = np.bincount(measured.metrics["launch"].to_numpy(), minlength=len(measured.launches))
+    others = (measured.texts, measured.samples)
+    rows = figures + measured.twice
+    rows += sum(np.bincount(table["launch"].to_numpy(), minlength=len(measured.launches)) for table in others)
+    ledger.added["metrics"] += int(rows.sum()) + measured.apart
+    if measured.apart:
+        report.issue("no-launch", "metrics", f"{measured.apart:,} rows", measured.apart, stage=ledger)
+    for number, launch in enumerate(measured.launches):
+        if matching.kernel[number] < 0:
+            detail = f"{launch.name}: {matching.why[number]}"
+            report.issue("unmatched-launch", launch.place, detail, int(rows[number]), stage=ledger)
+            continue
+        if measured.twice[number]:
+            ledger.removed["said twice"] += int(measured.twice[number])
+
+
+class _Places(NamedTuple):
+    """Where the kernels of launches are: `kernel` has for each launch the row in `kernels`, -1 for none."""
+
+    kernel: Int64
+    seen: Kernels
+    kernels: pa.Table
+    greatest: dict[str, int]
+
+
+def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Iterator[Batch]:
+    """What launches say that have a kernel, as events at its time: counters of it, or lines of a log.
+
+    Rows with a `ts` are samples that count from the begin of the launch. They are of another run of the kernel: those
+    that are behind its end here are left out, and they have no parent.
+    """
+    rows = rows.filter(pa.array(places.kernel[rows["launch"].to_numpy()] >= 0))
+    sampled = "ts" in rows.schema.names
+    tracks = list(zip(*places.seen.places.rows, strict=True)) or [()] * len(PLACE)
+    schema = arrow_schema("events")
+    for first in range(0, len(rows), _ROWS):
+        part = rows.slice(first, _ROWS)
+        mine = places.kernels.take(pa.array(places.kernel[part["launch"].to_numpy()]))
+        if sampled:
+            inside = _inside(part, mine)
+            ledger.removed["outside of the launch"] += len(part) - int(pc.sum(inside).as_py() or 0)
+            part, mine = part.filter(inside), mine.filter(inside)
+        if not len(part):
+            continue
+        mine = mine.combine_chunks()
+        columns: dict[str, Any] = {
+            name: pa.array(values, schema.field(name).type).take(mine["place"].combine_chunks())
+            for name, values in zip(PLACE, tracks, strict=True)
+        }
+        columns |= {"ts": mine["ts"], "dur": mine["dur"], "parent": mine["id"]}
+        if sampled:
+            columns |= {"ts": pc.add(mine["ts"], part["ts"]), "track": pa.array(["PM sampling"] * len(part))}
+            for name in ("dur", "parent", "tid", "context", "stream"):
+                del columns[name]
+        elif kind == "log":
+            del columns["dur"]
+        columns |= {name: part[name] for name in part.schema.names if name not in ("launch", "ts")}
+        columns |= {"id": _ids(columns["source"], places.greatest)}
+        columns |= {name: pa.array([word] * len(part)) for name, word in (("kind", kind), ("timing", "measured"))}
+        found = {
+            name: (column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column).cast(
+                schema.field(name).type
+            )
+            for name, column in columns.items()
+            if column.null_count < len(part)
+        }
+        ledger.given += len(part)
+        yield Batch("events", pa.RecordBatch.from_pydict(found))
+
+
+def _inside(samples: pa.Table, kernels: pa.Table) -> pa.ChunkedArray:
+    """Which samples are between the begin and the end of their kernel."""
+    after = pc.greater_equal(samples["ts"], 0)
+    return pc.and_(after, pc.less(samples["ts"], pc.fill_null(kernels["dur"], 0)))
+
+
+def _ids(sources: pa.Array, greatest: dict[str, int]) -> pa.Int64Array:
+    """Ids of new rows, behind the greatest of their source."""
+    texts = np.array(decoded(sources).to_pylist(), object)
+    ids = np.zeros(len(texts), np.int64)
+    for source in dict.fromkeys(texts):
+        mine = np.flatnonzero(texts == source)
+        ids[mine] = greatest[source] + 1 + np.arange(len(mine))
+        greatest[source] += len(mine)
+    return pa.array(ids)

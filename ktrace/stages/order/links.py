@@ -1,0 +1,224 @@
+"""Links, one end of an arrow each: numbered by their key, bound to the event or the slice that they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
+from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.slices import Slices
+from ktrace.store.events import BATCH_ROWS, GONE, EventStore, values
+from ktrace.store.joins import find, fresh
+from ktrace.store.spill import Batches, Rows, Runs, Spill, ranges
+from ktrace.store.tally import Tally
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+#: What an end is bound by.
+NOTHING, EVENT, ENCLOSING, NEXT = range(4)
+
+_OWN = [("arrow", "i8"), ("id", "i8"), ("kind", "u1"), ("out", "?")]
+_USED = ("id", "ts", "event", "key")
+
+
+class LinkStore:
+    """Links while they wait: as they came, and as numbers without what a timeline doesn't show.
+
+    After `number_arrows` they stand in `by_event`, `enclosed` and `next`, by what they are bound by.
+    """
+
+    def __init__(self, spill: Spill, words: Words) -> None:
+        self._words = words
+        self._tracks = TrackIndex(words)
+        self._pending: list[pa.RecordBatch] = []
+        self._whole: list[pa.RecordBatch] = []
+        self._rows = Batches(spill, "link_rows")
+        self._keyed = Runs(
+            spill,
+            "links",
+            [("digest", "i8"), ("rest", "i8"), ("event", "i8"), ("ts", "i8"), ("by", "u1"), ("track", "i4"), *_OWN[1:]],
+        )
+        self.by_event = Runs(spill, "by_event", [("event", "i8"), ("source", "i4"), *_OWN])
+        self.enclosed = Runs(spill, "enclosed", [("ts", "i8"), ("track", "i4"), *_OWN])
+        self.next = Runs(spill, "next", [("ts", "i8"), ("track", "i4"), *_OWN])
+        self.unbound = Tally()
+
+    def __len__(self) -> int:
+        return len(self._keyed)
+
+    def add(self, batch: Batch) -> None:
+        """Keeps the links of a batch."""
+        if not len(batch):
+            return
+        self._pending.append(self._used(batch))
+        self._whole.append(_said(batch.full()))
+        if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
+            self.flush()
+
+    def _used(self, batch: Batch) -> pa.RecordBatch:
+        """The columns that matter here, of the types of the model, with numbers for words."""
+        columns = {}
+        for field in arrow_schema("links"):
+            if field.name not in (*_USED, *TRACK_COLUMNS, "link", "role", "bind"):
+                continue
+            columns[field.name] = self._words.encode(field.name, batch.column(field.name), field.type)
+        return pa.RecordBatch.from_pydict(columns)
+
+    def flush(self) -> None:
+        """Keeps the links that are still waiting to be joined with others."""
+        if not self._pending:
+            return
+        columns = pa.Table.from_batches(self._pending).combine_chunks().to_batches()[0]
+        self._pending.clear()
+        tables = [pa.Table.from_batches([part]) for part in self._whole]
+        whole = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+        self._rows.append(whole.combine_chunks().to_batches()[0])
+        self._whole.clear()
+        ts, has_ts = values(columns, "ts")
+        event, has_event = values(columns, "event")
+        is_next = self._is(columns, "bind", "next")
+        place = np.where(has_ts, np.where(is_next, NEXT, ENCLOSING), NOTHING)
+        digest = self._digests(columns)
+        self._keyed.append(
+            digest=digest[:, 0],
+            rest=digest[:, 1],
+            event=event,
+            ts=ts,
+            by=np.where(has_event, EVENT, place),
+            id=columns.column("id").to_numpy(),
+            track=self._tracks.index(columns),
+            kind=self._kinds(columns),
+            out=self._is(columns, "role", "out"),
+        )
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All links as they came, with the columns that say something, some thousand rows at a time."""
+        return map(self._rows.get, range(len(self._rows)))
+
+    def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
+        return self._words[name].those(columns.column(name), word.__eq__)
+
+    def _kinds(self, columns: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+        """Indexes into ARROW_KINDS; a kind of another package is a flow."""
+        kinds = np.full(columns.num_rows, ARROW_KINDS.index("flow"), np.uint8)
+        for number, word in enumerate(ARROW_KINDS):
+            kinds[self._is(columns, "link", word)] = number
+        return kinds
+
+    def _digests(self, columns: pa.RecordBatch) -> Int64:
+        """128 bits of (source, link, key) for each row: two arrows never share them in practice."""
+        source, link = (self._words[name].decode(columns.column(name)).cast(pa.string()) for name in ("source", "link"))
+        joined = pc.binary_join_element_wise(source, link, columns.column("key"), "\0").dictionary_encode()
+        digests = b"".join(blake2b(text.encode(), digest_size=16).digest() for text in joined.dictionary.to_pylist())
+        found: Int64 = np.frombuffer(digests, np.int64).reshape(-1, 2)[joined.indices.to_numpy()]
+        return found
+
+    def number_arrows(self, first: int, tracks: TrackIndex, size: int) -> None:
+        """Gives the ends of one arrow one number, from `first` on, and sorts them by what they are bound by.
+
+        `tracks` are those of the events.
+        """
+        source, track = self._tracks.sources(), self._tracks.among(tracks)
+        for part in self._keyed.parts(size):
+            rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
+            arrow = first - 1 + np.cumsum(fresh((rows["digest"], rows["rest"])))
+            first = int(arrow[-1]) + 1
+            columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
+            columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
+            for by, room in ((EVENT, self.by_event), (ENCLOSING, self.enclosed), (NEXT, self.next)):
+                which = rows["by"] == by
+                room.append(**{name: columns[name][which] for name in room.fields})
+            self.unbound.add(rows["id"][rows["by"] == NOTHING].tolist())
+
+
+def bind_by_event(
+    links: LinkStore, store: EventStore, pairs: Runs, ends: Runs, spill: Spill, source: Int32, size: int
+) -> None:
+    """Binds the ends that name an event. The end of a pair stands for the pair.
+
+    `source` is the number of the source of each track of the events.
+    """
+    if not len(links.by_event):
+        return
+    events = _events_by_id(store, pairs, spill, size)
+    keys = store.keys.rows
+    for low, high in ranges(sorted({*events.cuts(size), *links.by_event.cuts(size)})):
+        rows = links.by_event.rows[links.by_event.between(low, high)]
+        if not len(rows):
+            continue
+        known = events.rows[events.between(low, high)]
+        known = known[np.argsort(known["place"], kind="stable")]
+        found = find((rows["event"], rows["source"]), (known["id"], source[known["track"]]))
+        bound = found >= 0
+        place = known["place"][found[bound]]
+        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, last=False, **columns)
+        links.unbound.add(rows["id"][~bound].tolist())
+
+
+def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Runs:
+    events = Runs(spill, "events_by_id", [("id", "i8"), ("place", "i8"), ("track", "i4")])
+    for start, keys in store.keys.blocks(size):
+        here = np.flatnonzero(keys["flags"] & GONE == 0)
+        events.append(id=keys["id"][here], place=start + here, track=keys["track"][here])
+    for _, pair in pairs.blocks(size):
+        events.append(
+            id=store.keys.rows["id"][pair["end"]], place=pair["begin"], track=store.keys.rows["track"][pair["end"]]
+        )
+    return events
+
+
+class PlaceBinder:
+    """Binds ends by their time and track to slices, range of time after range.
+
+    `tracks` says of each track whether ends are bound on it.
+    """
+
+    def __init__(self, links: LinkStore, ends: Runs, tracks: int) -> None:
+        self.tracks = np.zeros(tracks, np.bool_)
+        for room in (links.enclosed, links.next):
+            known = room.rows["track"]
+            self.tracks[known[known >= 0]] = True
+        self._links = links
+        self._ends = ends
+        self._waiting = np.empty(0, links.next.rows.dtype)
+
+    def bind(self, slices: Slices, low: int | None, high: int | None) -> None:
+        """Binds the ends with low <= ts < high, and those from before that wait for the next slice."""
+        enclosed = self._links.enclosed
+        rows = enclosed.rows[enclosed.between(low, high)]
+        if len(rows):
+            self._settle(rows, slices, slices.innermost(rows["track"], rows["ts"]))
+        later = self._links.next
+        rows = np.concatenate([self._waiting, later.rows[later.between(low, high)]])
+        if len(rows):
+            found = slices.next(rows["track"], rows["ts"])
+            self._waiting = rows[found < 0]
+            self._settle(rows[found >= 0], slices, found[found >= 0])
+
+    def close(self) -> None:
+        """Gives up the ends that no slice followed."""
+        self._links.unbound.add(self._waiting["id"].tolist())
+
+    def _settle(self, rows: Rows, slices: Slices, found: Int64) -> None:
+        bound = found >= 0
+        at = found[bound]
+        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, last=False, **columns)
+        self._links.unbound.add(rows["id"][~bound].tolist())
+
+
+def _said(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that aren't null throughout."""
+    names = columns.schema.names
+    return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])

@@ -1,0 +1,110 @@
+"""All events in the order of time, range after range: sorted, in lanes, with place-bound arrows on their slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.model.tracks import Track
+from ktrace.stages.order.links import PlaceBinder
+from ktrace.stages.order.slices import Slices, none_open
+from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
+from ktrace.store.spill import Runs, Spill, ranges
+
+Int64 = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Ordered(NamedTuple):
+    """The events in order: each run of `rows` is a range of time, from `bounds` of the same number.
+
+    `rows` has ts, end (of a point its ts; of a slice without an end that of the trace), place, track, lane,
+    and whether the event is a slice. `moved` slices are on lanes above 0.
+    """
+
+    rows: Runs
+    bounds: list[tuple[int | None, int | None]]
+    moved: int
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """Which events are shown as the work of a device, by the tracks on which device work and ranges are.
+
+    Rows of tables that were laid out on a track of their own aren't; launches that are laid out on their stream are.
+    """
+
+    work: Bools
+    ranges: Bools
+
+    @classmethod
+    def of(cls, tracks: Sequence[Track], *, with_ranges: bool) -> OnDevice:
+        """Work on any track with a device or stream, ranges on streams alone, and only if asked for."""
+        return cls(
+            np.array([track.is_on_device for track in tracks], np.bool_),
+            np.array([with_ranges and track.stream is not None and track.track is None for track in tracks], np.bool_),
+        )
+
+    def rows(self, flags: npt.NDArray[np.uint16], track: npt.NDArray[np.int32]) -> Bools:
+        """Which of the events with these flags, on these tracks, are."""
+        found: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
+        if self.ranges.any():
+            found |= (flags & (RANGE | LAID_OUT) == RANGE) & self.ranges[track]
+        return found
+
+
+def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overlap: OnDevice | None = None) -> Ordered:
+    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows.
+
+    The events `overlap` get no lanes; they are no slices in the result.
+    """
+    rows = Runs(
+        spill,
+        "ordered",
+        [("ts", "i8"), ("end", "i8"), ("place", "i8"), ("track", "i4"), ("lane", "i4"), ("slice", "?")],
+    )
+    bounds = []
+    moved = 0
+    opened = none_open()
+    for low, high in ranges(store.keys.cuts(size)):
+        place, keys = _sorted(store, low, high)
+        ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
+        is_slice = keys["flags"] & SLICE != 0
+        aside = None if overlap is None else overlap.rows(keys["flags"], track)
+        nested = is_slice if aside is None else is_slice & (~aside | binder.tracks[track])
+        slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
+        binder.bind(slices, low, high)
+        lane = np.zeros(len(ts), np.int32)
+        lane[nested] = slices.new_lanes()
+        if aside is not None:
+            lane[aside], is_slice = 0, is_slice & ~aside
+        moved += int(np.count_nonzero(lane))
+        if len(ts):
+            rows.append(ts=ts, end=end, place=place, track=track, lane=lane, slice=is_slice)
+            bounds.append((low, high))
+        if high is not None:
+            opened = slices.open_at(high)
+    binder.close()
+    return Ordered(rows, bounds, moved)
+
+
+def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, npt.NDArray[np.void]]:
+    """Places and keys of the events of a range that are not gone, in order."""
+    place = store.keys.between(low, high)
+    keys = store.keys.rows[place]
+    kept = keys["flags"] & GONE == 0
+    if not kept.all():
+        place, keys = place[kept], keys[kept]
+    ts = np.ascontiguousarray(keys["ts"])
+    same = ts[1:] == ts[:-1]  # the keys come in the order of ts: only what begins together is to be sorted
+    if not same.any():
+        return place, keys
+    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+    some = keys[tied]
+    order = np.lexsort((some["id"], some["track"], -some["end"], some["ts"]))
+    place[tied], keys[tied] = place[tied[order]], some[order]
+    return place, keys

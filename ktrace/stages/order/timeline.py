@@ -1,0 +1,282 @@
+"""The stage before a timeline writer: it sorts, pairs, nests, binds and joins once, for all of them.
+
+    batches in any order ──► spilled to temporary Arrow files above 64 MB ──► Timeline
+
+A `Timeline` knows the whole catalog, the span and the tracks before it gives its first batch. Its batches
+hold the events in ranges of time, sorted per track by (ts, -dur, id); halves are paired, each slice has
+its lane, arrows are bound to rows and launches joined with their work. Writers never sort, pair or wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.catalog import Catalog
+from ktrace.model.tracks import Track
+from ktrace.report import Report
+from ktrace.stages.order.arrows import find_last, find_peers, new_ends, on_rows
+from ktrace.stages.order.edges import OpenEnds
+from ktrace.stages.order.finish import finished
+from ktrace.stages.order.launch_join import join_launches
+from ktrace.stages.order.links import LinkStore, PlaceBinder, bind_by_event
+from ktrace.stages.order.pairing import pair
+from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
+from ktrace.store.events import LAUNCHED, EventStore
+from ktrace.store.gathered import Gathered
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
+
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Begins and ends of slices, and points, in the order in which a timeline shows them.
+
+    Three arrays of one length. On each (track, lane) the begins and ends nest like brackets: an end is
+    always that of the innermost open slice, and stands before a begin of the same nanosecond.
+    Slices that end in a later range of time have their end there. Device work without lanes is a point.
+
+    ts      int64 ns
+    row     int32 row of the batch that begins or is a point; -1 for an end
+    track   int32 index into `Timeline.tracks`
+    lane    int32 lane of the track
+    """
+
+    ts: Int64
+    row: Int32
+    track: Int32
+    lane: Int32
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """Ends of arrows on the rows of a batch, sorted by row. Eight arrays of one length.
+
+    row     int32 row of the batch
+    arrow   int64 number of the arrow, unique in the timeline, from 1; its ends share it
+    out     bool: whether the arrow leaves here; a middle step of a chain arrives (False)
+    kind    uint8 index into `ktrace.stages.order.arrows.ARROW_KINDS`
+    peer    int64 serial of the row at the other end: for an arrival where the arrow leaves, for a departure where it
+            first arrives; 0 where there is no other end
+    last    bool: whether it arrives here and no further time before it leaves again; of a step that other ends of the
+            same arrow follow it is false
+    work    bool: whether that row is one of `TimelineBatch.work`
+    launched bool: whether a call launched that row by `correlation`
+    """
+
+    row: Int32
+    arrow: Int64
+    out: npt.NDArray[np.bool_]
+    kind: npt.NDArray[np.uint8]
+    peer: Int64
+    last: npt.NDArray[np.bool_]
+    work: npt.NDArray[np.bool_]
+    launched: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class TimelineBatch:
+    """Events of a range of time.
+
+    `rows` are events of all kinds, sorted by (ts, -dur, track, id), `lane` the lane of each, `track` the index
+    of its track in `Timeline.tracks`, `serial` a number that is unique in the timeline (from 1, in no order), `work`
+    whether it is device work (kernel, memcpy, memset, graph) whose time was measured, on a track with a device or
+    stream; without device lanes also the ranges on streams.
+    A slice kind whose `dur` is null has no known end: its edge ends with the trace.
+    `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
+
+    `batch` has all of this as columns; `column` and `taken` cost less where some columns or rows are enough.
+    """
+
+    rows: Gathered
+    lane: Int32
+    track: Int32
+    serial: Int64
+    work: npt.NDArray[np.bool_]
+    edges: Edges
+    arrows: Arrows
+    link_ends: int
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def batch(self) -> Batch:
+        """All rows with all columns, `lane` among them."""
+        return Batch("events", self.rows.batch().columns.append_column("lane", pa.array(self.lane)))
+
+    def has(self, name: str) -> bool:
+        """Whether the column is there; one that isn't is null throughout."""
+        return name in self.rows.names
+
+    def column(self, name: str) -> pa.Array:
+        """The column of all rows, full of nulls where none has it."""
+        if self.has(name):
+            return self.rows.column(name)
+        return pa.nulls(len(self), arrow_schema("events").field(name).type)
+
+    def taken(self, rows: Int64) -> Batch:
+        """Some rows with the columns that some of them have, but `lane`."""
+        return self.rows.batch(rows)
+
+
+@dataclass
+class Timeline:
+    """All events of a trace, ordered. `start` and `end` span all slices and points, in ns (0, 0 if there are none)."""
+
+    catalog: Catalog
+    tracks: list[Track]
+    start: int
+    end: int
+    _batches: Callable[[], Iterator[TimelineBatch]] = field(default=lambda: iter(()), repr=False)
+    _links: Callable[[], Iterator[pa.RecordBatch]] = field(default=lambda: iter(()), repr=False)
+
+    def batches(self) -> Iterator[TimelineBatch]:
+        """The events, in ranges of time that rise. To be taken once."""
+        return self._batches()
+
+    def links(self) -> Iterator[Batch]:
+        """All links as they came, also those that no arrow stands for. To be taken before the last of `batches`."""
+        return (Batch("links", columns) for columns in self._links())
+
+
+def order(
+    batches: Iterable[Batch],
+    report: Report,
+    *,
+    device_lanes: bool = True,
+    spill_bytes: int = SPILL_BYTES,
+    range_rows: int = RANGE_ROWS,
+) -> Timeline:
+    """Takes all batches and gives them back as a timeline.
+
+    Summaries must have gone through `layout` before. Above `spill_bytes` of Arrow data, batches go to a
+    temporary folder that is removed when the last batch was taken or the timeline is garbage collected.
+    `range_rows` is about how many rows a batch of the timeline has. Without `device_lanes` the rows that are
+    `TimelineBatch.work` may overlap: all are on lane 0, and have no ends.
+    """
+    spill = Spill(spill_bytes)
+    try:
+        return _order(batches, report, spill, range_rows, device_lanes)
+    except BaseException:
+        spill.close()
+        raise
+
+
+def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, device_lanes: bool) -> Timeline:
+    words = Words()
+    index = TrackIndex(words)
+    catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words)
+    for batch in batches:
+        if batch.record == "catalog":
+            catalog.add(batch)
+        elif batch.record == "events":
+            store.add(batch.columns)
+        elif batch.record == "links":
+            links.add(batch)
+        else:
+            raise ValueError(f"order takes no {batch.record}: they go through layout before")
+    store.flush()
+    links.flush()
+    ledger = report.stage("order")
+    ledger.taken = len(store.keys) + len(links)
+
+    pairs, lone_ends = pair(store, spill, size)
+    start, end = store.span(size)
+    unfinished = store.end_unfinished(end, size)
+    ends = new_ends(spill)
+    tracks = index.tracks()
+    on_device = OnDevice.of(tracks, with_ranges=not device_lanes)
+    with ThreadPoolExecutor(1) as beside:
+        joined = beside.submit(join_launches, store, tracks, ends, size)
+        if len(links):  # their arrows and ends stand behind those of launches
+            links.number_arrows(joined.result() + 1, index, size)
+            bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
+        ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else on_device)
+        joined.result()
+    find_peers(ends, spill, size)
+
+    for kind, tally in (*store.removed.items(), ("end-without-begin", lone_ends), ("unbound-link", links.unbound)):
+        tally.report(report, kind, ledger)
+    if len(pairs):
+        ledger.removed["paired"] = len(pairs)
+    ledger.given = len(ordered.rows) + len(links) - links.unbound.rows
+    for kind, rows in (("lane", ordered.moved), ("unfinished", unfinished)):
+        if rows:
+            report.issue(kind, "timeline", rows=rows)
+
+    shown, numbers = _shown(tracks, ordered)
+    given = _Given(store, pairs, ordered, ends, numbers, on_device, spill)
+    return Timeline(catalog, shown, start, end, given.batches, links.rows)
+
+
+def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
+    """The tracks that events are on, and for each track its number among them."""
+    used = np.zeros(len(tracks), np.bool_)
+    for number in range(ordered.rows.runs):
+        used[ordered.rows.run(number)["track"]] = True
+    numbers = np.where(used, np.cumsum(used) - 1, -1).astype(np.int32)
+    return [track for track, shown in zip(tracks, used, strict=True) if shown], numbers
+
+
+@dataclass
+class _Given:
+    """What a timeline gives out, range after range."""
+
+    store: EventStore
+    pairs: Runs
+    ordered: Ordered
+    ends: Runs
+    tracks: Int32
+    on_device: OnDevice
+    spill: Spill
+
+    def batches(self) -> Iterator[TimelineBatch]:
+        opened = OpenEnds()
+        serial = 1
+        count = self.ordered.rows.runs
+        try:
+            for number, (low, high) in enumerate(self.ordered.bounds):
+                rows = self.ordered.rows.run(number)
+                until = high if number + 1 < count else None
+                yield self._batch(rows, low, high, opened, until, serial)
+                serial += len(rows)
+        finally:
+            self.spill.close()
+
+    def _batch(
+        self, rows: Rows, low: int | None, high: int | None, opened: OpenEnds, until: int | None, serial: int
+    ) -> TimelineBatch:
+        track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
+        row, ends = on_rows(self.ends, low, high, place)
+        arrow, out, kind = (ends[name].copy() for name in ("arrow", "out", "kind"))
+        peer = self._peers(ends["peer"])
+        return TimelineBatch(
+            finished(self.store, self.pairs, rows, low, high),
+            np.ascontiguousarray(rows["lane"]),
+            track,
+            place + 1,
+            self.on_device.rows(self.store.keys.rows["flags"][place], rows["track"]),
+            Edges(*opened.edges(rows, track, serial, until)),
+            Arrows(row, arrow, out, kind, ends["peer"] + 1, find_last(ends), *peer),
+            int(np.count_nonzero(ends["link"])),
+        )
+
+    def _peers(self, places: Int64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Whether the events at those places (-1: none) are `TimelineBatch.work`, and whether calls launched them."""
+        keys = self.store.keys.rows
+        if not len(keys):
+            return np.zeros(len(places), np.bool_), np.zeros(len(places), np.bool_)
+        flags, there = keys["flags"][places], places >= 0
+        return self.on_device.rows(flags, keys["track"][places]) & there, (flags & LAUNCHED != 0) & there

@@ -1,0 +1,181 @@
+"""Rows that hang on other rows, for stages that leave rows out: they go where the other goes.
+
+    kernel   id 7                        left out
+    counter  id 8, parent 7              with its row, as every figure of it
+    link     id 9, event 7               with its event; the other end of the arrow stays
+    link     ts 120, tid 4242            with the slice that is around it on its track at that time
+
+The row on which one hangs may come later, so that these wait for the end of the source, in a temporary folder where
+there are many. Of all other rows an id, and of slices begin, end and track are remembered there, 13 and 29 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
+from ktrace.model.json_text import decoded
+from ktrace.model.masks import Bools, truth, words_in
+from ktrace.model.tracks import Track
+from ktrace.stages.order.slices import Slices, none_open
+from ktrace.store.events import LIMIT, values
+from ktrace.store.joins import find
+from ktrace.store.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
+
+Values = npt.NDArray[Any]
+Int64 = npt.NDArray[np.int64]
+Int32 = npt.NDArray[np.int32]
+
+_BOOL = np.dtype(np.bool_)
+
+
+def are_figures(batch: Batch) -> Bools:
+    """Which rows only say something of the row that is their parent: a counter, a metric, a further measure.
+
+    A kernel that has its call as parent is a thing of its own, and so is a row of a tree.
+    """
+    if not batch.has("parent"):
+        return np.zeros(len(batch), np.bool_)
+    if batch.record == "events":
+        figure = words_in(batch.column("kind"), ("counter",))
+    else:
+        other = truth(pc.not_equal(decoded(batch.column("metric")), "duration"))
+        figure = other | words_in(batch.column("kind"), ("metric", "note"))
+    return figure & truth(batch.column("parent").is_valid())
+
+
+def are_slices(batch: Batch) -> Bools:
+    """Which events last: all of some kinds, others where they have a duration."""
+    always = words_in(batch.column("kind"), tuple(kind for kind in SLICE_KINDS if kind != "alloc"))
+    never = words_in(batch.column("kind"), POINT_KINDS)
+    return always | (truth(batch.column("dur").is_valid()) & ~never)
+
+
+class Attached:
+    """Rows that wait to be told whether what they hang on stays. `know` and `hold` first, then `rest` once.
+
+    With a type of numbers as `value` they are told the number that is known of it instead.
+    """
+
+    def __init__(self, spill: Spill, value: np.dtype[Any] = _BOOL) -> None:
+        self._words = Words()
+        self._tracks = TrackIndex(self._words)
+        self._ids = Runs(spill, "known_ids", [("id", "i8"), ("source", "i4"), ("kept", value.str)])
+        self._slices = Runs(
+            spill, "known_slices", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("kept", value.str)]
+        )
+        self._value = value
+        self._held = Batches(spill, "held")
+        self._records: list[str] = []
+        self._starts = [0]
+        self._alone: list[Values] = []
+        self._also: list[Values] = []
+        self._on_row = Runs(spill, "on_row", [("id", "i8"), ("source", "i4"), ("number", "i8")])
+        self._at_place = Runs(spill, "at_place", [("ts", "i8"), ("track", "i4"), ("number", "i8"), ("next", "?")])
+
+    def know(self, batch: Batch, kept: Values) -> None:
+        """Remembers events or summaries, and which of them stay."""
+        if not len(batch):
+            return
+        places = self._places(batch)
+        source = places.column("source").to_numpy()
+        self._ids.append(id=batch.column("id").to_numpy(), source=source, kept=kept)
+        if batch.record == "events":
+            self._know_slices(batch, places, kept)
+
+    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: Values) -> None:
+        ts, _ = values(batch.columns, "ts")
+        dur, has_dur = values(batch.columns, "dur")
+        good = are_slices(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
+        end = np.where(has_dur, ts + np.where(good, dur, 0), LIMIT)
+        id_, track = batch.column("id").to_numpy()[good], self._tracks.index(places)[good]
+        self._slices.append(ts=ts[good], end=end[good], id=id_, track=track, kept=kept[good])
+
+    def _places(self, batch: Batch) -> pa.RecordBatch:
+        """The track columns with numbers for words."""
+        schema = arrow_schema(batch.record)
+        columns = {
+            name: self._words.encode(name, batch.column(name), schema.field(name).type)
+            for name in Track._fields
+            if name in schema.names and batch.has(name)
+        }
+        return pa.RecordBatch.from_pydict(columns)
+
+    def hold(self, batch: Batch, alone: Values, also: Values) -> None:
+        """Lets figures or links wait.
+
+        `alone` says which stay where nothing is known of what they hang on, `also` which stay even if that goes.
+        """
+        if not len(batch):
+            return
+        first = self._starts[-1]
+        number = np.arange(first, first + len(batch))
+        hangs, has_row = values(batch.columns, "event" if batch.record == "links" else "parent")
+        places = self._places(batch)
+        source = places.column("source").to_numpy()
+        self._on_row.append(id=hangs[has_row], source=source[has_row], number=number[has_row])
+        if batch.record == "links":
+            ts, has_ts = values(batch.columns, "ts")
+            placed = has_ts & ~has_row
+            is_next = words_in(batch.column("bind"), ("next",))
+            track = self._tracks.index(places)[placed]
+            self._at_place.append(ts=ts[placed], track=track, number=number[placed], next=is_next[placed])
+        self._held.append(batch.columns)
+        self._records.append(batch.record)
+        self._starts.append(first + len(batch))
+        self._alone.append(alone)
+        self._also.append(also)
+
+    def rest(self, size: int = RANGE_ROWS) -> Iterator[tuple[Batch, Values]]:
+        """The rows that waited, batch by batch as they came, and which of them stay."""
+        kept = np.concatenate([np.zeros(0, self._value), *self._alone])
+        also = np.concatenate([np.zeros(0, self._value), *self._also])
+        self._look_up_rows(kept, size)
+        if len(self._at_place):
+            self._look_up_places(kept, size)
+        kept |= also
+        for number, record in enumerate(self._records):
+            yield Batch(record, self._held.get(number)), kept[self._starts[number] : self._starts[number + 1]]
+
+    def _look_up_rows(self, kept: Values, size: int) -> None:
+        for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
+            wanted = self._on_row.rows[self._on_row.between(low, high)]
+            if len(wanted):
+                known = self._ids.rows[self._ids.between(low, high)]
+                found = find((wanted["id"], wanted["source"]), (known["id"], known["source"]))
+                there = found >= 0
+                kept[wanted["number"][there]] = known["kept"][found[there]]
+
+    def _look_up_places(self, kept: Values, size: int) -> None:
+        """Asks for the slice around each place, else for the next one, as the stage `order` binds them."""
+        used = np.unique(self._at_place.rows["track"])
+        opened, waiting = none_open(), np.empty(0, self._at_place.rows.dtype)
+        for low, high in ranges(self._slices.cuts(size)):
+            place = self._slices.between(low, high)
+            place = place[np.isin(self._slices.rows["track"][place], used)]
+            rows = self._slices.rows[place]
+            order = np.lexsort((rows["id"], rows["track"], -rows["end"], rows["ts"]))
+            rows, place = rows[order], place[order]
+            track, ts, end = (np.ascontiguousarray(rows[name]) for name in ("track", "ts", "end"))
+            slices = Slices(opened, track, ts, end, place)
+            asked = self._at_place.rows[self._at_place.between(low, high)]
+            around = asked[~asked["next"]]
+            self._settle(kept, around, slices, slices.innermost(around["track"], around["ts"]))
+            waiting = np.concatenate([waiting, asked[asked["next"]]])
+            later = slices.next(waiting["track"], waiting["ts"])
+            self._settle(kept, waiting, slices, later)
+            waiting = waiting[later < 0]
+            if high is not None:
+                opened = slices.open_at(high)
+
+    def _settle(self, kept: Values, asked: Rows, slices: Slices, found: Int64) -> None:
+        there = found >= 0
+        kept[asked["number"][there]] = self._slices.rows["kept"][slices.place[found[there]]]

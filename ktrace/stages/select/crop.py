@@ -1,0 +1,240 @@
+"""A part of a trace by time: an interval, what is around a name, a profiler's step, a range.
+
+    Crop(time="1.5s..2.0s")         0 s        1.5 s ······ 2.0 s        3 s
+    op       [ 1.4 .. 1.6 ]                    stays, whole
+    kernel   [ 1.9 .. 2.3 ]                    stays, whole
+    op       [ 2.1 .. 2.2 ]                    left out
+
+Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
+come last; until then rows wait in a temporary folder, as those of the stage `order` do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.errors import InputError, UsageError
+from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import Bools, some, truth, words_in
+from ktrace.model.times import parse_interval, parse_time
+from ktrace.report import Report
+from ktrace.stages.order.links import LinkStore
+from ktrace.stages.select.attached import Attached, are_figures
+from ktrace.stages.select.crop_bounds import Bounds, Part, steps_of
+from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
+from ktrace.stages.select.launched import launch_ends, launch_links
+from ktrace.store.events import GONE, SLICE, EventStore, values
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
+
+Int64 = npt.NDArray[np.int64]
+
+#: Columns that say what hangs on a row, and where it is.
+_PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Which part of the trace stays: what is in all that is given.
+
+    time    "1.5s..2.0s", "..2s" or "1s..": from the first event on. Where the trace has no such time, but has it by its
+            own clock, or by the time of day, it is meant so.
+    around  the time of each row that is called so (a name or a pattern) in any source, with `margin` (ns, or text such
+            as "5ms") before and behind it
+    step    the steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" with both ends
+    range   the ranges (NVTX, annotations) that are called so: a name or a pattern
+
+    A step and a range are times of each source for itself; to them belongs the device work that is launched in them,
+    though it may run later.
+
+    Raises UsageError for what isn't written so, and where nothing is given.
+    """
+
+    time: str | None = None
+    around: str | None = None
+    margin: int | str = 1_000_000
+    step: int | str | None = None
+    range: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.time is None and self.around is None and self.step is None and self.range is None:
+            raise UsageError("no part is named", expected="a time, a name to be around, a step or a range")
+        if self.time is not None:
+            parse_interval(self.time)
+        if isinstance(self.margin, str):
+            object.__setattr__(self, "margin", parse_time(self.margin))
+        if self.step is not None:
+            steps_of(self.step)
+
+
+def _last(batch: Batch) -> Bools:
+    """Which points say a duration: a counter whose value holds for a while. For a timeline they take no time."""
+    if not batch.has("dur"):
+        return np.zeros(len(batch), np.bool_)
+    return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
+
+
+def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[Batch]:
+    """The batches without the rows outside of the part that is wanted, events in the order of time.
+
+    Begins and ends must have been paired before. Statistics stay if the time at which they were printed is in the part.
+    Raises InputError where there is no such time, name, step or range.
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        stage = _Stage(wanted, report, spill)
+        for batch in batches:
+            if batch.record == "catalog":
+                stage.catalog.add(batch)
+                yield batch
+            elif len(batch):
+                stage.take(batch)
+        yield from stage.give()
+    finally:
+        spill.close()
+
+
+class _Stage:
+    """All rows until the source has ended, then those that stay."""
+
+    def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
+        self._report = report
+        self._spill = spill
+        self._words = Words()
+        self._index = TrackIndex(self._words)
+        self._store = EventStore(spill, self._words, self._index)
+        self._others = Batches(spill, "others")
+        self._records: list[str] = []
+        self._launches = LinkStore(spill, self._words)
+        self._own_time = wanted.step is not None or wanted.range is not None
+        self._figures = self._lasting = False
+        self._bounds = Bounds(wanted)
+        self.catalog = Catalog()
+        self._taken = self._given = 0
+        self._removed: Counter[str] = Counter()
+
+    def take(self, batch: Batch) -> None:
+        """Keeps a batch."""
+        self._taken += len(batch)
+        if batch.record != "events":
+            self._others.append(batch.columns)
+            self._records.append(batch.record)
+            if batch.record == "links" and self._own_time:
+                self._launches.add(launch_links(batch))
+            return
+        figure = are_figures(batch)
+        self._figures |= bool(figure.any())
+        self._lasting |= bool((_last(batch) & ~figure).any())
+        self._bounds.add(batch)
+        self._store.add(batch.columns)
+
+    def give(self) -> Iterator[Batch]:
+        """What stays, and the account."""
+        self._store.flush()
+        start, end = self._store.span(RANGE_ROWS)
+        if not len(self._store.keys):
+            raise InputError("has no events, and so no time to crop", remedy="leave out the part, or take a filter")
+        self._store.end_unfinished(end, RANGE_ROWS)
+        part = self._bounds.part(start, end, self.catalog, self._report)
+        kept = self._kept(part)
+        attached = Attached(self._spill) if self._figures or self._records else None
+        for low, high in ranges(self._store.keys.cuts(RANGE_ROWS)):
+            yield from self._events(low, high, kept, attached)
+        if attached is not None:
+            for number, record in enumerate(self._records):
+                yield from self._other(Batch(record, self._others.get(number)), part, attached)
+            for batch, stays in attached.rest():
+                yield from self._stay(batch, stays, WITH_EVENT if batch.record == "links" else WITH_ROW)
+        ledger = account(self._report, "crop", self._taken, self._given, self._removed)
+        for kind, tally in self._store.removed.items():
+            tally.report(self._report, kind, ledger)
+
+    def _stay(self, batch: Batch, stays: Bools, reason: str) -> Iterator[Batch]:
+        count = int(np.count_nonzero(stays))
+        self._given += count
+        self._removed[reason] += len(batch) - count
+        if count:
+            yield some(batch, stays)
+
+    def _events(self, low: int | None, high: int | None, kept: Bools, attached: Attached | None) -> Iterator[Batch]:
+        """The events of a range of time that stay; figures of others wait."""
+        place = self._store.keys.between(low, high)
+        place = place[self._store.keys.rows["flags"][place] & GONE == 0]
+        if not len(place):
+            return
+        if attached is not None:
+            rows = self._store.at(place)
+            columns = {name: rows.column(name) for name in _PLACE if name in rows.names}
+            known = Batch("events", pa.RecordBatch.from_pydict(columns))
+            figure = are_figures(known)
+            attached.know(some(known, ~figure), kept[place[~figure]])
+            if figure.any():
+                waiting = place[figure]
+                attached.hold(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
+                place = place[~figure]
+        mine = place[kept[place]]
+        self._removed["another time"] += len(place) - len(mine)
+        if len(mine):
+            self._given += len(mine)
+            yield self._store.at(mine).batch()
+
+    def _other(self, batch: Batch, part: Part, attached: Attached) -> Iterator[Batch]:
+        """The statistics of a batch that stay; its links wait."""
+        ts, timed = values(batch.columns, "ts")
+        inside = part.hold(ts, batch)
+        none = np.zeros(len(batch), np.bool_)
+        if batch.record == "links":
+            attached.hold(batch, inside | ~timed, none)
+            return
+        figure = are_figures(batch)
+        attached.hold(some(batch, figure), (inside & timed)[figure], none[figure])
+        rest, stays = some(batch, ~figure), (inside & timed)[~figure]
+        attached.know(rest, stays)
+        yield from self._stay(rest, stays, "no time of their own, or another")
+
+    def _kept(self, part: Part) -> Bools:
+        """Which events stay, by place."""
+        keys = self._store.keys
+        kept, begun = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
+        sources = self._index.sources()
+        for start, rows in keys.blocks(RANGE_ROWS):
+            stop = start + len(rows)
+            ts, end = np.ascontiguousarray(rows["ts"]), rows["end"].copy()
+            if self._lasting:
+                end += self._held_for(start, rows)
+            for source, intervals, ids in part.sources(self._words, sources[rows["track"]]):
+                kept[start:stop][source] = intervals.touch(ts[source], end[source])
+                begun[start:stop][source] = intervals.hold(ts[source])
+                if ids:
+                    kept[start:stop][source] |= np.isin(rows["id"][source], ids)
+        if part.launched:
+            self._keep_launched(kept, begun)
+        return kept
+
+    def _keep_launched(self, kept: Bools, begun: Bools) -> None:
+        """Keeps the work of the calls that are `begun`: those of its correlation, and those that links name."""
+        ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
+        leaves = np.zeros(arrows + 1, np.bool_)
+        for _, rows in ends.blocks(RANGE_ROWS):
+            leaves[rows["arrow"][rows["out"] & begun[rows["place"]]]] = True
+        for _, rows in ends.blocks(RANGE_ROWS):
+            kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
+
+    def _held_for(self, start: int, rows: npt.NDArray[np.void]) -> Int64:
+        """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""
+        dur = np.zeros(len(rows), np.int64)
+        points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)
+        if len(points):
+            found = self._store.at(start + points)
+            if "dur" in found.names:
+                dur[points] = np.maximum(found.column("dur").fill_null(0).to_numpy(), 0)
+        return dur

@@ -1,0 +1,180 @@
+"""Which time of a trace a crop means, source by source.
+
+    --step 1       ProfilerStep#1 of rank 0: 1100..1200      of rank 1: 1105..1215
+    --time 0s..1s  of all: 1000..1000001000
+    both           what is in both
+
+It is known when all events were seen, since the first time of the trace and its ranges may come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.errors import InputError, UsageError
+from ktrace.model.batch import Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import decoded
+from ktrace.model.times import parse_interval, time_text
+from ktrace.report import Report
+from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
+from ktrace.stages.select.marks import Marks, called, no_such, step_of
+from ktrace.store.vocabulary import Words
+
+if TYPE_CHECKING:
+    from ktrace.stages.select.crop import Crop
+
+Bools = npt.NDArray[np.bool_]
+
+#: Steps that an error names.
+_MOST = 8
+
+
+def steps_of(text: int | str) -> tuple[int, int]:
+    """First and last step. Raises UsageError."""
+    first, dots, last = str(text).partition("..")
+    try:
+        return int(first), int(last if dots else first)
+    except ValueError:
+        raise UsageError(f"'{text}' is no step", expected="a number, or two: 3..5") from None
+
+
+class Bounds:
+    """Gathers from events what says which part is meant."""
+
+    def __init__(self, wanted: Crop) -> None:
+        self._wanted = wanted
+        self._around = Marks(called(wanted.around)) if wanted.around is not None else None
+        self._range = Marks(called(wanted.range), ("range",)) if wanted.range is not None else None
+        self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
+
+    def _is_step(self, name: str) -> bool:
+        first, last = steps_of(self._wanted.step or 0)
+        step = step_of(name)
+        return step is not None and first <= step <= last
+
+    def add(self, batch: Batch) -> None:
+        """Looks at events."""
+        for marks in (self._around, self._range, self._step):
+            if marks is not None:
+                marks.add(batch)
+
+    def part(self, start: int, end: int, catalog: Catalog, report: Report) -> Part:
+        """The time that is wanted of each source, of a trace from `start` to `end` (ns); noted in the report.
+
+        Raises InputError where there is no such time, name, step or range.
+        """
+        common, wanted = ALWAYS, self._wanted
+        if wanted.time is not None:
+            common = common.both(interval(wanted.time, start, end, catalog))
+        if self._around is not None:
+            if not self._around:
+                raise no_such("event", str(wanted.around), self._around.names)
+            assert isinstance(wanted.margin, int)
+            common = common.both(self._around.around(wanted.margin))
+        each, ids = self._own()
+        part = Part(common, each, ids)
+        spans = [pair for found in part.all() for pair in found.pairs()]
+        if not any(begin <= end and stop > start for begin, stop in spans):
+            raise InputError("nothing is in all of the parts that are named", remedy="name one of them")
+        shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
+        report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
+        return part
+
+    def _own(self) -> tuple[dict[str, Intervals] | None, dict[str, list[int]]]:
+        """The intervals of each source where a step or range is wanted, and the rows that are these."""
+        each: dict[str, Intervals] | None = None
+        ids: dict[str, list[int]] = {}
+        for marks, error in ((self._step, self._no_step), (self._range, self._no_range)):
+            if marks is None:
+                continue
+            if not marks:
+                raise error(marks)
+            found = marks.each()
+            each = found if each is None else {name: found.get(name, NEVER).both(own) for name, own in each.items()}
+            ids = marks.ids
+        alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
+        return each, ids if alone else {}
+
+    def _no_step(self, marks: Marks) -> InputError:
+        steps = sorted({step for name in marks.names if (step := step_of(name)) is not None})
+        some = ", ".join(map(str, steps[:_MOST])) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
+        remedy = None if steps else "--range NAME, or --time, where the trace has no ProfilerStep#N or Iteration N"
+        expected = f"one of the steps {some}" if steps else None
+        return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
+
+    def _no_range(self, marks: Marks) -> InputError:
+        return no_such("range", str(self._wanted.range), marks.names)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The time that is wanted: `common` of all sources, and of it what `each` has, where this isn't None.
+
+    `ids` are rows that stay anyway: ranges on a device, whose time there may be a later one.
+    """
+
+    common: Intervals
+    each: dict[str, Intervals] | None
+    ids: dict[str, list[int]]
+
+    @property
+    def launched(self) -> bool:
+        """Whether what is launched in it belongs to it."""
+        return self.each is not None
+
+    def of(self, source: str | None) -> Intervals:
+        """The intervals of a source."""
+        return self.common if self.each is None else self.common.both(self.each.get(source or "", NEVER))
+
+    def all(self) -> list[Intervals]:
+        """The intervals, of each source that has its own."""
+        return [self.common] if self.each is None else [self.of(source) for source in self.each]
+
+    def sources(self, words: Words, source: npt.NDArray[np.int32]) -> Iterator[tuple[Bools, Intervals, list[int]]]:
+        """For each source among the rows: which they are, its intervals, its rows that stay."""
+        for number in np.unique(source).tolist():
+            name = words["source"].word(number)
+            yield source == number, self.of(name), self.ids.get(name or "", [])
+
+    def hold(self, ts: npt.NDArray[np.int64], batch: Batch) -> Bools:
+        """Which rows of a batch have their time in it."""
+        names = decoded(batch.column("source")).to_pylist()
+        coded = np.array(names, object)
+        found = np.zeros(len(batch), np.bool_)
+        for name in set(names):
+            mine = coded == name
+            found[mine] = self.of(name).hold(ts[mine])
+        return found
+
+
+def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
+    """The interval of time that is meant, in the clock of the trace.
+
+    From the start of the trace on, but where that has no such time: by its own clock, or by the time of day.
+    """
+    first, last = parse_interval(text)
+    given = [time for time in (first, last) if time is not None]
+    clocks = {
+        entry.facts["at_ns"] - entry.facts["unix_ns"]
+        for entry in catalog.of("clock")
+        if "at_ns" in entry.facts and "unix_ns" in entry.facts
+    }
+    for moved in (start, 0, *(clocks if len(clocks) == 1 else ())):
+        if any(start <= time + moved <= end for time in given):
+            break
+    else:
+        moved = start
+    begin = -ALWAYS.end[0] if first is None else first + moved
+    stop = ALWAYS.end[0] if last is None else last + moved
+    if begin > end or stop < start or begin < stop <= start:
+        raise InputError(
+            f"the trace has no time {text}",
+            expected=f"0s..{time_text(end - start)} from its start, or {start}ns..{end}ns by its own clock",
+        )
+    return Intervals.of([(int(begin), int(max(stop, begin + 1)))])

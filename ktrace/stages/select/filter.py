@@ -1,0 +1,221 @@
+"""A part of a trace by what its rows are: kind, name, device, stream, rank, duration.
+
+    Filter(kinds=["kernel"], names=["*gemm*"], min_dur="10us")
+    kernel  sm90_gemm_bf16   40 us      stays, with the figures that hang on it
+    kernel  sm90_gemm_bf16    4 us      too short
+    api     cudaLaunchKernel  4 us      another kind
+
+Rows stream through; only what hangs on other rows waits (`attached`), and with ranks all, since these may be said last.
+The catalog stays whole.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.errors import InputError, UsageError
+from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import Bools, Fits, some, truth, words_in
+from ktrace.model.times import parse_time
+from ktrace.report import Ledger, Report
+from ktrace.stages.select.attached import Attached, are_figures
+from ktrace.store.spill import SPILL_BYTES, Batches, Spill
+
+#: Kinds of events and summaries; those of other packages begin with "x_".
+KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
+
+WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which events and summaries stay: those that pass everything that is given.
+
+    kinds       kinds of the model: kernel, memcpy, api, ...
+    names       patterns for the whole `name` or `short_name`; * is any text, ? any character, [ab] one of these
+    devices     devices by the number that the source gives them; a row without a device doesn't pass
+    streams     the same of streams
+    ranks       ranks of sources, as their facts say
+    min_dur     ns, or text such as "10us": slices that are shorter go; points, counters and slices without an end stay
+    only_gpu    device work, and what else is on a device or stream; the calls that launched it go
+    drop_args   rows stay without the arguments of the source
+
+    Raises UsageError for a kind that doesn't exist and for a duration without a unit.
+    """
+
+    kinds: Sequence[str] = ()
+    names: Sequence[str] = ()
+    devices: Sequence[int] = ()
+    streams: Sequence[int] = ()
+    ranks: Sequence[int] = ()
+    min_dur: int | str | None = None
+    only_gpu: bool = False
+    drop_args: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("kinds", "names"):
+            given = getattr(self, name)
+            object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
+        for kind in self.kinds:
+            if kind not in KINDS and not kind.startswith("x_"):
+                raise UsageError(f"there is no kind '{kind}'", expected=", ".join(KINDS))
+        if isinstance(self.min_dur, str):
+            object.__setattr__(self, "min_dur", parse_time(self.min_dur))
+
+
+class _Tests:
+    """The tests of a filter on a batch, by the option that a row fails."""
+
+    def __init__(self, wanted: Filter, sources: frozenset[str]) -> None:
+        self._wanted = wanted
+        self._sources = tuple(sorted(sources))
+        fits = re.compile("|".join(map(translate, wanted.names))).match
+        self._named = {column: Fits(lambda name: fits(name) is not None) for column in ("name", "short_name")}
+
+    def failed(self, batch: Batch) -> dict[str, Bools]:
+        """For each test which rows don't pass it."""
+        wanted, found = self._wanted, {}
+        if wanted.ranks:
+            found["--rank"] = ~words_in(batch.column("source"), self._sources)
+        if wanted.kinds:
+            found["--kind"] = ~words_in(batch.column("kind"), tuple(wanted.kinds))
+        if wanted.names:
+            named = [fits(batch.column(column)) for column, fits in self._named.items() if batch.has(column)]
+            found["--name"] = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *named])
+        for option, numbers in (("device", wanted.devices), ("stream", wanted.streams)):
+            if numbers:
+                found[f"--{option}"] = ~truth(pc.is_in(batch.column(option), pa.array(numbers, pa.int64())))
+        if wanted.only_gpu:
+            placed = pc.or_(batch.column("device").is_valid(), batch.column("stream").is_valid())
+            found["--only-gpu"] = ~(words_in(batch.column("kind"), DEVICE_KINDS) | truth(placed))
+        if wanted.min_dur is not None and batch.record == "events":
+            short = truth(pc.less(batch.column("dur"), pa.scalar(wanted.min_dur, pa.int64())))
+            found["--min-dur"] = short & ~words_in(batch.column("kind"), POINT_KINDS)
+        return found
+
+
+def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterator[Batch]:
+    """The batches without the rows that don't pass, and without what hangs on these: their figures, their arrows' ends.
+
+    Begins and ends must have been paired before. Figures of a kind or name that is asked for stay by themselves.
+    Raises InputError where ranks are asked for and no source says one of these.
+    """
+    spill = Spill(SPILL_BYTES)
+    try:
+        sources: frozenset[str] = frozenset()
+        if wanted.ranks:
+            batches, sources = _of_ranks(batches, wanted.ranks, spill)
+        yield from _filtered(batches, wanted, report, _Tests(wanted, sources), spill)
+    finally:
+        spill.close()
+
+
+class _Sieve:
+    """The rows that stay, and the account of those that go."""
+
+    def __init__(self, wanted: Filter, tests: _Tests, spill: Spill) -> None:
+        self._wanted = wanted
+        self._tests = tests
+        self._attached = Attached(spill)
+        self.removed: Counter[str] = Counter()
+        self.taken = self.given = 0
+
+    def take(self, batch: Batch) -> Iterator[Batch]:
+        """What stays of a batch, but for the rows that have to wait."""
+        self.taken += len(batch)
+        if self._wanted.drop_args:
+            batch = without_args(batch)
+        if batch.record == "links":
+            self._attached.hold(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
+            return
+        failed = self._tests.failed(batch)
+        passes = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *failed.values()])
+        figure = are_figures(batch)
+        if figure.any():
+            asked = passes & bool(self._wanted.kinds or self._wanted.names)
+            self._attached.hold(some(batch, figure), passes[figure], asked[figure])
+            batch, passes = some(batch, ~figure), passes[~figure]
+            failed = {option: mask[~figure] for option, mask in failed.items()}
+        self._attached.know(batch, passes)
+        left = np.ones(len(batch), np.bool_)
+        for option, mask in failed.items():
+            self.removed[option] += int(np.count_nonzero(mask & left))
+            left &= ~mask
+        yield from self._give(batch, passes)
+
+    def rest(self) -> Iterator[Batch]:
+        """What stays of the rows that waited."""
+        for batch, kept in self._attached.rest():
+            reason = WITH_EVENT if batch.record == "links" else WITH_ROW
+            self.removed[reason] += len(batch) - int(np.count_nonzero(kept))
+            yield from self._give(batch, kept)
+
+    def _give(self, batch: Batch, kept: Bools) -> Iterator[Batch]:
+        if kept.any():
+            self.given += int(np.count_nonzero(kept))
+            yield some(batch, kept)
+
+
+def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _Tests, spill: Spill) -> Iterator[Batch]:
+    sieve = _Sieve(wanted, tests, spill)
+    for batch in batches:
+        if batch.record == "catalog":
+            yield batch
+        elif len(batch):
+            yield from sieve.take(batch)
+    yield from sieve.rest()
+    account(report, "filter", sieve.taken, sieve.given, sieve.removed)
+
+
+def account(report: Report, stage: str, taken: int, given: int, removed: Counter[str]) -> Ledger:
+    """Opens the account of a stage that leaves rows out, and notes how many by which reason."""
+    ledger = report.stage(stage)
+    ledger.taken, ledger.given = taken, given
+    for reason, rows in removed.items():
+        if rows:
+            ledger.removed[reason] += rows
+            report.issue("left-out", f"{rows:,} by {reason}", rows=rows)
+    return ledger
+
+
+def without_args(batch: Batch) -> Batch:
+    """The batch without arguments, those that are columns among them."""
+    names = [name for name in batch.columns.schema.names if name != "args" and not name.startswith("args.")]
+    return Batch(batch.record, batch.columns.select(names))
+
+
+def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> tuple[Iterator[Batch], frozenset[str]]:
+    """All batches, held until each source could say its rank, and the sources that are of these ranks."""
+    catalog, held, records = Catalog(), Batches(spill, "all"), []
+    for batch in batches:
+        if batch.record == "catalog":
+            catalog.add(batch)
+        elif len(batch):
+            held.append(batch.columns)
+            records.append(batch.record)
+    known = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
+    found = frozenset(source for source, rank in known.items() if rank in ranks)
+    if not found:
+        said = sorted({str(rank) for rank in known.values() if rank is not None})
+        raise InputError(
+            f"there is no rank {', '.join(map(str, ranks))}" if said else "no source says its rank",
+            expected=f"one of the ranks {', '.join(said)}" if said else None,
+            remedy=None if said else "leave out --rank, and name the file of the rank as the input",
+        )
+
+    def again() -> Iterator[Batch]:
+        if len(catalog):
+            yield catalog.to_batch()
+        for number, record in enumerate(records):
+            yield Batch(record, held.get(number))
+
+    return again(), found

@@ -1,0 +1,219 @@
+"""A trace in parts by time, step or size: which rows belong together, and what a part repeats.
+
+    api     9.9 s          part 0        --split-by time=10s
+    kernel  9.9 .. 10.2    part 0        whole, where it begins
+    counter 10.1           part 0        a figure of that kernel
+    api     10.1           part 1
+
+Each row has a rank in the order of its part and time; figures and ends of arrows have that of the row on which they
+hang, so that a part is a range of ranks. Rows wait in a temporary folder, since what hangs together may come late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.model.batch import TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog, Entry
+from ktrace.model.masks import Bools, some
+from ktrace.model.tracks import Track
+from ktrace.stages.order.links import LinkStore
+from ktrace.stages.select.attached import Attached, are_figures
+from ktrace.stages.select.launched import launch_ends, launch_links
+from ktrace.stages.split.split_by import SplitBy
+from ktrace.stages.split.steps import Steps
+from ktrace.store.events import EventStore, values
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
+from ktrace.store.track_index import TrackIndex
+from ktrace.store.vocabulary import Words
+
+Int64 = npt.NDArray[np.int64]
+
+#: Columns that say what hangs on a row, and where it is.
+_PLACE = ("id", "parent", "event", "bind", "kind", "metric", "ts", "dur", *TRACK_COLUMNS)
+
+
+class Split:
+    """All rows of a trace, to be taken in parts; a context, which removes the temporary folder.
+
+    `cuts` are the first ranks of the parts that `by` asks for; for a size there is one, and more are found by trying.
+    """
+
+    def __init__(self, batches: Iterable[Batch], by: SplitBy) -> None:
+        self._spill = Spill(SPILL_BYTES)
+        self._words = Words()
+        self._index = TrackIndex(self._words)
+        self._store = EventStore(self._spill, self._words, self._index)
+        self._others = Batches(self._spill, "others")
+        self._records: list[str] = []
+        self._launches = LinkStore(self._spill, self._words)
+        self._steps = Steps() if by.step else None
+        self._catalog = Catalog()
+        self._hangs = False
+        try:
+            self._take(batches)
+            self._rank(by)
+        except BaseException:
+            self._spill.close()
+            raise
+
+    def __enter__(self) -> Split:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._spill.close()
+
+    def _take(self, batches: Iterable[Batch]) -> None:
+        for batch in batches:
+            if batch.record == "catalog":
+                self._catalog.add(batch)
+            elif len(batch) and batch.record == "events":
+                self._hangs |= bool(are_figures(batch).any())
+                if self._steps is not None:
+                    self._steps.add(batch)
+                self._store.add(batch.columns)
+            elif len(batch):
+                self._others.append(batch.columns)
+                self._records.append(batch.record)
+                if self._steps is not None and batch.record == "links":
+                    self._launches.add(launch_links(batch))
+        self._store.flush()
+
+    def _rank(self, by: SplitBy) -> None:
+        """Gives all rows their rank."""
+        ts = np.ascontiguousarray(self._store.keys.rows["ts"])
+        start, end = self._store.span(RANGE_ROWS)
+        part = np.zeros(len(ts), np.int64)
+        if by.time is not None:
+            part = (np.clip(ts, start, end) - start) // by.time
+        elif self._steps is not None:
+            part = self._steps.of(self._store, self._index, RANGE_ROWS)
+            self._with_launch(part)
+        order = np.lexsort((ts, part))
+        self.cuts = [0, *(1 + np.flatnonzero(np.diff(part[order]))).tolist()]
+        self.rows = max(len(order), 1)
+        self._rank_of = np.empty(len(order), np.int64)
+        self._rank_of[order] = np.arange(len(order))
+        self._rank_of_others = self._hang(ts)
+        self._order = np.argsort(self._rank_of, kind="stable") if self._hangs else order
+        self._sorted = self._rank_of[self._order]
+
+    def _with_launch(self, part: Int64) -> None:
+        """Work is of the part of the call that launched it."""
+        ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
+        leaves = np.full(arrows + 1, -1, np.int64)
+        for _, rows in ends.blocks(RANGE_ROWS):
+            out = rows["out"]
+            leaves[rows["arrow"][out]] = part[rows["place"][out]]
+        for _, rows in ends.blocks(RANGE_ROWS):
+            arrives = ~rows["out"] & (leaves[rows["arrow"]] >= 0)
+            part[rows["place"][arrives]] = leaves[rows["arrow"][arrives]]
+
+    def _hang(self, ts: Int64) -> list[Int64]:
+        """Gives figures the rank of their row; the ranks of links and statistics, batch by batch."""
+        ranks = [self._by_time(Batch(record, self._others.get(n)), ts) for n, record in enumerate(self._records)]
+        if not self._hangs and not self._records:
+            return ranks
+        attached = Attached(self._spill, np.dtype(np.int64))
+        waiting: list[Int64] = []
+        for start, rows in self._store.keys.blocks(RANGE_ROWS):
+            place = np.arange(start, start + len(rows))
+            known = _narrow("events", self._store.at(place).batch().columns)
+            figure = are_figures(known)
+            attached.know(some(known, ~figure), self._rank_of[place[~figure]])
+            if figure.any():
+                waiting.append(place[figure])
+                self._wait(attached, some(known, figure), self._rank_of[place[figure]])
+        held: list[tuple[int, Bools]] = []
+        for number, record in enumerate(self._records):
+            batch = _narrow(record, self._others.get(number))
+            hangs = np.ones(len(batch), np.bool_) if record == "links" else are_figures(batch)
+            attached.know(some(batch, ~hangs), ranks[number][~hangs])
+            if hangs.any():
+                held.append((number, hangs))
+                self._wait(attached, some(batch, hangs), ranks[number][hangs])
+        found = (rank for _, rank in attached.rest(RANGE_ROWS))
+        for place in waiting:
+            self._rank_of[place] = next(found)
+        for number, hangs in held:
+            ranks[number][hangs] = next(found)
+        return ranks
+
+    def _wait(self, attached: Attached, batch: Batch, ranks: Int64) -> None:
+        attached.hold(batch, ranks, np.zeros(len(batch), np.int64))
+
+    def _by_time(self, batch: Batch, ts: Int64) -> Int64:
+        """The ranks of the events before rows that have a time; 0 for those that have none, or no event before them."""
+        when, timed = values(batch.columns, "ts")
+        if not timed.any() or not len(ts):
+            return np.zeros(len(batch), np.int64)
+        at = np.searchsorted(ts[self._in_time], when, "right") - 1
+        return np.where(timed & (at >= 0), self._rank_of[self._in_time[np.maximum(at, 0)]], 0)
+
+    @cached_property
+    def _in_time(self) -> Int64:
+        """The places of the events in the order of time."""
+        return np.argsort(self._store.keys.rows["ts"], kind="stable")
+
+    @cached_property
+    def _tracks(self) -> list[Track]:
+        """The tracks of the events by number; made once, since there may be many of them and many parts."""
+        return self._index.tracks()
+
+    def count(self, first: int, last: int) -> int:
+        """How many rows a part has."""
+        low, high = np.searchsorted(self._sorted, (first, last))
+        return int(high - low) + sum(int(np.count_nonzero(_in(r, first, last))) for r in self._rank_of_others)
+
+    def span(self, first: int, last: int) -> tuple[int, int] | None:
+        """First and last time at which events of a part begin, in ns; None where it has none."""
+        low, high = np.searchsorted(self._sorted, (first, last))
+        if low == high:
+            return None
+        ts = self._store.keys.rows["ts"][self._order[low:high]]
+        return int(ts.min()), int(ts.max())
+
+    def batches(self, first: int, last: int) -> Iterator[Batch]:
+        """The rows whose ranks are from `first` to before `last`, with what the catalog says of their tracks."""
+        low, high = np.searchsorted(self._sorted, (first, last)).tolist()
+        yield self._facts(self._order[low:high], first, last)
+        for number, record in enumerate(self._records):
+            mine = _in(self._rank_of_others[number], first, last)
+            if mine.any():
+                yield some(Batch(record, self._others.get(number)), mine)
+        for start in range(low, high, RANGE_ROWS):
+            yield self._store.at(self._order[start : min(start + RANGE_ROWS, high)]).batch()
+
+    def _facts(self, places: Int64, first: int, last: int) -> Batch:
+        """The catalog without the processes, threads, devices and streams that no event of the part is on."""
+        if first == 0 and last >= self.rows:
+            return self._catalog.to_batch()
+        used = [self._tracks[number] for number in np.unique(self._store.keys.rows["track"][places]).tolist()]
+        known = {
+            columns: {tuple(getattr(track, column) for column in columns) for track in used}
+            for columns in {_named_columns(entry) for entry in self._catalog}
+        }
+
+        def is_used(entry: Entry) -> bool:
+            columns = _named_columns(entry)
+            return not set(columns) - {"source", "host"} or tuple(entry.key[c] for c in columns) in known[columns]
+
+        return self._catalog.those(is_used).to_batch()
+
+
+def _named_columns(entry: Entry) -> tuple[str, ...]:
+    return tuple(column for column in TRACK_COLUMNS if column in entry.key)
+
+
+def _in(ranks: Int64, first: int, last: int) -> Bools:
+    found: Bools = (ranks >= first) & (ranks < last)
+    return found
+
+
+def _narrow(record: str, columns: pa.RecordBatch) -> Batch:
+    return Batch(record, columns.select([name for name in _PLACE if name in columns.schema.names]))
