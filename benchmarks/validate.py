@@ -39,7 +39,7 @@ def make(path: Path, records: int) -> None:
 
 def rates(folder: Path, records: int) -> dict[str, float]:
     """Makes a file of lines and one of columns, checks them, and gives the records a second of each."""
-    from ktrace.validate import validate
+    from ktrace.pipeline.validate import validate
 
     lines, table = folder / "run.jsonl", folder / "run.parquet"
     make(lines, records)

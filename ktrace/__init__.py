@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from ktrace.input.detection import detect
     from ktrace.input.format import Format, Match, Score
     from ktrace.input.format import all_formats as formats
-    from ktrace.merging import merge
     from ktrace.model.batch import Batch
     from ktrace.naming.taxonomy import Labels, classify
-    from ktrace.pipeline import convert
-    from ktrace.reading import open_batches
+    from ktrace.pipeline.convert import convert
+    from ktrace.pipeline.merge import merge
+    from ktrace.pipeline.read import open_batches
     from ktrace.report import Report
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
     from ktrace.summary.compute import summarise
     from ktrace.summary.model import Summary
-    from ktrace.trace import Trace, read
+    from ktrace.trace.trace import Trace, read
 
 __version__ = "0.1.0"
 
@@ -57,10 +57,10 @@ _HOME = {
     "Batch": "ktrace.model.batch",
     "BatchReport": "ktrace.fleet.batch",
     "batch": "ktrace.fleet.batch",
-    "convert": "ktrace.pipeline",
-    "merge": "ktrace.merging",
+    "convert": "ktrace.pipeline.convert",
+    "merge": "ktrace.pipeline.merge",
     "Align": "ktrace.stages.align",
-    "open_batches": "ktrace.reading",
+    "open_batches": "ktrace.pipeline.read",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace",
     "read": "ktrace.trace",

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import ktrace.pipeline  # noqa: F401
+import ktrace.pipeline.convert  # noqa: F401
 from ktrace.input.format import Format, builtin_formats
 from ktrace.model.batch import RECORDS, Batch
 from ktrace.model.json_text import decoded

@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 HEAVY = ("pyarrow", "pandas", "numpy", "rich", "jsonschema", "jsonschema_rs", "perfetto", "google", "msgspec", "duckdb")
-ABOVE_ROOMS = ("ktrace.cli", "ktrace.pipeline", "ktrace.reading", "ktrace.input.detection")
+ABOVE_ROOMS = ("ktrace.cli", "ktrace.pipeline.convert", "ktrace.pipeline.read", "ktrace.input.detection")
 LIGHT_CORE = {"ktrace.input.format", "ktrace.input.source", "ktrace.errors", "ktrace.input.detection"}
 
 
@@ -97,12 +97,12 @@ def test_only_the_pipeline_knows_readers_and_writers() -> None:
         "ktrace",
         "ktrace.output.archive",
         "ktrace.fleet.tasks",
-        "ktrace.merging",
+        "ktrace.pipeline.merge",
         "ktrace.output.parts",
-        "ktrace.pipeline",
-        "ktrace.info",
+        "ktrace.pipeline.convert",
+        "ktrace.pipeline.info",
         "ktrace.trace",
-        "ktrace.validate",
+        "ktrace.pipeline.validate",
         "ktrace.viewer",
     }
     wrong = [
@@ -110,7 +110,7 @@ def test_only_the_pipeline_knows_readers_and_writers() -> None:
         for file in CORE
         if module_name(file) not in above and not module_name(file).startswith("ktrace.cli")
         for found in imports(file)
-        if found.module == "ktrace.pipeline"
+        if found.module == "ktrace.pipeline.convert"
     ]
     assert not wrong, "\n".join(map(str, wrong))
 
@@ -123,7 +123,7 @@ def test_a_room_imports_the_core_and_shared_alone() -> None:
             parts = found.module.split(".")
             other_room = parts[:2] == ["ktrace", "converters"] and parts[2:3] not in ([room], ["_shared"], [])
             if other_room or found.module.startswith(
-                ("ktrace.cli", "ktrace.pipeline", "ktrace.reading", "ktrace.input.detection")
+                ("ktrace.cli", "ktrace.pipeline.convert", "ktrace.pipeline.read", "ktrace.input.detection")
             ):
                 wrong.append(found)
     assert not wrong, "\n".join(map(str, wrong))

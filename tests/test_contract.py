@@ -14,10 +14,10 @@ from ktrace.input.detection import choose
 from ktrace.input.format import builtin_formats
 from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS
-from ktrace.pipeline import convert
-from ktrace.reading import read_batches
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 READERS = [fmt for fmt in builtin_formats() if fmt.reads and not fmt.closed]
 SAMPLE_FILES = [

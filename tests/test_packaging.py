@@ -39,7 +39,7 @@ def test_the_wheel_holds_every_module_and_the_schema(built: Path) -> None:
     assert len(expected) > 40
     assert expected <= names
     assert "ktrace/schema/ktrace-1.schema.json" in names
-    assert {"ktrace/py.typed", "ktrace/rendering/page.css", "ktrace/rendering/page.js"} <= names
+    assert {"ktrace/py.typed", "ktrace/page/page.css", "ktrace/page/page.js"} <= names
     # Nothing under the bare names, nothing that belongs to the repository alone.
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"ktrace"}
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ktrace.converters._shared.record_lines import CLOSING, HEADER, utf8
 from ktrace.input.source import Source
-from ktrace.validate import Fault, Part
+from ktrace.pipeline.validate import Fault, Part
 
 
 class _Document(msgspec.Struct):

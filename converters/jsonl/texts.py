@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ktrace.converters._shared.record_lines import CHUNK, utf8
 from ktrace.input.source import Source
-from ktrace.validate import Fault, Part
+from ktrace.pipeline.validate import Fault, Part
 
 
 def texts(source: Source) -> Iterator[Part | Fault]:

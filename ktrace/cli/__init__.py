@@ -136,7 +136,7 @@ def _explain(error: BaseException) -> int:
     else:
         kind = type(error).__name__
         message = f"{kind}: {error}\n  this is a fault of ktrace: please report it with the output of --debug"
-    from ktrace.rendering.figures import harmless
+    from ktrace.tables.figures import harmless
 
     for number, line in enumerate(message.split("\n")):  # names out of a trace may hold anything
         click.echo(f"{'' if number else 'ktrace: '}{harmless(line)}", err=True)

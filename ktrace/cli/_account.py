@@ -12,7 +12,7 @@ import click
 
 from ktrace.errors import UsageError
 from ktrace.model.times import time_text
-from ktrace.rendering.figures import harmless
+from ktrace.tables.figures import harmless
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport

@@ -11,12 +11,12 @@ import click
 
 from ktrace.cli._console import colour, width
 from ktrace.errors import UsageError
-from ktrace.rendering import FORMATS, rendered
+from ktrace.page.render import FORMATS, rendered
 
 if TYPE_CHECKING:
     from ktrace.diff.model import Diff
-    from ktrace.rendering.table import Table
     from ktrace.summary.model import Summary
+    from ktrace.tables.table import Table
 
 figures_option = click.option(
     "-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default."

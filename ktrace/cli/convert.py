@@ -90,7 +90,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.pipeline import convert
+    from ktrace.pipeline.convert import convert
 
     with account_file(report, (output, *inputs)) as write_account, Progress(inputs) as progress:
         account = convert(

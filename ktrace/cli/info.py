@@ -11,11 +11,11 @@ import click
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import heading, print_table
-from ktrace.rendering.figures import duration, harmless, shortened
+from ktrace.tables.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
-    from ktrace.info import Info
     from ktrace.model.catalog import Entry
+    from ktrace.pipeline.info import Info
 
 #: What a source says of itself that is shown.
 _FACTS = ("tool", "version", "model", "run", "rank")
@@ -33,7 +33,7 @@ _MEMBERS = 12
 def command(path: str, from_: str | None) -> None:
     """Say what IN is and why, what is in it, its devices and time span, its heaviest kernels."""
     import_pyarrow()
-    from ktrace.info import inspect
+    from ktrace.pipeline.info import inspect
 
     info = inspect(path, from_=from_)
     heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")

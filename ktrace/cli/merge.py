@@ -96,7 +96,7 @@ def command(
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.merging import merge
+    from ktrace.pipeline.merge import merge
 
     with account_file(report, (output, *inputs)) as write_account, Progress(inputs) as progress:
         account = merge(

@@ -12,7 +12,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._memory import keep_freed_memory
 
 if TYPE_CHECKING:
-    from ktrace.validate import Fault, Validation
+    from ktrace.pipeline.validate import Fault, Validation
 
 
 @click.command("validate")
@@ -28,7 +28,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.validate import validate
+    from ktrace.pipeline.validate import validate
 
     results = []
     for path in paths:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ktrace.rendering.table import Table
     from ktrace.summary.model import DeviceUse, Group, Summary
+    from ktrace.tables.table import Table
 
 #: More than the noise of the samples; not more; samples that don't say; work of one side alone.
 CLEAR, NOISE, UNKNOWN, NEW, GONE = "clear", "within noise", "not known", "new", "gone"

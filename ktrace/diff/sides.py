@@ -16,10 +16,10 @@ from ktrace.diff.model import Diff
 from ktrace.errors import InputError, UsageError
 from ktrace.summary.compute import summarise
 from ktrace.summary.model import Summary
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 if TYPE_CHECKING:
-    from ktrace.reading import Progress
+    from ktrace.pipeline.read import Progress
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
 

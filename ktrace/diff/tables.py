@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.diff.model import Change, DeviceChange, Diff
-from ktrace.rendering.figures import percent
-from ktrace.rendering.table import Cell, Column, Table
+from ktrace.tables.figures import percent
+from ktrace.tables.table import Cell, Column, Table
 
 #: By what the work of both sides is matched, where that needn't be said.
 _PLAIN = ("name", "short name", "")

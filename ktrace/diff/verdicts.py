@@ -15,7 +15,7 @@ import numpy as np
 
 from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
 from ktrace.diff.noise import LEVEL, Float64, discoveries, evidence, least_p
-from ktrace.rendering.figures import percent
+from ktrace.tables.figures import percent
 
 
 def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:

@@ -24,7 +24,7 @@ from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Options, Outcome, Task
 from ktrace.input.expand import paths_of
 from ktrace.input.stores import Store, is_remote, open_store
-from ktrace.reading import cores
+from ktrace.pipeline.read import cores
 from ktrace.report import Report
 
 if TYPE_CHECKING:

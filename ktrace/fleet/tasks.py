@@ -27,8 +27,8 @@ from ktrace.input.source import stem
 from ktrace.input.stores import Store, open_store
 from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink, writing
-from ktrace.pipeline import write_batches
-from ktrace.reading import read_batches, read_selected
+from ktrace.output.write import write_batches
+from ktrace.pipeline.read import read_batches, read_selected
 from ktrace.report import Report
 from ktrace.stages.select.crop import Crop
 from ktrace.stages.select.filter import Filter

@@ -93,7 +93,7 @@ def _in_order(texts: list[pa.BinaryArray], index: list[Int64], rows: int) -> pa.
 
 
 def fold_args(text: pa.Array, typed: dict[str, pa.Array]) -> pa.StringArray:
-    """JSON objects (or null) with members added: key -> typed column, of the types that `ktrace.model.batch.Batch` names.
+    """JSON objects (or null) with members added: key -> typed column, of the types that `Batch` names.
 
     A key stands in the text or in a column, not in both. Rows without any member stay null.
     """

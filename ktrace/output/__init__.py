@@ -1,1 +1,1 @@
-"""From batches to an output: which format and name, the sink, numbered parts, archives, the writers' protocol."""
+"""From batches to an output: its format and name, the sink, numbered parts, archives, the writers' protocol."""

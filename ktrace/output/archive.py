@@ -30,7 +30,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.masks import each_source
 from ktrace.model.tracks import Process, host_of, rank_of
 from ktrace.output.sink import Sink, writing
-from ktrace.pipeline import write_batches
+from ktrace.output.write import write_batches
 from ktrace.report import Report
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 

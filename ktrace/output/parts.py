@@ -15,8 +15,8 @@ from ktrace.errors import OutputError, UsageError
 from ktrace.input.format import Format
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
-from ktrace.output.sink import Sink
-from ktrace.pipeline import open_sink, write_batches
+from ktrace.output.sink import Sink, open_sink
+from ktrace.output.write import write_batches
 from ktrace.report import Report
 from ktrace.stages.pair import paired
 from ktrace.stages.split.split_by import SplitBy

@@ -11,10 +11,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from ktrace.errors import OutputError
 from ktrace.parallel.write_behind import Behind
+
+if TYPE_CHECKING:
+    from ktrace.input.format import Format
 
 #: Of ISA-L's levels 0 to 3 the last one that is fast.
 GZIP_LEVEL = 2
@@ -189,3 +192,14 @@ def writing(sink: Some) -> Iterator[Some]:
     except BaseException:
         sink.abort()
         raise
+
+
+def open_sink(path: str, fmt: Format, *, overwrite: bool = False) -> Sink:
+    """The output of that name: a folder where it is called so ("run.parquet/") or is one already.
+
+    Raises OutputError where it can't be, among others for a folder of a format that is one file.
+    """
+    if path.endswith("/") and not fmt.folder:
+        raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")
+    folder = fmt.folder and (path.endswith("/") or Path(path).is_dir())
+    return Sink(path, overwrite=overwrite, folder=folder)

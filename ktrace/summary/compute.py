@@ -29,7 +29,7 @@ from ktrace.summary.model import BY, OTHER, UNCLASSIFIED, DeviceUse, Group, Summ
 from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 
 if TYPE_CHECKING:
-    from ktrace.reading import Progress
+    from ktrace.pipeline.read import Progress
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
 
@@ -56,7 +56,7 @@ def summarise(
 
     Raises InputError and its kin, UsageError for an unknown `by`.
     """
-    from ktrace.reading import read_selected
+    from ktrace.pipeline.read import read_selected
     from ktrace.stages.select.filter import Filter
 
     paths = paths_of(src)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.rendering.figures import percent
-from ktrace.rendering.table import Cell, Column, Table
 from ktrace.summary.model import UNCLASSIFIED, DeviceUse, Group, Summary
+from ktrace.tables.figures import percent
+from ktrace.tables.table import Cell, Column, Table
 
 #: So many devices have, in short, a table each.
 _APART = 2

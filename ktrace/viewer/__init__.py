@@ -97,7 +97,7 @@ def served(
         if crop is None and filter is None and len(paths) == 1 and _opens_as_it_is(paths[0], from_, gpu):
             trace = Path(paths[0])
         else:
-            from ktrace.pipeline import convert
+            from ktrace.pipeline.convert import convert
 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True))
             trace = Path(folder) / f"{_plain(stem(paths[0]))}.perfetto"

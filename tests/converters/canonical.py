@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ktrace.model.batch import RECORDS, Batch, fields, is_required
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 TEXTS = st.one_of(
     st.sampled_from(

@@ -10,7 +10,7 @@ from ktrace.input.detection import by_name
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 from ktrace.output.sink import Sink, writing
-from ktrace.pipeline import write_batches
+from ktrace.output.write import write_batches
 from ktrace.report import Report
 
 EPOCH = 1_724_000_000_123_456_789

@@ -13,10 +13,10 @@ from ktrace.input.detection import by_name
 from ktrace.input.format import Score
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.reading import read_batches
+from ktrace.pipeline.read import read_batches
+from ktrace.pipeline.validate import Validation, validate
 from ktrace.report import Report
-from ktrace.trace import Trace
-from ktrace.validate import Validation, validate
+from ktrace.trace.trace import Trace
 
 #: Format name -> names of outputs.
 OUTPUTS = {

@@ -12,7 +12,7 @@ import pytest
 from ktrace.converters._shared import record_lines
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
-from ktrace.reading import read_batches
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 
 #: Lines that aren't as the model says, or aren't records at all.

@@ -22,10 +22,10 @@ from ktrace.input.detection import by_name
 from ktrace.input.format import Score
 from ktrace.input.source import Sample, Source
 from ktrace.model.batch import RECORDS, WORD, arrow_schema, union_schema
-from ktrace.pipeline import convert
-from ktrace.reading import read_batches
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 ALL = SAMPLES / "jsonl" / "all-records.jsonl"
 LINES = [json.loads(line) for line in ALL.read_text("utf-8").splitlines()[1:]]

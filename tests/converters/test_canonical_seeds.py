@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ktrace
-from ktrace.validate import validate
+from ktrace.pipeline.validate import validate
 
 
 @pytest.mark.parametrize("form", ["jsonl", "jsonl.gz", "json", "parquet", "parquet/", "csv"])

@@ -15,7 +15,7 @@ import ktrace
 from ktrace.converters.chrome_json.probe import probe
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
-from ktrace.pipeline import convert
+from ktrace.pipeline.convert import convert
 
 CORPUS = SHARED / "corpus" / "chrome_trace"
 NO_TRACES = ("google_cloud_trace.json", "incomplete-trace.json")

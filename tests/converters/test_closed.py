@@ -13,7 +13,7 @@ from ktrace.errors import ClosedFormat, UnknownFormat
 from ktrace.input.detection import choose
 from ktrace.input.format import Score
 from ktrace.input.source import Sample, Source
-from ktrace.reading import read_batches
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 
 TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"

@@ -16,7 +16,7 @@ import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput
 from ktrace.input.format import Score
 from ktrace.input.source import Sample
-from ktrace.pipeline import convert
+from ktrace.pipeline.convert import convert
 
 FILES = sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*"))
 needs_corpus = pytest.mark.skipif(not FILES, reason="the real Kineto files are not at hand (../shared/corpus)")

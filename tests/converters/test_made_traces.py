@@ -18,8 +18,8 @@ import pytest
 from conftest import ROOT
 
 import ktrace
-from ktrace.info import inspect
-from ktrace.pipeline import convert
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.info import inspect
 
 MADE = ROOT.parent / "shared" / "corpus" / "made"
 TRACES = [

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.trace import Trace, read
+from ktrace.trace.trace import Trace, read
 
 DISAGREES = "two-dialects-and-a-peak-that-disagrees.md"
 

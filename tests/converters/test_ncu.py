@@ -23,7 +23,7 @@ from ktrace.errors import ClosedFormat, DamagedInput, StrictFailure
 from ktrace.input.detection import detect
 from ktrace.input.format import Score
 from ktrace.model.batch import json_schema
-from ktrace.pipeline import convert
+from ktrace.pipeline.convert import convert
 
 NCU = SAMPLES / "ncu"
 DETAILS = NCU / "details-with-rules-two-processes-amid-output.csv"

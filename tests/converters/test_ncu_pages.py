@@ -10,7 +10,7 @@ from test_ncu import launches, rows, write
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput
-from ktrace.pipeline import convert
+from ktrace.pipeline.convert import convert
 
 NCU = SAMPLES / "ncu"
 

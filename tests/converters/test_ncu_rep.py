@@ -17,8 +17,8 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.errors import ClosedFormat, DamagedInput, UnknownFormat
-from ktrace.info import inspect
-from ktrace.reading import read_batches
+from ktrace.pipeline.info import inspect
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 
 FOLDER = SAMPLES / "ncu-rep"

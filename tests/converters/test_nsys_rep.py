@@ -20,10 +20,10 @@ from nvidia import programs
 import ktrace
 from ktrace.converters.nsys_rep import programs as places
 from ktrace.errors import ClosedFormat, DamagedInput, OutputError, UnknownFormat
-from ktrace.info import inspect
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.reading import read_batches
+from ktrace.pipeline.info import inspect
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 
 SQLITE = SAMPLES / "nsys" / "schema-3.25-graph-waits-gpu-metrics-unknown-tables.sqlite"

@@ -19,10 +19,10 @@ from ktrace.converters.nsys_stats.reader import _read_text
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample, Source
-from ktrace.pipeline import convert
-from ktrace.reading import read_batches
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.trace import Trace, read
+from ktrace.trace.trace import Trace, read
 
 FOLDER = SAMPLES / "nsys-stats"
 FOUR = FOLDER / "traces-of-a-copy-two-kernels-and-their-calls.csv"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.trace import Trace, read
+from ktrace.trace.trace import Trace, read
 
 FOLDER = SAMPLES / "nvprof"
 CORPUS = SHARED / "corpus" / "nvprof"

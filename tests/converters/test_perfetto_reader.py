@@ -30,15 +30,15 @@ from ktrace.converters._shared import protobuf
 from ktrace.converters.perfetto import field_names
 from ktrace.converters.perfetto.wire import bytes_field, int_field
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
-from ktrace.info import inspect
 from ktrace.input.detection import detect
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.row_builder import Rows, to_rows
 from ktrace.parallel.write_behind import Behind
-from ktrace.pipeline import convert
-from ktrace.reading import read_batches
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.info import inspect
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 Row = dict[str, Any]
 

@@ -16,7 +16,7 @@ from rocm_samples import ROCPD_3, UUIDS, make_rocpd, rocpd_rows
 import ktrace
 from ktrace.errors import DamagedInput
 from ktrace.model.json_text import decoded
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 TWO = SAMPLES / "rocpd" / "two-processes-whose-ids-are-the-same-schema-3.db"
 SAME = SAMPLES / "rocpd" / "two-processes-in-the-same-tables.db"

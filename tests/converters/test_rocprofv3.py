@@ -13,11 +13,11 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 from ktrace.errors import KtraceError
-from ktrace.info import inspect
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.pipeline import convert
-from ktrace.trace import read
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.info import inspect
+from ktrace.trace.trace import read
 
 FOLDER = SAMPLES / "rocprofv3" / "a-folder-of-one-process"
 CORPUS = SHARED / "corpus" / "rocprofv3"

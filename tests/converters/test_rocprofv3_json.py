@@ -16,7 +16,7 @@ from rocprofv3_json_samples import T, counted, document, entry, kernel
 import ktrace
 from ktrace.errors import DamagedInput
 from ktrace.model.json_text import decoded
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 FOLDER = SAMPLES / "rocprofv3-json"
 ONE = FOLDER / "counters-with-times-new-keys-and-odd-times_results.json"

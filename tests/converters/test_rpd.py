@@ -14,7 +14,7 @@ from conftest import SAMPLES, SHARED
 
 import ktrace
 from ktrace.model.json_text import decoded
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 REAL = SHARED / "corpus" / "rpd" / "matmul_result.rpd"
 ODD = SAMPLES / "rpd" / "two-calls-a-kernel-never-run-and-nulls.rpd"

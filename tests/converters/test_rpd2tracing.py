@@ -12,7 +12,7 @@ from conftest import SAMPLES, SHARED
 
 import ktrace
 from ktrace.model.json_text import decoded
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 REAL = SHARED / "corpus" / "rpd" / "matmul_result.json"
 SAMPLE = SAMPLES / "rpd2tracing" / "two-gpus-a-barrier-and-no-end.json"

@@ -12,10 +12,10 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.hta import COLUMNS
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.trace import Trace
+from ktrace.trace.hta import COLUMNS
+from ktrace.trace.trace import Trace
 
 TRACE = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
 

@@ -15,7 +15,7 @@ from ktrace.conversion import Conversion
 from ktrace.model.batch import RECORDS, arrow_schema
 from ktrace.model.row_builder import Rows
 from ktrace.report import Report
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"
 

@@ -13,8 +13,8 @@ import pytest
 from conftest import SAMPLES
 
 from ktrace.errors import DamagedInput, InputError
-from ktrace.pipeline import convert
-from ktrace.validate import Fault, Validation, validate
+from ktrace.pipeline.convert import convert
+from ktrace.pipeline.validate import Fault, Validation, validate
 
 EVENT = {"record": "event", "source": "run", "id": 1, "ts": 5, "kind": "kernel", "name": "k", "timing": "measured"}
 HEADER = '{"ktrace":"1.0"}'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ktrace.model.batch import arrow_schema
-from ktrace.validate import validate
+from ktrace.pipeline.validate import validate
 
 _EVENT = {"record": "event", "source": "a", "id": 1, "kind": "op", "name": "n", "ts": 0, "timing": "measured"}
 

@@ -15,8 +15,8 @@ from conftest import SAMPLES
 from fleet_traces import figures, nanoseconds, shards, write_trace
 
 import ktrace
-from ktrace.info import inspect
-from ktrace.validate import validate
+from ktrace.pipeline.info import inspect
+from ktrace.pipeline.validate import validate
 
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 

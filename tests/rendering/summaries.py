@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.rendering import Column, Table
 from ktrace.summary.model import DeviceUse, Group, Spread, StepUse, Summary
+from ktrace.tables.table import Column, Table
 
 #: Operation, kernel, launches a step, typical ns.
 WORK = (

@@ -22,7 +22,7 @@ BLINDNESS = {
 @pytest.mark.parametrize("blindness", BLINDNESS)
 def test_colours_are_told_apart_without_a_cone(scheme: str, blindness: str) -> None:
     """Any two of a chart are at least 15 apart in CIE L*a*b*, where 2 can just be seen."""
-    style = (ROOT / "ktrace/rendering/page.css").read_text("utf-8")
+    style = (ROOT / "ktrace/page/page.css").read_text("utf-8")
     light, dark = style.split("@media (prefers-color-scheme: dark)")[:2]
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light if scheme == "light" else dark.split("\n}\n")[0]))
     names = [*(f"k{number}" for number in range(1, 7)), "communication", "copies", "rest", "idle"]

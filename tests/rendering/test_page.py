@@ -15,11 +15,12 @@ from colours import contrast, luminance
 from summaries import tables, training
 
 from ktrace.diff.compare import compared
-from ktrace.rendering import Column, Table, rendered
-from ktrace.rendering.charts import LogAxis
-from ktrace.rendering.figures import harmless
-from ktrace.rendering.use_charts import device_parts
+from ktrace.page.charts import LogAxis
+from ktrace.page.render import rendered
+from ktrace.page.use_charts import device_parts
 from ktrace.summary.model import DeviceUse, Group, Summary
+from ktrace.tables.figures import harmless
+from ktrace.tables.table import Column, Table
 
 #: Names that would do something if they weren't escaped.
 HOSTILE = [

@@ -12,7 +12,7 @@ from ktrace.converters._shared.numbers import quantity
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.trace import Trace, read
+from ktrace.trace.trace import Trace, read
 
 
 def one(tmp_path: Path, text: str) -> Trace:

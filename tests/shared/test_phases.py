@@ -22,7 +22,7 @@ from ktrace.converters.kineto.dialect import CATS
 from ktrace.converters.kineto.dialect import DIALECT as KINETO
 from ktrace.model.batch import Batch
 from ktrace.report import Report
-from ktrace.trace import Trace
+from ktrace.trace.trace import Trace
 
 FILES = [
     *sorted((SHARED / "corpus" / "pytorch_kineto").glob("*.json*")),

@@ -100,7 +100,7 @@ def test_nothing_is_left_where_reading_stops(error: type[BaseException], tempora
     seen = []
 
     def batches() -> Iterator[Batch]:
-        from ktrace.reading import read_batches
+        from ktrace.pipeline.read import read_batches
 
         yield from read_batches([str(RANKS[0])], report)
         seen.extend(temporary.iterdir())

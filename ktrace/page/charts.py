@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ktrace.rendering.blocks import share
-from ktrace.rendering.figures import TIMES, duration, harmless
-from ktrace.rendering.markup import Markup, tag
+from ktrace.page.blocks import share
+from ktrace.page.markup import Markup, tag
 from ktrace.summary.model import Int64
+from ktrace.tables.figures import TIMES, duration, harmless
 
 #: A strip counts launches in so many classes of duration; an axis has at most so many labels.
 _CLASSES, _LABELS = 60, 4

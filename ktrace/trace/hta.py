@@ -18,7 +18,7 @@ from ktrace.model.batch import DEVICE_KINDS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.trace import Trace
+    from ktrace.trace.trace import Trace
 
 #: Kind -> Kineto's category, for sources that have others or none. Ranges on a device are gpu_user_annotation.
 CATEGORIES = {

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ktrace.rendering.figures import harmless, shortened, shown
-from ktrace.rendering.table import Table
+from ktrace.tables.figures import harmless, shortened, shown
+from ktrace.tables.table import Table
 
 #: Names are shortened to so many letters: a template of thousands makes a table nobody can read.
 _LONGEST = 160

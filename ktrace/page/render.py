@@ -15,17 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ktrace.rendering.csvtext import as_csv
-from ktrace.rendering.document import as_json
-from ktrace.rendering.markdown import as_markdown
-from ktrace.rendering.table import Cell, Column, Table
-from ktrace.rendering.text import as_text
+from ktrace.tables.csv_text import as_csv
+from ktrace.tables.json_text import as_json
+from ktrace.tables.markdown import as_markdown
+from ktrace.tables.table import Table
+from ktrace.tables.text import as_text
 
 if TYPE_CHECKING:
     from ktrace.diff.model import Diff
     from ktrace.summary.model import Summary
-
-__all__ = ["FORMATS", "Cell", "Column", "Table", "as_csv", "as_json", "as_markdown", "as_text", "rendered"]
 
 #: What `--format` takes.
 FORMATS = ("text", "csv", "json", "md", "html")
@@ -54,7 +52,7 @@ def rendered(
     if format == "md":
         return as_markdown(tables)
     if format == "html":
-        from ktrace.rendering.page import page
+        from ktrace.page.page import page
 
         return page(tables, title=title, subject=subject)
     raise ValueError(f"{format!r} is none of {', '.join(FORMATS)}")

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from ktrace.rendering.figures import UNSEEN, plain
-from ktrace.rendering.table import Table
+from ktrace.tables.figures import UNSEEN, plain
+from ktrace.tables.table import Table
 
 
 def as_json(tables: Sequence[Table], *, title: str = "") -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from ktrace.rendering.figures import harmless
+from ktrace.tables.figures import harmless
 
 #: Letters of a name that a page has at most.
 LONGEST = 2000

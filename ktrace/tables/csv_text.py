@@ -18,8 +18,8 @@ import csv
 import io
 from collections.abc import Sequence
 
-from ktrace.rendering.figures import harmless, plain
-from ktrace.rendering.table import Cell, Table
+from ktrace.tables.figures import harmless, plain
+from ktrace.tables.table import Cell, Table
 
 _FORMULA = ("=", "+", "-", "@")
 

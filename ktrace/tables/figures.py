@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from numbers import Integral, Real
 
-from ktrace.rendering.table import Cell, Column
+from ktrace.tables.table import Cell, Column
 
 #: Characters that move a cursor, turn the direction of writing, end lines, or can't be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Diff
-from ktrace.rendering.blocks import bars, keys, legend, named, row, section
-from ktrace.rendering.charts import diverging, pair
-from ktrace.rendering.figures import brief, exact, harmless
-from ktrace.rendering.markup import Markup, tag
-from ktrace.rendering.use_charts import device_legend, device_row
+from ktrace.page.blocks import bars, keys, legend, named, row, section
+from ktrace.page.charts import diverging, pair
+from ktrace.page.markup import Markup, tag
+from ktrace.page.use_charts import device_legend, device_row
+from ktrace.tables.figures import brief, exact, harmless
 
 #: What is drawn at most: changes of each table, operations, devices.
 _CHANGES, _OPERATIONS, _DEVICES = 20, 14, 16

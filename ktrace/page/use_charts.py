@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ktrace.rendering.blocks import bars, legend, named, row, section, share
-from ktrace.rendering.charts import LogAxis, Part, columns, stack
-from ktrace.rendering.figures import brief, duration, harmless
-from ktrace.rendering.markup import Markup, tag
+from ktrace.page.blocks import bars, legend, named, row, section, share
+from ktrace.page.charts import LogAxis, Part, columns, stack
+from ktrace.page.markup import Markup, tag
 from ktrace.summary.model import OTHER, DeviceUse, Float64, Group, Spread, Summary
+from ktrace.tables.figures import brief, duration, harmless
 
 #: What is drawn at most: devices, columns of steps.
 _DEVICES, _COLUMNS = 32, 120

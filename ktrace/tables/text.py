@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ktrace.rendering.figures import harmless, shortened, shown
-from ktrace.rendering.table import Cell, Column, Table
+from ktrace.tables.figures import harmless, shortened, shown
+from ktrace.tables.table import Cell, Column, Table
 
 #: Columns are so far apart.
 _GAP = "  "

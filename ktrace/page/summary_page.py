@@ -13,12 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ktrace.rendering.blocks import bars, keys, named, row, section, share
-from ktrace.rendering.charts import LogAxis, bar
-from ktrace.rendering.figures import brief, duration, exact, harmless
-from ktrace.rendering.markup import Markup, tag
-from ktrace.rendering.use_charts import devices, layers, operation_colours, step_totals, steps, waits
+from ktrace.page.blocks import bars, keys, named, row, section, share
+from ktrace.page.charts import LogAxis, bar
+from ktrace.page.markup import Markup, tag
+from ktrace.page.use_charts import devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.summary.model import OTHER, DeviceUse, Group, Summary
+from ktrace.tables.figures import brief, duration, exact, harmless
 
 #: What is drawn at most: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6

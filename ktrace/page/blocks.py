@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ktrace.rendering.figures import harmless, plain, shown
-from ktrace.rendering.markup import LONGEST, Markup, tag
-from ktrace.rendering.table import Cell, Column, Table
+from ktrace.page.markup import LONGEST, Markup, tag
+from ktrace.tables.figures import harmless, plain, shown
+from ktrace.tables.table import Cell, Column, Table
 
 #: Rows of a table that a page shows at most.
 _ROWS = 1000

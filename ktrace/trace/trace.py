@@ -80,14 +80,14 @@ class Trace:
         """The events; with `names`, joined with the names of process, thread, device and host, and with the rank."""
         frame = self.events.copy()
         if names:
-            from ktrace.names import join_names
+            from ktrace.trace.frames import join_names
 
             frame = join_names(frame, self._catalog())
         return frame
 
     def to_hta(self) -> dict[int, pd.DataFrame]:
         """The events of each rank with the columns, categories and microseconds of Holistic Trace Analysis (HTA)."""
-        from ktrace.hta import to_hta
+        from ktrace.trace.hta import to_hta
 
         return to_hta(self)
 
@@ -102,8 +102,9 @@ class Trace:
 
         Raises UsageError where neither says, OutputError where it can't be written; then there is no output.
         """
-        from ktrace.output.sink import writing
-        from ktrace.pipeline import open_sink, output_format, write_batches
+        from ktrace.output.destination import output_format
+        from ktrace.output.sink import open_sink, writing
+        from ktrace.output.write import write_batches
 
         report = self._counted()
         report.output = str(path)
@@ -195,7 +196,7 @@ class Trace:
         return f"<Trace {sources}: {counts}>" if sources else f"<Trace: {counts}>"
 
     def _repr_html_(self) -> str:
-        from ktrace.names import trace_html
+        from ktrace.trace.frames import trace_html
 
         return trace_html(self)
 
@@ -232,7 +233,7 @@ def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, s
     repaired, skipped or cut off.
     """
     from ktrace.input.expand import paths_of
-    from ktrace.reading import cores, read_batches
+    from ktrace.pipeline.read import cores, read_batches
     from ktrace.stages.pair import paired
 
     paths = paths_of(path)

@@ -17,7 +17,7 @@ from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded
-from ktrace.reading import read_batches
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.stages.pair import paired

@@ -10,7 +10,7 @@ from ktrace.model.catalog import Catalog
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.trace import Trace
+    from ktrace.trace.trace import Trace
 
 #: Added column -> the entity that names it and the columns of an event that identify it.
 _JOINED = {

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from ktrace.rendering.blocks import figures_table, section
-from ktrace.rendering.figures import harmless
-from ktrace.rendering.markup import Markup, tag
-from ktrace.rendering.table import Table
+from ktrace.page.blocks import figures_table, section
+from ktrace.page.markup import Markup, tag
+from ktrace.tables.figures import harmless
+from ktrace.tables.table import Table
 
 if TYPE_CHECKING:
     from ktrace.diff.model import Diff
@@ -47,10 +47,10 @@ def _of(subject: Summary | Diff | None) -> tuple[str, Markup | None, list[Markup
     if subject is None:
         return "Figures", None, []
     if isinstance(subject, Summary):
-        from ktrace.rendering import summary_page
+        from ktrace.page import summary_page
 
         return "Where the time went", summary_page.key_figures(subject), summary_page.charts(subject)
-    from ktrace.rendering import diff_page
+    from ktrace.page import diff_page
 
     return "What changed", diff_page.key_figures(subject), diff_page.charts(subject)
 

@@ -17,9 +17,10 @@ from ktrace.conversion import Conversion
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
 from ktrace.input.format import Format
-from ktrace.output.sink import writing
-from ktrace.pipeline import Write, gpu_option, open_sink, output_format, require_rows, writing_to
-from ktrace.reading import Progress, read_selected
+from ktrace.output.destination import Write, gpu_option, output_format, writing_to
+from ktrace.output.sink import open_sink, writing
+from ktrace.pipeline.convert import require_rows
+from ktrace.pipeline.read import Progress, read_selected
 from ktrace.report import Report
 from ktrace.stages.align import Align
 

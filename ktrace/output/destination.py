@@ -1,0 +1,68 @@
+"""Where a conversion writes: which format, which form, one output or numbered parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ktrace.conversion import Conversion
+from ktrace.errors import UsageError
+from ktrace.input.detection import by_name
+from ktrace.input.format import Format, all_formats, builtin_formats
+from ktrace.input.source import COMPRESSED
+from ktrace.model.batch import Batch
+from ktrace.output.parts import Parts, write_parts
+from ktrace.output.sink import open_sink, writing
+from ktrace.output.write import write_batches
+from ktrace.stages.split.split_by import SplitBy
+
+#: How a trace shows device work where its format has two ways; "auto" is "stages".
+GPU_FORMS = ("auto", "stages", "slices")
+
+#: Writes batches to an output.
+Write = Callable[[Iterable[Batch], Conversion], None]
+
+
+def output_format(path: str, to: str | None = None) -> Format:
+    """The format that an output is written in: by `to`, else by the longest file pattern that fits its name.
+
+    Raises UsageError where neither says.
+    """
+    if to:
+        return by_name(to, writes=True)
+    name = Path(path).name
+    for suffix in COMPRESSED:
+        name = name.removesuffix(suffix)
+    for formats in (builtin_formats, all_formats):
+        best = max((fmt for fmt in formats() if fmt.writes), key=lambda fmt: fmt.matches(name))
+        if best.matches(name):
+            return best
+    patterns = " ".join(pattern for fmt in all_formats() if fmt.writes for pattern in fmt.patterns)
+    raise UsageError(
+        f"can't tell the output format from the name '{path}'", expected=f"a name like {patterns}", remedy="say --to"
+    )
+
+
+def gpu_option(gpu: str, fmt: Format) -> dict[str, str]:
+    """The option of a conversion that says how device work is shown, one of `GPU_FORMS`.
+
+    Raises UsageError for another word, and for a format that has one form alone.
+    """
+    if gpu not in GPU_FORMS:
+        raise UsageError(f"'{gpu}' isn't a form of device work", expected=", ".join(GPU_FORMS))
+    if gpu != "auto" and not fmt.overlap:
+        raise UsageError(f"--gpu is for Perfetto, {fmt.name} has one form", remedy="leave it out")
+    return {"gpu": gpu}
+
+
+@contextmanager
+def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool = False) -> Iterator[Write]:
+    """What writes batches to an output, or to numbered parts of it, which appear at the end of the block."""
+    if split_by is None:
+        with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
+            yield lambda batches, conversion: write_batches(batches, fmt, sink, conversion)
+        return
+    by = SplitBy.of(split_by)
+    with writing(Parts(path, fmt, overwrite=overwrite)) as parts:
+        yield lambda batches, conversion: write_parts(batches, by, parts, conversion)

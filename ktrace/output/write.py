@@ -1,0 +1,59 @@
+"""Batches into a writer, through the stages that its format needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ktrace.conversion import Conversion
+from ktrace.input.format import Format
+from ktrace.model.batch import Batch
+from ktrace.output.sink import Sink
+from ktrace.parallel.prefetch import ahead
+from ktrace.report import Ledger, Report
+from ktrace.stages.layout.tables import layout
+from ktrace.stages.order.timeline import order
+from ktrace.stages.pair import paired
+
+
+def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
+    """Takes the batches through the stages that the format needs into its writer."""
+    report = conversion.report
+    writer = fmt.open_writer(sink, conversion)
+    if fmt.timeline:
+        lanes = not fmt.overlap or conversion.options.get("gpu") == "slices"
+        timeline = order(layout(batches, report), report, device_lanes=lanes)
+        ledger = report.stage(fmt.name)
+        writer.start(timeline)
+        for ordered in ahead(timeline.batches()):
+            rows = len(ordered) + ordered.link_ends
+            _account(report, ledger, rows, writer.write(ordered))
+    else:
+        batches = paired(batches, report)
+        table = conversion.options.get("table")
+        if table:
+            batches = _only(table, batches, report.stage("--table"))
+        ledger = report.stage(fmt.name)
+        for batch in batches:
+            kept = writer.write(batch)
+            if batch.record != "catalog":
+                _account(report, ledger, len(batch), kept)
+    writer.close()
+
+
+def _only(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterator[Batch]:
+    """The batches of one record, and the catalog."""
+    for batch in batches:
+        if batch.record != "catalog":
+            ledger.taken += len(batch)
+            if batch.record != table:
+                ledger.removed["other records"] += len(batch)
+                continue
+            ledger.given += len(batch)
+        yield batch
+
+
+def _account(report: Report, ledger: Ledger, rows: int, kept: int) -> None:
+    ledger.taken += rows
+    ledger.given += kept
+    if rows > kept:
+        report.issue("not-representable", ledger.stage, f"{rows - kept} rows", rows - kept, stage=ledger)

@@ -1,0 +1,1 @@
+"""Pages of HTML with charts, and the one call that renders tables in any format (`render`)."""

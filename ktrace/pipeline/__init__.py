@@ -1,0 +1,1 @@
+"""Commands as functions: read, convert, merge, info, validate."""

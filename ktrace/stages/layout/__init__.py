@@ -1,0 +1,1 @@
+"""Tables on timelines: a bar for every total, a slice for every launch that has no time."""

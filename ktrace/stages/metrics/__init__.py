@@ -1,0 +1,1 @@
+"""Metrics of one tool on the launches that another tool timed."""

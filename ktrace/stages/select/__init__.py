@@ -1,0 +1,1 @@
+"""Parts of a trace: by time (crop) and by what rows say (filter)."""

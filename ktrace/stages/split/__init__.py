@@ -1,0 +1,1 @@
+"""A trace in parts: by time, by size, by step."""

@@ -1,0 +1,1 @@
+"""Tables of figures as text, CSV, JSON and Markdown."""
