@@ -15,12 +15,12 @@ from ktrace.converters._shared.protobuf import Int64
 from ktrace.input.source import Source
 from ktrace.report import Report
 
-from .gpu_counters import OCCUPANCY
-from .read_args import INT, Chunk, Values
-from .read_context import Context
-from .read_packets import mapped
-from .read_trace import TraceReader
-from .read_tracks import Tracks
+from .reading.args import INT, Chunk, Values
+from .reading.context import Context
+from .reading.packets import mapped
+from .reading.trace import TraceReader
+from .reading.tracks import Tracks
+from .writing.gpu_counters import OCCUPANCY
 
 #: Table -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
 #: Names of arguments begin with "argument ", those of counters with "counter ".

@@ -13,13 +13,13 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows, to_batch
 
-from .read_ahead import pays, read_ahead
-from .read_clocks import name_of
-from .read_context import Context
-from .read_metrics import with_parents
-from .read_packets import find_sidecar, mapped, not_a_trace
-from .read_trace import TraceReader
-from .read_tracks import Tracks
+from .reading.clocks import name_of
+from .reading.context import Context
+from .reading.metrics import with_parents
+from .reading.packets import find_sidecar, mapped, not_a_trace
+from .reading.read_ahead import pays, read_ahead
+from .reading.trace import TraceReader
+from .reading.tracks import Tracks
 
 #: Links that are found at the end of a trace have ids from here on: the others have that of a byte.
 _LATE_LINKS = 1 << 60

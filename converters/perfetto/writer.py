@@ -20,15 +20,15 @@ from ktrace.model.tracks import Track, host_of
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 
-from . import field_names as f
-from .descriptors import Descriptors
-from .encode import Bools
-from .gpu_counters import MOST, KernelCounters
-from .gpu_tracks import Gpus, Numbers, adopted, label_gpus
-from .machine import Machine
-from .sequences import clock
-from .shared import Shared
-from .sidecar import begin_text, catalog_texts, end_text, link_texts
+from .proto import field_numbers as f
+from .proto.sidecar import begin_text, catalog_texts, end_text, link_texts
+from .writing.descriptors import Descriptors
+from .writing.gpu_counters import MOST, KernelCounters
+from .writing.gpu_tracks import Gpus, Numbers, adopted, label_gpus
+from .writing.machine import Machine
+from .writing.message_columns import Bools
+from .writing.output import Shared
+from .writing.sequences import clock
 
 
 class Writer:

@@ -25,8 +25,8 @@ from perfetto_reference import (
 )
 from scene import EPOCH, write
 
-from ktrace.converters.perfetto import wire
-from ktrace.converters.perfetto.encode import Columns, Table, varints
+from ktrace.converters.perfetto.proto import wire
+from ktrace.converters.perfetto.writing.message_columns import Columns, Table, varints
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 

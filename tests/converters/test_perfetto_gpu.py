@@ -13,7 +13,7 @@ from engine import FAULTS, query
 from perfetto_reference import API, BEGIN, CORRELATION, Trace, decode, written
 from scene import KERNEL, rows, scene, write
 
-from ktrace.converters.perfetto.gpu_counters import KernelCounters
+from ktrace.converters.perfetto.writing.gpu_counters import KernelCounters
 from ktrace.stages.order.timeline import order
 
 LINT = Path(__file__).parents[2].parent / "shared" / "tools" / "gpu_lint.py"

@@ -27,8 +27,8 @@ from perfetto_samples import SAMPLES as MADE
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.converters._shared import protobuf
-from ktrace.converters.perfetto import field_names
-from ktrace.converters.perfetto.wire import bytes_field, int_field
+from ktrace.converters.perfetto.proto import field_numbers as field_names
+from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
 from ktrace.input.detection import detect
 from ktrace.model.batch import DEVICE_KINDS, Batch
@@ -77,9 +77,9 @@ def test_the_samples_are_what_the_script_makes(name: str) -> None:
 
 
 def test_the_names_of_fields_are_those_of_the_descriptors() -> None:
-    from ktrace.proto.generate_field_names import text
+    from ktrace.proto.generate_field_numbers import text
 
-    assert Path(field_names.__file__).read_text("utf-8") == text()
+    assert Path(field_numbers.__file__).read_text("utf-8") == text()
 
 
 # The samples, row by row: the numbers are those of perfetto_samples.py.
@@ -599,7 +599,7 @@ def test_info_of_the_example_that_works() -> None:
 
 
 def test_large_packets_go_over_the_border_of_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto import read_packets
+    from ktrace.converters.perfetto.reading import packets as read_packets
 
     dice = random.Random(5)
     packets = [
@@ -623,7 +623,7 @@ def test_large_packets_go_over_the_border_of_a_block(tmp_path: Path, monkeypatch
 
 
 def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto import read_ahead
+    from ktrace.converters.perfetto.reading import read_ahead
 
     (path,) = FOLDER.glob("clocks-*")
     told = []
@@ -649,7 +649,7 @@ def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_child_that_is_not_wanted_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ktrace.converters.perfetto import read_ahead
+    from ktrace.converters.perfetto.reading import read_ahead
 
     monkeypatch.setattr(read_ahead, "_LARGE", 0)
     (path,) = FOLDER.glob("clocks-*")
@@ -663,7 +663,7 @@ def test_a_child_that_is_not_wanted_any_more_ends(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("sent", [0, 100_000])
 def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two batches, or in the middle of one."""
-    from ktrace.converters.perfetto import read_ahead
+    from ktrace.converters.perfetto.reading import read_ahead
 
     def die(stream: Behind, batch: Batch) -> None:
         if sent:

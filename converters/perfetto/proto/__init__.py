@@ -1,0 +1,1 @@
+"""What the wire says: field numbers, varints, and what ktrace keeps beside the packets."""

@@ -1,0 +1,352 @@
+"""Arguments as columns: debug annotations of TrackEvents, arguments of render stages.
+
+debug_annotations { name_iid 3  int_value 8192 }        -> column args.bytes, int64
+debug_annotations { name_iid 4  dict_entries { .. } }   -> column args.dims, JSON text, made once per distinct bytes
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.converters._shared.protobuf import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Bytes,
+    Fields,
+    Int64,
+    distinct_of,
+    fields_of,
+    parse,
+    signed,
+)
+from ktrace.model.json_text import dump_json
+
+from ..proto import field_numbers as f
+from .state import Int32, Pool, State, look_up
+
+#: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
+NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)
+
+#: The name, as it were, of an argument that is all of `args`.
+WHOLE = b"\0args"
+
+#: JSON texts that are remembered for one state.
+_REMEMBERED = 1 << 16
+
+_D = f.DEBUG_ANNOTATION
+
+
+class Spelling(NamedTuple):
+    """Where a message that is an argument has its parts; `names` is the table of interned names."""
+
+    names: str
+    name_iid: int
+    name: int
+    signed: int
+    unsigned: tuple[int, ...]
+    double: int
+    text: int
+    text_iid: int
+    bool: int = 0
+    nested: tuple[int, ...] = ()
+    type_iid: int = 0
+
+
+ANNOTATION = Spelling(
+    "keys",
+    _D["name_iid"],
+    _D["name"],
+    _D["int_value"],
+    (_D["uint_value"], _D["pointer_value"]),
+    _D["double_value"],
+    _D["string_value"],
+    _D["string_value_iid"],
+    _D["bool_value"],
+    tuple(_D[name] for name in ("nested_value", "legacy_json_value", "dict_entries", "array_values", "proto_value")),
+    _D["proto_type_name_iid"],
+)
+_A = f.EXTRA_COMPUTE_ARG
+STAGE_ARGUMENT = Spelling(
+    "arg_names",
+    _A["name_iid"],
+    _A["name"],
+    _A["int_value"],
+    (_A["uint_value"],),
+    _A["double_value"],
+    _A["string_value"],
+    _A["string_value_iid"],
+)
+
+
+@dataclass
+class Chunk:
+    """The bytes of some packets, and what their events refer to. `keys` are names of arguments, `pool` other texts.
+
+    `own` has the texts that are spelled out in these packets: they are forgotten with them.
+    """
+
+    data: Bytes
+    states: list[State]
+    pool: Pool
+    keys: Pool
+    own: Pool = field(default_factory=Pool)
+    by_ktrace: bool = False  # then some texts are JSON: see encode_json.py
+
+
+class Values(NamedTuple):
+    """Arguments of many rows, one behind the other, those of a row in their order.
+
+    row     int64 whose it is
+    key     int32 code of its name in `Chunk.keys`
+    what    uint8 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN or JSON
+    number  int64 the value, the bits of a double, or the code of the text
+    """
+
+    row: Int64
+    key: Int32
+    what: npt.NDArray[np.uint8]
+    number: Int64
+
+
+def texts_at(data: Bytes, start: Int64, size: Int64) -> pa.Array:
+    """The bytes that stand there as an Arrow column of bytes."""
+    ends = np.cumsum(size)
+    total = int(ends[-1]) if len(ends) else 0
+    offsets = np.zeros(len(size) + 1, np.int32)
+    offsets[1:] = ends
+    where = np.repeat(start - (ends - size), size) + np.arange(total)
+    return pa.Array.from_buffers(
+        pa.binary(), len(size), [None, pa.py_buffer(offsets), pa.py_buffer(data[where].tobytes())]
+    )
+
+
+def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int64, spelling: Spelling) -> Values:
+    """The arguments that stand at data[start : start + size], of those rows, of packets with those states."""
+    found = parse(chunk.data, start, start + size)
+    count = len(start)
+    key = np.full(count, -1, np.int32)
+    iid, name = found.get(spelling.name_iid, VARINT), found.get(spelling.name, LENGTH)
+    if len(iid.owner):
+        key[iid.owner] = look_up(chunk.states, state[iid.owner], spelling.names, iid.value)
+    if len(name.owner):
+        key[name.owner] = chunk.keys.codes(texts_at(chunk.data, name.start, signed(name.value)))
+    key[key < 0] = chunk.keys.code(b"")
+    what, number = np.zeros(count, np.uint8), np.zeros(count, np.int64)
+
+    def put(owner: Int64, is_what: int, numbers: Int64) -> None:
+        what[owner], number[owner] = is_what, numbers
+
+    for field_number, kind in ((spelling.bool, BOOL), (spelling.signed, INT)):
+        column = found.get(field_number, VARINT)
+        put(column.owner, kind, signed(column.value))
+    for field_number in spelling.unsigned:
+        column = found.get(field_number, VARINT)
+        put(column.owner, INT, signed(column.value))
+        beyond = column.value >> np.uint64(63) > 0
+        if beyond.any():
+            codes = [chunk.own.code(str(value).encode()) for value in column.value[beyond].tolist()]
+            put(column.owner[beyond], JSON, np.array(codes))
+    column = found.get(spelling.double, FIXED64)
+    put(column.owner, DOUBLE, signed(column.value))
+    column = found.get(spelling.text, LENGTH)
+    if len(column.owner):
+        put(column.owner, OWN, _own(chunk, texts_at(chunk.data, column.start, signed(column.value))))
+    column = found.get(spelling.text_iid, VARINT)
+    if len(column.owner):
+        put(column.owner, SHARED, look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64))
+    _nested(chunk, found, state, start, size, spelling, put)
+    if chunk.by_ktrace:
+        _as_written(chunk, found, state, spelling, key, what, number)
+    nothing = np.flatnonzero(what == NOTHING)
+    if len(nothing):
+        put(nothing, JSON, np.int64(chunk.own.code(b"null")))  # type: ignore[arg-type]
+    return Values(row, key, what, number)
+
+
+def _own(chunk: Chunk, texts: pa.Array) -> Int64:
+    return chunk.own.codes(texts).astype(np.int64)
+
+
+def _as_written(
+    chunk: Chunk,
+    found: Fields,
+    state: Int64,
+    spelling: Spelling,
+    key: Int32,
+    what: npt.NDArray[np.uint8],
+    number: Int64,
+) -> None:
+    """Texts that ktrace marked as JSON become such: by a type, on a render stage by a name that is spelled out."""
+    if spelling.type_iid:
+        types = found.get(spelling.type_iid, VARINT)
+        if not len(types.owner):
+            return
+        codes = look_up(chunk.states, state[types.owner], "types", types.value)
+        names = [chunk.pool.texts[code] if code >= 0 else "" for code in codes.tolist()]
+        key[types.owner[[name == "args" for name in names]]] = chunk.keys.code(WHOLE)
+        marked = types.owner
+    else:
+        marked = np.unique(found.get(spelling.name, LENGTH).owner)
+    texts = marked[what[marked] == SHARED]
+    for code in np.unique(number[texts]).tolist():
+        number[texts[number[texts] == code]] = chunk.own.code(chunk.pool.texts[code].encode())
+    what[marked[(what[marked] == SHARED) | (what[marked] == OWN)]] = JSON
+
+
+def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any) -> None:
+    """Puts the arguments that are messages, lists or JSON as JSON texts."""
+    owners = [found.get(number, LENGTH).owner for number in spelling.nested]
+    if not any(map(len, owners)):
+        return
+    has = np.zeros(len(start), np.bool_)
+    for one in owners:
+        has[one] = True
+    owner = np.flatnonzero(has)
+    codes = np.empty(len(owner), np.int64)
+    of_state = state[owner]
+    for one in distinct_of(of_state)[0].tolist():
+        mine = np.flatnonzero(of_state == one)
+        here = chunk.states[one]
+        texts = texts_at(chunk.data, start[owner[mine]], size[owner[mine]]).dictionary_encode()
+        made = [_remembered(data, here, chunk) for data in texts.dictionary.to_pylist()]
+        codes[mine] = np.array(made, np.int64)[texts.indices.to_numpy()]
+    put(owner, JSON, codes)
+
+
+def _remembered(data: bytes, state: State, chunk: Chunk) -> int:
+    """The code of the JSON text of a DebugAnnotation."""
+    text = state.cache.get(data)
+    if text is None:
+        if len(state.cache) >= _REMEMBERED:
+            state.cache.clear()
+        text = state.cache[data] = json_of(data, state, chunk)
+    return chunk.own.code(text)
+
+
+def json_of(data: bytes, state: State, chunk: Chunk) -> bytes:
+    """The JSON text of the value of a DebugAnnotation."""
+    try:
+        return _json_value(data, state, chunk)
+    except (ValueError, RecursionError):
+        return dump_json({"$base64": base64.b64encode(data).decode()}).encode()
+
+
+def _json_value(data: bytes, state: State, chunk: Chunk) -> bytes:
+    for number, _, value in fields_of(data):
+        if number == _D["legacy_json_value"] and isinstance(value, bytes):
+            text = value.decode("utf-8", "replace")
+            try:
+                json.loads(text)
+            except (ValueError, RecursionError):
+                return dump_json(text).encode()
+            return text.encode()
+    return dump_json(value_of(data, state, chunk)).encode()
+
+
+def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
+    """The value of a DebugAnnotation. Raises ValueError where it is no protobuf."""
+    result: Any = None
+    entries: dict[str, Any] = {}
+    elements: list[Any] = []
+    is_json = False
+    for number, _, value in fields_of(data):
+        if number == _D["dict_entries"] and isinstance(value, bytes):
+            entries[name_of(value, state, chunk)] = value_of(value, state, chunk)
+        elif number == _D["array_values"] and isinstance(value, bytes):
+            elements.append(value_of(value, state, chunk))
+        elif number in _SCALARS:
+            result = _SCALARS[number](value)
+        elif number == _D["proto_type_name_iid"]:
+            is_json = chunk.by_ktrace
+        elif number == _D["string_value_iid"] and isinstance(value, int):
+            code = state.texts["strings"].get(value)
+            result = chunk.pool.texts[code] if code >= 0 else None
+        elif number == _D["nested_value"] and isinstance(value, bytes):
+            result = _old_nested(value)
+        elif number == _D["legacy_json_value"] and isinstance(value, bytes):
+            text = value.decode("utf-8", "replace")
+            try:
+                result = json.loads(text)
+            except ValueError:
+                result = text
+        elif number == _D["proto_value"] and isinstance(value, bytes):
+            result = {"$base64": base64.b64encode(value).decode()}
+    if is_json and isinstance(result, str):
+        return json.loads(result)
+    return entries or elements or result
+
+
+def name_of(data: bytes, state: State, chunk: Chunk) -> str:
+    """The name of a DebugAnnotation. Raises ValueError where it is no protobuf."""
+    name = ""
+    for number, _, value in fields_of(data):
+        if number == _D["name_iid"] and isinstance(value, int):
+            code = state.texts["keys"].get(value)
+            name = chunk.keys.texts[code] if code >= 0 else ""
+        elif number == _D["name"] and isinstance(value, bytes):
+            name = value.decode("utf-8", "replace")
+    return name
+
+
+def int64(value: Any) -> int:
+    """The number that stands as its two's complement."""
+    return int(value) - (1 << 64) if int(value) >> 63 else int(value)
+
+
+def double(value: Any) -> float:
+    """The number of which the bits are given."""
+    found: float = struct.unpack("<d", struct.pack("<Q", value))[0]
+    return found
+
+
+_SCALARS: dict[int, Callable[[Any], Any]] = {
+    _D["bool_value"]: bool,
+    _D["uint_value"]: int,
+    _D["pointer_value"]: int,
+    _D["int_value"]: int64,
+    _D["double_value"]: double,
+    _D["string_value"]: lambda value: value.decode("utf-8", "replace"),
+}
+
+
+def _old_nested(data: bytes) -> Any:
+    """A NestedValue, which older traces have for objects and lists."""
+    n = f.NESTED_VALUE
+    kind = 0
+    keys: list[str] = []
+    values: list[Any] = []
+    elements: list[Any] = []
+    scalar: Any = None
+    for number, _, value in fields_of(data):
+        if number == n["nested_type"]:
+            kind = int(value)
+        elif number == n["dict_keys"] and isinstance(value, bytes):
+            keys.append(value.decode("utf-8", "replace"))
+        elif number == n["dict_values"] and isinstance(value, bytes):
+            values.append(_old_nested(value))
+        elif number == n["array_values"] and isinstance(value, bytes):
+            elements.append(_old_nested(value))
+        elif number == n["int_value"]:
+            scalar = int64(value)
+        elif number == n["double_value"]:
+            scalar = double(value)
+        elif number == n["bool_value"]:
+            scalar = bool(value)
+        elif number == n["string_value"] and isinstance(value, bytes):
+            scalar = value.decode("utf-8", "replace")
+    return dict(zip(keys, values, strict=False)) if kind == 1 else elements if kind == 2 else scalar
+
+
+def bits(values: Int64) -> npt.NDArray[np.float64]:
+    """Doubles of their bits."""
+    return np.ascontiguousarray(values).view(np.float64)

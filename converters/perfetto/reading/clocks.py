@@ -1,0 +1,117 @@
+"""The clocks of a trace: what a snapshot of several of them says, and times of one told by another.
+
+    packet { clock_snapshot { clocks { BOOTTIME 1000 } clocks { REALTIME 1700000000000001000 }
+                              clocks { 64  900  is_incremental } } }
+
+A clock below 64 is the machine's, one of 64 to 127 is its sequence's own, above they are the trace's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+
+import numpy as np
+
+from ktrace.converters._shared.protobuf import Int64, fields_of
+
+from ..proto import field_numbers as f
+
+#: (sequence or 0, clock id)
+Clock = tuple[int, int]
+
+BOOTTIME, REALTIME = f.BUILTIN_CLOCK["BUILTIN_CLOCK_BOOTTIME"], f.BUILTIN_CLOCK["BUILTIN_CLOCK_REALTIME"]
+
+_NAMES = {number: name.removeprefix("BUILTIN_CLOCK_").lower() for name, number in f.BUILTIN_CLOCK.items()}
+
+
+class Clocks:
+    """All snapshots so far. `main` is the clock of packets that name none; `anchor` (its ns, unix ns), if any says."""
+
+    def __init__(self) -> None:
+        self.main = BOOTTIME
+        self.anchor: tuple[int, int] | None = None
+        self._scale: dict[Clock, int] = {}
+        self._last: dict[Clock, int] = {}  # of an incremental clock: its last time
+        self._snapshots: defaultdict[tuple[Clock, Clock], list[tuple[int, int]]] = defaultdict(list)
+
+    def snapshot(self, data: bytes, sequence: int) -> None:
+        """Takes a ClockSnapshot. Raises ValueError where it is no protobuf."""
+        times: dict[Clock, int] = {}
+        for number, _, value in fields_of(data):
+            if number == f.CLOCK_SNAPSHOT["primary_trace_clock"] and isinstance(value, int):
+                self.main = value
+            elif number == f.CLOCK_SNAPSHOT["clocks"] and isinstance(value, bytes):
+                clock, ns = self._clock(value, sequence)
+                times[clock] = ns
+        for one, at in times.items():
+            for other, there in times.items():
+                if one != other:
+                    self._snapshots[one, other].append((at, there))
+        if self.anchor is None and (0, self.main) in times and (0, REALTIME) in times and self.main != REALTIME:
+            self.anchor = times[0, self.main], times[0, REALTIME]
+
+    def _clock(self, data: bytes, sequence: int) -> tuple[Clock, int]:
+        given = {number: value for number, _, value in fields_of(data) if isinstance(value, int)}
+        clock = _key(given.get(f.CLOCK["clock_id"], 0), sequence)
+        scale = given.get(f.CLOCK["unit_multiplier_ns"], 0) or 1
+        ns = given.get(f.CLOCK["timestamp"], 0) * scale
+        self._scale[clock] = scale
+        if given.get(f.CLOCK["is_incremental"]):
+            self._last[clock] = ns
+        else:
+            self._last.pop(clock, None)
+        return clock, ns
+
+    def times(self, values: Int64, clock_id: int, sequence: int) -> tuple[Int64, str | None]:
+        """Timestamps of packets of one sequence, in their order, without a snapshot between them.
+
+        They come as ns of the main clock and None, or of their own clock and its name where no snapshot helps.
+        """
+        clock, main = _key(clock_id, sequence), (0, self.main)
+        ns = values * self._scale.get(clock, 1)
+        if clock in self._last and len(ns):
+            ns = np.cumsum(ns) + self._last[clock]
+            self._last[clock] = int(ns[-1])
+        if clock_id == self.main:
+            return ns, None
+        if snapshots := self._snapshots.get((clock, main)):
+            at, there = np.array(snapshots, np.int64).T
+            last = np.maximum(np.searchsorted(at, ns, "right") - 1, 0)
+            return ns + (there - at)[last], None
+        told = [self._convert(one, clock) for one in ns.tolist()]
+        if any(one is None for one in told):
+            return ns, name_of(clock)
+        return np.array(told, np.int64), None
+
+    def _convert(self, ns: int, clock: Clock) -> int | None:
+        """The time by the main clock, by as few snapshots as it takes."""
+        main = (0, self.main)
+        reached, front = {clock}, [(clock, ns)]
+        while front:
+            found = []
+            for here, at in front:
+                for one, other in list(self._snapshots):
+                    if one == here and other not in reached:
+                        there = at + self._offset(one, other, at)
+                        if other == main:
+                            return there
+                        reached.add(other)
+                        found.append((other, there))
+            front = found
+        return None
+
+    def _offset(self, one: Clock, other: Clock, at: int) -> int:
+        snapshots = self._snapshots[one, other]
+        last = snapshots[max(bisect_right(snapshots, at, key=lambda times: times[0]) - 1, 0)]
+        return last[1] - last[0]
+
+
+def _key(clock: int, sequence: int) -> Clock:
+    return (sequence if 64 <= clock < 128 else 0), clock
+
+
+def name_of(clock: Clock) -> str:
+    """How the column `clock` calls it."""
+    sequence, number = clock
+    return _NAMES.get(number) or (f"{sequence}/{number}" if sequence else str(number))

@@ -1,0 +1,114 @@
+"""What one reading knows: the report, texts, tracks, clocks and the state of each sequence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.protobuf import Int64
+from ktrace.model.batch import Batch
+
+from ..proto.sidecar import Sidecar
+from .args import Chunk, Values
+from .clocks import Clocks
+from .state import Pool, State
+from .tracks import Tracks
+
+
+@dataclass
+class Events:
+    """Packets of one kind. All columns have a row for each: ids, ns, the place of its state in `Chunk.states`, and
+    where its message stands in `Chunk.data`. `clock` has the codes in the chunk's `own` texts, None for the main one.
+    """
+
+    id: Int64
+    ts: Int64
+    state: Int64
+    start: Int64
+    end: Int64
+    clock: Int64 | None = None
+
+    def take(self, rows: Any) -> Events:
+        """Some of them."""
+        clock = None if self.clock is None else self.clock[rows]
+        return Events(self.id[rows], self.ts[rows], self.state[rows], self.start[rows], self.end[rows], clock)
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+class Looker(Protocol):
+    """Looks at render stages and counters."""
+
+    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+        """Is told of render stages: their arguments, times, and which are kernels."""
+
+    def take_counter(self, name: str, ts: Int64) -> None:
+        """Is told of values of a counter."""
+
+
+@dataclass
+class Context:
+    """One reading. `own` says whether the trace is one of ktrace: then arguments become columns again."""
+
+    conversion: Conversion
+    sidecar: Sidecar | None
+    tracks: Tracks
+    clocks: Clocks = field(default_factory=Clocks)
+    pool: Pool = field(default_factory=Pool)
+    keys: Pool = field(default_factory=Pool)
+    sequences: dict[int, State] = field(default_factory=dict)
+    tabs: Looker | None = None  # is told of what the GPU tabs of viewers look for
+    held: list[tuple[Batch, Int64]] = field(default_factory=list)  # counters of kernels yet to be found, their machines
+    flows: set[int] = field(default_factory=set)
+    states: set[int] = field(default_factory=set)  # places at which a state lasts
+    submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
+    facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
+    devices: dict[tuple[str | None, int], dict[str, Any]] = field(default_factory=dict)  # (host, device) -> name, facts
+    metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  # name of a counter of a GPU -> facts
+    unread: Counter[str] = field(default_factory=Counter)  # kind of packet that isn't read -> how many
+    first_unread: int = -1  # where the first of them stands
+    stages: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
+
+    @property
+    def own(self) -> bool:
+        """Whether ktrace wrote the trace."""
+        return self.sidecar is not None
+
+    @property
+    def origin(self) -> int:
+        """What is added to all times."""
+        return self.sidecar.origin_ns if self.sidecar else 0
+
+    def where(self, id_: int) -> str:
+        """How a packet is named in the report."""
+        return f"byte {id_}"
+
+    def links(self, kind: str, id_: Int64, key: Int64, role: Int64, event: Int64) -> Iterator[Batch]:
+        """A batch of links. `role` are indexes into out, step, in; `key` are numbers, told without a sign."""
+        if not len(id_):
+            return
+        columns = {
+            "source": constant(self.source(), len(id_)),
+            "id": pa.array(id_),
+            "link": constant(kind, len(id_)),
+            "key": pa.array(key.view(np.uint64)).cast(pa.string()),
+            "role": words(["out", "step", "in"], role),
+            "event": pa.array(event),
+        }
+        yield Batch("links", pa.RecordBatch.from_pydict(columns))
+
+    def source(self) -> str:
+        """The source of rows of which the place says none."""
+        if self.own:
+            for place in self.tracks.places:
+                if "source" in place.columns:
+                    return str(place.columns["source"])
+        return self.conversion.label

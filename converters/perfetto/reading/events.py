@@ -1,0 +1,377 @@
+"""TrackEvents as rows.
+
+    track_event { SLICE_BEGIN  track 3  name_iid 1  category_iids 2  debug_annotations { .. } }   half: begin
+    track_event { SLICE_END    track 3 }                                                         half: end
+    track_event { INSTANT ..   COUNTER  track 9  counter_value 42 }                              instant, counter
+
+`order` pairs the halves of any trace, in whatever order they come. In one of ktrace each end is that of the innermost
+open slice above it in the file: there the slices are paired at once, and those still open go over to the next packets.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import dump_json
+from ktrace.stages.order.pairing import match
+
+from ..proto import field_numbers as f
+from .args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
+from .context import Context, Events
+from .extra import extra_counters, submissions
+from .legacy import read_legacy
+from .restore import restore_event
+from .rows import batches, own_codes, plain
+from .state import Int32, look_up
+
+_T = f.TRACK_EVENT
+
+#: What a row becomes. COMPLETE is of old Chrome traces alone.
+UNSPECIFIED, BEGIN, END, INSTANT, COUNTER, STATE, COMPLETE, NOTHING = range(8)
+_KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
+
+#: Fields that are a column of their own here; all others are arguments with a "$".
+_KNOWN = {
+    _T[name] << 3 | wire
+    for wire, names in {
+        VARINT: ("category_iids", "name_iid", "type", "track_uuid", "counter_value", "flow_ids_old"),
+        FIXED64: ("double_counter_value", "flow_ids", "terminating_flow_ids", "extra_double_counter_values"),
+        LENGTH: ("categories", "name", "debug_annotations", "legacy_event", "gpu_correlation"),
+    }.items()
+    for name in names
+} | {
+    _T[name] << 3 | wire
+    for name in (
+        *("terminating_flow_ids_old", "extra_counter_track_uuids", "extra_counter_values", "flow_ids", "flow_ids_old"),
+        *("extra_double_counter_track_uuids", "extra_double_counter_values", "terminating_flow_ids"),
+        *("timestamp_absolute_us", "timestamp_delta_us"),
+    )
+    for wire in (VARINT, LENGTH)
+}
+_NAMES = {number: name for name, number in _T.items()}
+
+
+@dataclass
+class Parsed:
+    """TrackEvents, taken apart. `what` is BEGIN and so on; `place` indexes `Tracks.places`.
+
+    `name` and `category` are codes of `Chunk.pool`, or of `Chunk.own` where `own` says so; -1 is none.
+    """
+
+    events: Events
+    fields: Fields
+    what: npt.NDArray[np.int8]
+    place: Int64
+    name: Int32
+    category: Int32
+    dur: Int64
+    own: bool = False
+    ended: list[int] = field(default_factory=list)  # events at which a state ends
+    extra: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
+
+
+def read_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
+    """The rows of TrackEvents of a trace that isn't of ktrace."""
+    parsed = _parse(context, chunk, events)
+    used = np.flatnonzero(parsed.what != NOTHING)
+    context.conversion.report.used(len(used))
+    used = used[~_ended_states(context, parsed)[used]]
+    yield from _state_ends(context, parsed)
+    yield from _rows(context, chunk, parsed, used, None, None)
+    yield from extra_counters(context, chunk, parsed.events, parsed.fields)
+
+
+def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch | Events]:
+    """The rows of TrackEvents of a trace of ktrace, and at the end the slices that are still open.
+
+    These must stand before the next events. With `last` they are rows without a duration.
+    """
+    report = context.conversion.report
+    parsed = _parse(context, chunk, events)
+    is_half = np.flatnonzero((parsed.what == BEGIN) | (parsed.what == END))
+    ts = events.ts[is_half]
+    if np.any(ts[1:] < ts[:-1]):
+        is_half = is_half[np.argsort(ts, kind="stable")]
+    halves = is_half[np.argsort(parsed.place[is_half], kind="stable")]
+    pairs = match(parsed.place[halves].astype(np.int32), parsed.what[halves] == END)
+    begins, ends, opened = halves[pairs.begins], halves[pairs.ends], halves[pairs.lone_begins]
+    for row in halves[pairs.lone_ends].tolist():
+        report.issue("end-without-begin", context.where(int(events.id[row])))
+    report.used(len(ends), went="end of a slice")
+    parsed.dur[begins] = events.ts[ends] - events.ts[begins]
+    has_dur = np.zeros(len(events), np.bool_)
+    has_dur[begins] = True
+    done = has_dur | ((parsed.what != BEGIN) & (parsed.what != END) & (parsed.what != NOTHING))
+    if last:
+        done[opened] = True
+    rows = np.flatnonzero(done)
+    report.used(len(rows))
+    end_of = np.full(len(events), -1, np.int64)
+    end_of[ends] = begins
+    yield from _rows(context, chunk, parsed, rows, ~has_dur, end_of)
+    if not last:
+        yield events.take(np.sort(opened))
+
+
+def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
+    """The events that end a state and begin none: they have no name. The others begin one, as slices do."""
+    is_state = parsed.what == STATE
+    nameless = parsed.name < 0
+    parsed.what[is_state & ~nameless] = BEGIN
+    for row in np.flatnonzero(is_state).tolist():
+        place = int(parsed.place[row])
+        if place in context.states:
+            parsed.ended.append(row)
+        (context.states.discard if nameless[row] else context.states.add)(place)
+    ended: npt.NDArray[np.bool_] = is_state & nameless
+    return ended
+
+
+def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
+    """The ends of states: a state lasts until the next one of its track."""
+    rows = np.array(parsed.ended, np.int64)
+    if not len(rows):
+        return
+    columns = context.tracks.columns(parsed.place[rows])
+    columns |= {
+        "id": pa.array(parsed.events.id[rows] - 1),  # before the begin of the next one, in the same nanosecond
+        "ts": pa.array(parsed.events.ts[rows]),
+        "name": constant("", len(rows)),
+        "kind": constant("range", len(rows)),
+        "timing": constant("measured", len(rows)),
+        "half": constant("end", len(rows)),
+    }
+    yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+
+def _parse(context: Context, chunk: Chunk, events: Events) -> Parsed:
+    """Takes events apart; what is no protobuf is reported and of no kind."""
+    count = len(events)
+    found = parse(chunk.data, events.start, events.end)
+    what = found.get(_T["type"], VARINT).last(count).astype(np.int8)
+    what[(what < 0) | (what > STATE)] = UNSPECIFIED
+    track = found.get(_T["track_uuid"], VARINT)
+    uuid = np.array([state.track or 0 for state in chunk.states], np.uint64)[events.state]
+    uuid[track.owner] = track.value
+    place = context.tracks.at(uuid, np.array([state.machine for state in chunk.states], np.int64)[events.state])
+    name, category, own = _texts(chunk, events, found)
+    parsed = Parsed(events, found, what, place, name, category, np.zeros(count, np.int64), own)
+    read_legacy(context, chunk, parsed)
+    odd = np.flatnonzero(parsed.what == UNSPECIFIED)
+    report = context.conversion.report
+    bad = set(found.bad.tolist())
+    for row in sorted(bad.union(odd.tolist())):
+        why = "no protobuf" if row in bad else "a TrackEvent without a type"
+        report.issue("bad-record", context.where(int(events.id[row])), why)
+        parsed.what[row] = NOTHING
+    return parsed
+
+
+def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, bool]:
+    """Codes of names and categories, and whether they are those of `own`."""
+    count = len(events)
+    columns = []
+    spelled = False
+    for iids, texts, table in (("name_iid", "name", "names"), ("category_iids", "categories", "categories")):
+        codes = np.full(count, -1, np.int32)
+        iid, text = found.get(_T[iids], VARINT), found.get(_T[texts], LENGTH)
+        if len(iid.owner):
+            codes[iid.owner] = look_up(chunk.states, events.state[iid.owner], table, iid.value)
+        spelled |= len(text.owner) > 0
+        columns.append((codes, text, iid))
+    once = np.bincount(columns[1][2].owner, minlength=1).max() <= 1
+    if not spelled and once:
+        return columns[0][0], columns[1][0], False
+    result = []
+    for codes, text, _ in columns:
+        own = own_codes(chunk, codes)
+        if len(text.owner):
+            own[text.owner] = chunk.own.codes(texts_at(chunk.data, text.start, signed(text.value)))
+        result.append(own)
+    _join_categories(chunk, events, columns[1][2], columns[1][1], result[1])
+    return result[0], result[1], True
+
+
+def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, codes: Int32) -> None:
+    """Puts the categories of events that have several, interned ones first, as one text each."""
+    several = np.bincount(np.concatenate([iid.owner, text.owner]), minlength=len(events)) > 1
+    parts: dict[int, list[str]] = {}
+    mine = several[iid.owner]
+    owner = iid.owner[mine]
+    found = look_up(chunk.states, events.state[owner], "categories", iid.value[mine])
+    for row, code in zip(owner.tolist(), found.tolist(), strict=True):
+        parts.setdefault(row, []).extend([chunk.pool.texts[code]] if code >= 0 else [])
+    mine = several[text.owner]
+    spelled = chunk.own.codes(texts_at(chunk.data, text.start[mine], signed(text.value)[mine]))
+    for row, code in zip(text.owner[mine].tolist(), spelled.tolist(), strict=True):
+        parts.setdefault(row, []).append(chunk.own.texts[code])
+    for row, words_ in parts.items():
+        codes[row] = chunk.own.code(",".join(words_).encode())
+
+
+def _rows(
+    context: Context,
+    chunk: Chunk,
+    parsed: Parsed,
+    rows: Int64,
+    no_dur: npt.NDArray[np.bool_] | None,
+    begin_of: Int64 | None,
+) -> Iterator[Batch]:
+    """Batches of those events. `no_dur` None says that slices are halves; `begin_of` has the begin of each end."""
+    if not len(rows):
+        return
+    events, what = parsed.events, parsed.what[rows]
+    index = np.full(len(events), -1, np.int64)
+    index[rows] = np.arange(len(rows))
+    if begin_of is not None:
+        ends = np.flatnonzero(begin_of >= 0)
+        index[ends] = index[begin_of[ends]]
+    pool = chunk.own if parsed.own else chunk.pool
+    columns = context.tracks.columns(parsed.place[rows])
+    columns |= {
+        "id": pa.array(events.id[rows]),
+        "ts": pa.array(events.ts[rows] + context.origin),
+        "name": _names(context, chunk, parsed, rows),
+        "cat": pool.column(parsed.category[rows]),
+        "timing": constant("measured", len(rows)),
+        "kind": words(_KINDS, what.astype(np.int64)),
+    }
+    if no_dur is not None:
+        columns["dur"] = pa.array(parsed.dur[rows], mask=no_dur[rows] & (what != COMPLETE))
+    else:
+        columns["dur"] = pa.array(parsed.dur[rows], mask=what != COMPLETE)
+        half = np.where(what == BEGIN, 0, np.where(what == END, 1, -1)).astype(np.int32)
+        columns["half"] = pa.DictionaryArray.from_arrays(pa.array(half, mask=half < 0), pa.array(["begin", "end"]))
+    if events.clock is not None:
+        columns["clock"] = chunk.own.column(events.clock[rows].astype(np.int32))
+    columns |= _counters(context, parsed, rows)
+    values = _arguments(chunk, parsed, index)
+    shape = np.minimum(what, COMPLETE).astype(np.int64)
+    yield from batches(chunk, columns, shape, values, restore_event if context.own else plain)
+    if not context.own:  # whose sidecar has the links
+        yield from _flows(context, parsed, events.id[rows], index)
+        submissions(context, chunk, parsed.fields, events.id[rows], index)
+
+
+def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Array:
+    """The names, a counter's from its track; never null."""
+    codes = parsed.name[rows]
+    pool = chunk.own if parsed.own else chunk.pool
+    mine = np.flatnonzero((parsed.what[rows] == COUNTER) & (context.own | (codes < 0)))
+    places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
+    names = [context.tracks.places[place].counter for place in places.tolist()]
+    coded = np.array([-1 if name is None else pool.code(name.encode()) for name in names], np.int32)[of]
+    codes[mine] = np.where(coded < 0, codes[mine], coded)
+    return pool.column(np.where(codes < 0, pool.code(b""), codes).astype(np.int32))
+
+
+def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Array]:
+    """Value and unit of the counters among those rows."""
+    mine = np.flatnonzero(parsed.what[rows] == COUNTER)
+    if not len(mine):
+        return {}
+    count = len(parsed.events)
+    value = np.full(count, np.nan)
+    whole, real = parsed.fields.get(_T["counter_value"], VARINT), parsed.fields.get(_T["double_counter_value"], FIXED64)
+    value[whole.owner] = signed(whole.value)
+    value[real.owner] = bits(signed(real.value))
+    has = whole.has(count) | real.has(count)
+    value, has = value[rows], has[rows]
+    places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
+    tracks = [context.tracks.places[place] for place in places.tolist()]
+    value[mine] *= np.array([track.scale for track in tracks], np.float64)[of]
+    for number, track in enumerate(tracks):
+        if track.incremental:
+            here = mine[of == number]
+            value[here] = track.total + np.cumsum(value[here])
+            track.total = float(value[here[-1]])
+    which = np.full(len(rows), -1, np.int64)
+    which[mine] = of
+    unit = pa.array([track.unit for track in tracks], pa.string()).take(pa.array(which, mask=which < 0))
+    return {"value": pa.array(value, mask=(which < 0) | ~has), "unit": unit.dictionary_encode()}
+
+
+def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
+    """The debug annotations, and the fields that have no column; `index` is the row of each event, or -1."""
+    events, found = parsed.events, parsed.fields
+    column = found.get(_T["debug_annotations"], LENGTH)
+    mine = index[column.owner] >= 0
+    owner, start, size = column.owner[mine], column.start[mine], signed(column.value)[mine]
+    parts = [read_values(chunk, index[owner], events.state[owner], start, size, ANNOTATION)]
+    for tag in found.tags:
+        if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 == _T["gpu_api"]):  # which ktrace derives from the device
+            continue
+        column = found.get(tag >> 3, tag & 7)
+        mine = index[column.owner] >= 0
+        if not mine.any():
+            continue
+        key = chunk.keys.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
+        number, what = signed(column.value)[mine], INT
+        if tag & 7 == LENGTH:
+            data = zip(column.start[mine].tolist(), number.tolist(), strict=True)
+            number, what = np.array([_base64(chunk, at, size) for at, size in data], np.int64), JSON
+        row = index[column.owner[mine]]
+        parts.append(
+            Values(row, np.full(len(row), key, np.int32), np.full(len(row), what, np.uint8), number.astype(np.int64))
+        )
+    if extra := [(index[row], code) for row, code in parsed.extra if index[row] >= 0]:
+        row, number = np.array(extra, np.int64).T
+        key = chunk.keys.code(b"$legacy_event")
+        parts.append(Values(row, np.full(len(row), key, np.int32), np.full(len(row), JSON, np.uint8), number))
+    return joined(parts)
+
+
+def joined(parts: list[Values]) -> Values:
+    """All those arguments; a later one of a row and key replaces an earlier one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _base64(chunk: Chunk, start: int, size: int) -> int:
+    data = chunk.data[start : start + size].tobytes()
+    return chunk.own.code(dump_json({"$base64": base64.b64encode(data).decode()}).encode())
+
+
+def _flows(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> Iterator[Batch]:
+    """The ends of arrows: a flow leaves where it is met first, and goes in where it is said to end."""
+    found = parsed.fields
+    parts = [
+        (column, ends)
+        for name, wire, ends in (
+            ("flow_ids", FIXED64, False),
+            ("terminating_flow_ids", FIXED64, True),
+            ("flow_ids_old", VARINT, False),
+            ("terminating_flow_ids_old", VARINT, True),
+        )
+        if len((column := found.get(_T[name], wire)).owner)
+    ]
+    if not parts:
+        return
+    owner = np.concatenate([column.owner for column, _ in parts])
+    flow = np.concatenate([column.value for column, _ in parts])
+    start = np.concatenate([column.start for column, _ in parts])
+    ends = np.concatenate([np.full(len(column.owner), ends) for column, ends in parts])
+    mine = index[owner] >= 0
+    owner, flow, start, ends = owner[mine], flow[mine], start[mine], ends[mine]
+    order = np.lexsort((start, ends, parsed.events.ts[owner]))
+    owner, flow, start, ends = owner[order], flow[order], start[order], ends[order]
+    role = np.where(ends, 2, 1)
+    distinct, first = np.unique(flow, return_index=True)
+    for number, place in zip(distinct.tolist(), first.tolist(), strict=True):
+        if number not in context.flows:
+            context.flows.add(number)
+            role[place] = 0 if not ends[place] else 2
+    row = index[owner]
+    # Where the field stands: unique, and the same at every reading.
+    at = start - parsed.events.start[owner] + parsed.events.id[owner]
+    yield from context.links("flow", at, signed(flow), role, ids[row])

@@ -1,0 +1,167 @@
+"""A file as packets, and packets by what is in them.
+
+0a 1c | 40 e8 07 50 01 5a 14 ..        tag and length of a packet, then its fields
+"""
+
+from __future__ import annotations
+
+import mmap
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ktrace.converters._shared.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.report import Report
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import Sidecar, begun
+
+#: Packets that are taken at once.
+PACKETS = 1 << 16
+
+#: Bytes in which the begins of packets are looked for at once.
+_BLOCK = 1 << 23
+
+_PACKET = 1 << 3 | LENGTH
+_TEST = f.TRACE_PACKET["for_testing"]
+
+#: The first packet of a trace of ktrace is shorter.
+_LONGEST_MARK = 1 << 12
+
+Data = mmap.mmap | bytes
+
+
+def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, Int64]]:
+    """Where packets begin and end, some thousand at a time. They are counted; a cut end and what isn't one is reported.
+
+    `base` is what is added to a place in `data` to name it.
+    """
+    at, size = 0, len(data)
+    while at < size:
+        first, block = at, data[at : at + _BLOCK]
+        ends, head = _ends(block, min(size - first, len(block)))
+        cut = bool(ends) and first + ends[-1] > size
+        if cut:
+            ends.pop()
+        yield from _handed(block, first, ends, report)
+        at = first + (ends[-1] if ends else 0)
+        if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
+            report.record()
+            report.issue("cut", f"byte {base + at}", "the last packet is cut off")
+            return
+        if head != _PACKET:
+            report.record()
+            report.issue("cut", f"byte {base + at}", "what follows is no packet, and nothing behind it can be found")
+            return
+
+
+def _ends(block: bytes, size: int) -> tuple[list[int], int]:
+    """Where the packets end whose heads are in the block, and the first byte of what comes next (that of a packet,
+    where the block ends).
+    """
+    ends: list[int] = []
+    append = ends.append
+    here = 0
+    try:
+        while here < size:
+            if block[here] != _PACKET:
+                return ends, block[here]
+            length = block[here + 1]
+            if length < 128:
+                here += 2 + length
+            elif (second := block[here + 2]) < 128:
+                here += 3 + (length & 127 | second << 7)
+            else:
+                length, begin = varint(block, here + 1)
+                here = begin + length
+            append(here)
+    except IndexError:
+        return ends, _PACKET
+    except ValueError:
+        return ends, 0
+    return ends, _PACKET
+
+
+def _handed(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
+    """Begins and ends in the file of the packets of a block, which begins at `first`."""
+    if not ends:
+        return
+    end = np.array(ends, np.int64)
+    head = np.concatenate([[0], end[:-1]])
+    array = np.frombuffer(block, np.uint8)
+    begin = head + 1
+    longer = np.arange(len(head))  # whose length goes on
+    while len(longer):
+        begin[longer] += 1
+        longer = longer[array[begin[longer] - 1] > 127]
+    for part in range(0, len(ends), PACKETS):
+        report.record(len(ends[part : part + PACKETS]))
+        yield begin[part : part + PACKETS] + first, end[part : part + PACKETS] + first
+
+
+def inflated(kind: str, data: bytes) -> bytes:
+    """The packets that a packet holds compressed. Raises ValueError where they can't be had."""
+    try:
+        if kind == "compressed_packets":
+            return zlib.decompressobj().decompress(data)
+        import pyarrow as pa
+
+        with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
+            found: bytes = stream.read()
+            return found
+    except (zlib.error, OSError) as error:
+        raise ValueError(str(error)) from None
+
+
+def find_sidecar(data: Data) -> Sidecar | None:
+    """What ktrace's writer says in the first packet, None where the trace isn't of ktrace."""
+    try:
+        size, used = varint(data[1:12], 0)
+        text = test_text(data[1 + used : 1 + used + size]) if size < _LONGEST_MARK and data[0] == _PACKET else None
+    except (IndexError, ValueError):
+        return None
+    return None if text is None else begun(text)
+
+
+def test_text(packet: bytes) -> str | None:
+    """The text of a packet `for_testing`, None for another one. Raises ValueError where it is no protobuf."""
+    value: Value | None = None
+    for number, _, part in fields_of(packet):
+        if number == _TEST:
+            value = part
+    return said(value) if isinstance(value, bytes) else None
+
+
+def said(value: bytes) -> str | None:
+    """The text of a TestEvent."""
+    texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
+    return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
+
+
+@contextmanager
+def mapped(source: Source) -> Iterator[mmap.mmap]:
+    """The whole trace, mapped into memory. Raises DamagedInput where it is empty."""
+    with source.local_path() as path, path.open("rb") as file:
+        if not path.stat().st_size:
+            raise not_a_trace(source.path)
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data
+
+
+def not_a_trace(path: str) -> DamagedInput:
+    """The error for a file in which there isn't one whole packet."""
+    return DamagedInput(
+        "is no Perfetto trace, or was cut off within its first packet",
+        path=path,
+        expected="packets: byte 0x0a, a length, and as many bytes",
+        remedy="record or export it again; text formats (textproto, Chrome JSON) are others",
+    )
+
+
+def together(before: Bytes, data: Data, first: int, last: int) -> Bytes:
+    """Bytes of earlier packets, those of data[first:last], and some zeros, so that words can be taken everywhere."""
+    return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])

@@ -1,0 +1,361 @@
+"""Tracks: what the descriptors say of a uuid, and the track columns of the rows on it.
+
+    track_descriptor { uuid 2  process { pid 4242  process_name "python3" } }
+    track_descriptor { uuid 3  parent_uuid 2  thread { pid 4242 tid 4243 thread_name "worker" } }
+    track_descriptor { uuid 9  parent_uuid 3  name "queue" }                 pid 4242, tid 4243, track "9"
+    track_descriptor { uuid 10 parent_uuid 2  counter { unit_name "W" } }    pid 4242, track "10"
+
+A trace of ktrace says in its sidecar which columns a uuid stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.converters._shared.protobuf import Int64, UInt64, Value, distinct_of, fields_of
+from ktrace.model.batch import TRACK_COLUMNS
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import Sidecar
+from .args import int64
+
+_UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}
+_UNIT = {number: _UNITS.get(name) for name, number in f.COUNTER_UNIT.items()}
+_INT_COLUMNS = ("pid", "tid", "device", "context", "stream")
+
+
+#: A uuid with the number of its machine before it.
+_UUID_BITS = 64
+
+
+def wide(uuid: int, machine: int) -> int:
+    """The uuid with its machine, since uuids are unique on a machine alone."""
+    return machine << _UUID_BITS | uuid
+
+
+def bare(uuid: int) -> int:
+    """The uuid without its machine."""
+    return uuid & ((1 << _UUID_BITS) - 1)
+
+
+def host_of(machine: int) -> str | None:
+    """The name of a machine of which only the number is said; None for the one of a trace that has no other."""
+    return f"machine {machine}" if machine else None
+
+
+@dataclass
+class Descriptor:
+    """What is known of a track."""
+
+    parent: int | None = None
+    name: str | None = None
+    description: str | None = None
+    pid: int | None = None
+    tid: int | None = None
+    order: int | None = None
+    is_process: bool = False
+    is_counter: bool = False
+    unit: str | None = None
+    scale: int = 1
+    incremental: bool = False
+
+
+@dataclass
+class Place:
+    """Where rows stand: the track columns, of a counter its name and unit; `uuid` where it is that of a descriptor."""
+
+    columns: dict[str, Any]
+    counter: str | None = None
+    unit: str | None = None
+    uuid: int | None = None
+    scale: int = 1
+    incremental: bool = False
+    total: float = 0.0  # of an incremental counter so far
+
+
+@dataclass
+class Processes:
+    """Names of processes and threads, and of which process a thread is, as all kinds of packets say."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    labels: dict[int, list[str]] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
+    commands: dict[int, str] = field(default_factory=dict)
+    threads: dict[tuple[int | None, int], str] = field(default_factory=dict)
+
+    def process(self, data: bytes) -> int:
+        """Takes a ProcessDescriptor and returns its pid."""
+        p = f.PROCESS_DESCRIPTOR
+        found = gather(data)
+        pid = int32(first(found, p["pid"], 0))
+        command = [text(part) for part in found.get(p["cmdline"], [])]
+        if name := text(first(found, p["process_name"], b"")) or " ".join(command):
+            self.names[pid] = name
+        if command:
+            self.commands[pid] = " ".join(command)
+        if labels := [text(label) for label in found.get(p["process_labels"], [])]:
+            self.labels[pid] = labels
+        return pid
+
+    def thread(self, data: bytes) -> tuple[int | None, int]:
+        """Takes a ThreadDescriptor and returns pid and tid."""
+        t = f.THREAD_DESCRIPTOR
+        found = gather(data)
+        pid: int | None = int32(first(found, t["pid"], 0)) if t["pid"] in found else None
+        tid = int64(first(found, t["tid"], 0))
+        if name := text(first(found, t["thread_name"], b"")):
+            self.threads[pid, tid] = name
+        return pid, tid
+
+    def tree(self, data: bytes) -> None:
+        """Takes a ProcessTree."""
+        for process in gather(data).get(f.PROCESS_TREE["processes"], []):
+            found = gather(as_bytes(process))
+            pid = int32(first(found, f.PROCESS["pid"], 0))
+            command = [text(part) for part in found.get(f.PROCESS["cmdline"], [])]
+            if command:
+                self.names.setdefault(pid, command[0])
+                self.commands[pid] = " ".join(command)
+            if f.PROCESS["ppid"] in found:
+                self.parents[pid] = int32(first(found, f.PROCESS["ppid"], 0))
+        for thread in gather(data).get(f.PROCESS_TREE["threads"], []):
+            found = gather(as_bytes(thread))
+            of = int32(first(found, f.THREAD["tgid"], 0)) if f.THREAD["tgid"] in found else None
+            if name := text(first(found, f.THREAD["name"], b"")):
+                self.threads.setdefault((of, int32(first(found, f.THREAD["tid"], 0))), name)
+
+
+class Tracks:
+    """Gives uuids their places. A place keeps its columns, however late a descriptor comes."""
+
+    def __init__(self, label: str, sidecar: Sidecar | None) -> None:
+        self.places: list[Place] = []
+        self._processes: dict[int, Processes] = {}
+        self.descriptors: dict[int, Descriptor] = {}
+        self._label = label
+        self._sidecar = sidecar
+        self._of_uuid: dict[int, int] = {}
+        self._of_key: dict[Any, int] = {}
+
+    def processes(self, machine: int) -> Processes:
+        """The processes of a machine."""
+        return self._processes.setdefault(machine, Processes())
+
+    def describe(self, data: bytes, machine: int = 0) -> None:
+        """Takes a TrackDescriptor. Raises ValueError where it is no protobuf."""
+        t = f.TRACK_DESCRIPTOR
+        found = gather(data)
+        uuid = wide(int(first(found, t["uuid"], 0)), machine)
+        processes = self.processes(machine)
+        track = self.descriptors.setdefault(uuid, Descriptor())
+        if t["parent_uuid"] in found:
+            track.parent = wide(int(first(found, t["parent_uuid"], 0)), machine)
+        for name in ("name", "static_name", "atrace_name"):
+            track.name = text(first(found, t[name], b"")) or track.name
+        track.description = text(first(found, t["description"], b"")) or track.description
+        if t["sibling_order_rank"] in found:
+            track.order = int32(first(found, t["sibling_order_rank"], 0))
+        if t["process"] in found:
+            track.pid, track.is_process = processes.process(as_bytes(found[t["process"]][-1])), True
+        if t["thread"] in found:
+            track.pid, track.tid = processes.thread(as_bytes(found[t["thread"]][-1]))
+        if t["counter"] in found:
+            self._counter(track, as_bytes(found[t["counter"]][-1]))
+
+    def _counter(self, track: Descriptor, data: bytes) -> None:
+        c = f.COUNTER_DESCRIPTOR
+        found = gather(data)
+        track.is_counter = True
+        track.unit = text(first(found, c["unit_name"], b"")) or _UNIT.get(int(first(found, c["unit"], 0)))
+        track.scale = int64(first(found, c["unit_multiplier"], 0)) or 1
+        track.incremental = bool(first(found, c["is_incremental"], 0))
+        if builtin := int(first(found, c["type"], 0)):
+            names = {1: ("thread time", "ns"), 2: ("thread instructions", "count")}
+            name, unit = names.get(builtin, (None, None))
+            track.name, track.unit = track.name or name, track.unit or unit
+
+    def at(self, uuids: UInt64, machine: Int64) -> Int64:
+        """The numbers of the places of many uuids, each of a machine."""
+        found = np.empty(len(uuids), np.int64)
+        for one in np.unique(machine).tolist():
+            mine = machine == one
+            distinct, back = distinct_of(uuids[mine])
+            found[mine] = np.array([self.of(uuid, one) for uuid in distinct.tolist()], np.int64)[back]
+        return found
+
+    def of(self, uuid: int, machine: int) -> int:
+        """The number of the place of a uuid."""
+        key = wide(uuid, machine)
+        number = self._of_uuid.get(key)
+        if number is None:
+            number = self._of_uuid[key] = self.add(self._place(key))
+        return number
+
+    def keyed(self, key: Any, **columns: Any) -> int:
+        """The number of the place with that key, which has those columns where it is new."""
+        number = self._of_key.get(key)
+        if number is None:
+            given = {name: value for name, value in columns.items() if value is not None}
+            number = self._of_key[key] = self.add(Place({"source": self._label} | given))
+        return number
+
+    def queue(self, iid: int, *, has_context: bool) -> int | None:
+        """The place that the sidecar gives a hardware queue, None where it gives none.
+
+        A stage that doesn't say its context has none: it shares the queue of a stream that has one.
+        """
+        if self._sidecar is None or iid not in self._sidecar.queues:
+            return None
+        columns = _legal(self._sidecar.queues[iid])
+        if not has_context:
+            columns.pop("context", None)
+        return self.keyed(("queue", iid, has_context), **columns)
+
+    def add(self, place: Place) -> int:
+        """A new place."""
+        self.places.append(place)
+        return len(self.places) - 1
+
+    def _place(self, uuid: int) -> Place:
+        if self._sidecar is not None and bare(uuid) in self._sidecar.tracks:
+            columns = _legal(self._sidecar.tracks[bare(uuid)])
+            counter, unit = columns.pop("counter", None), columns.pop("unit", None)
+            return Place({"source": self._label} | columns, counter, unit, uuid)
+        track = self.descriptors.get(uuid, Descriptor())
+        columns = {"source": self._label} | self._owner(uuid)
+        if host := host_of(uuid >> _UUID_BITS):
+            columns["host"] = host
+        if not (track.is_process or track.tid is not None) or track.is_counter:
+            columns["track"] = str(bare(uuid))
+        counter = (track.name or str(bare(uuid))) if track.is_counter else None
+        return Place(columns, counter, track.unit, uuid, track.scale, track.incremental)
+
+    def _owner(self, uuid: int) -> dict[str, Any]:
+        """The process and thread of a track, its own or those of the nearest parent that says."""
+        met: set[int] = set()
+        at: int | None = uuid
+        while at is not None and at not in met and at in self.descriptors:
+            met.add(at)
+            track = self.descriptors[at]
+            if track.pid is not None or track.tid is not None:
+                columns = {"pid": track.pid, "tid": track.tid}
+                return {name: value for name, value in columns.items() if value is not None}
+            at = track.parent
+        return {}
+
+    def columns(self, place: Int64) -> dict[str, pa.Array]:
+        """The track columns, and the internal `run`, of rows at those places."""
+        used = np.flatnonzero(np.bincount(place, minlength=len(self.places)))
+        index = np.zeros(len(self.places), np.int32)
+        index[used] = np.arange(len(used))
+        back = pa.array(index[place])
+        found = {}
+        for name in (*TRACK_COLUMNS, "run"):
+            values = [self.places[number].columns.get(name) for number in used.tolist()]
+            if all(value is None for value in values):
+                continue
+            if name in _INT_COLUMNS:
+                found[name] = pa.array(values, pa.int64()).take(back)
+                continue
+            distinct = {value: number for number, value in enumerate(dict.fromkeys(v for v in values if v is not None))}
+            codes = pa.array([distinct.get(value) for value in values], pa.int32()).take(back)
+            found[name] = pa.DictionaryArray.from_arrays(codes, pa.array(list(distinct), pa.string()))
+        return found
+
+    def facts(self) -> Iterator[dict[str, Any]]:
+        """What the descriptors say, as rows of the catalog without source and id."""
+        for machine in sorted(self._processes):
+            yield from self._process_facts(machine)
+        for place in self.places:
+            track = self.descriptors.get(place.uuid) if place.uuid is not None else None
+            if track is None or "track" not in place.columns:
+                continue
+            facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
+            facts["parent_track"] = (
+                str(bare(track.parent)) if track.parent and not self._is_owner(track.parent) else None
+            )
+            key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
+            yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}
+
+    def _process_facts(self, machine: int) -> Iterator[dict[str, Any]]:
+        """What is known of the processes and threads of a machine."""
+        processes, host = self._processes[machine], host_of(machine)
+        described = [track for uuid, track in self.descriptors.items() if uuid >> _UUID_BITS == machine]
+        orders = {track.pid: track.order for track in described if track.is_process and track.order is not None}
+        if host:
+            yield {"entity": "host", "host": host, "name": host}
+        for pid in sorted({*processes.names, *processes.commands, *processes.labels, *processes.parents}):
+            facts = {
+                "command": processes.commands.get(pid),
+                "labels": processes.labels.get(pid),
+                "parent_pid": processes.parents.get(pid),
+            }
+            name, order = processes.names.get(pid), orders.get(pid)
+            key = {"entity": "process", "host": host, "pid": pid}
+            yield key | {"name": name, "order": order, "facts": _given(facts)}
+        for (of, tid), name in processes.threads.items():
+            yield {"entity": "thread", "host": host, "pid": of, "tid": tid, "name": name}
+
+    def _is_owner(self, uuid: int) -> bool:
+        track = self.descriptors.get(uuid)
+        return track is not None and (track.is_process or track.tid is not None)
+
+
+def _given(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def gather(data: bytes) -> dict[int, list[Value]]:
+    """Number -> the values of that field in a message. Raises ValueError where it is no protobuf."""
+    found: dict[int, list[Value]] = {}
+    for number, _, value in fields_of(data):
+        found.setdefault(number, []).append(value)
+    return found
+
+
+def lenient(data: bytes) -> dict[int, list[Value]]:
+    """The same; nothing of what is no protobuf."""
+    try:
+        return gather(data)
+    except ValueError:
+        return {}
+
+
+def message(value: Value) -> bytes:
+    """A message field; an empty one where it is a number."""
+    return value if isinstance(value, bytes) else b""
+
+
+def _legal(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a sidecar that are of the types of the model."""
+    types = dict.fromkeys(_INT_COLUMNS, int)
+    return {name: value for name, value in columns.items() if isinstance(value, types.get(name, str))}
+
+
+def first(found: dict[int, list[Value]], number: int, default: Any) -> Any:
+    """The value of a field that isn't repeated (the last one, as protobuf has it), of the type of the default."""
+    value = found.get(number, [default])[-1]
+    return value if isinstance(value, type(default)) else default
+
+
+def text(value: Value) -> str:
+    """A text field; bytes that are no UTF-8 become U+FFFD."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def as_bytes(value: Value) -> bytes:
+    """A message field. Raises ValueError where it is a number."""
+    if not isinstance(value, bytes):
+        raise ValueError("a number where a message should be")
+    return value
+
+
+def int32(value: Any) -> int:
+    """The number of an int32 field, of which a negative one stands as 64 bits."""
+    low = int(value) & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low

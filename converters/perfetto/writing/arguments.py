@@ -1,0 +1,211 @@
+"""Arguments as messages: DebugAnnotations on the tracks of the host, ExtraComputeArgs on render stages.
+
+A host's argument keeps its JSON type. What protobuf has none for is a text marked by the type name `json`: integers
+beyond 64 bits, empty objects and lists, what is nested too deep, null in a list. Any other null is an argument of that
+type without a value, which viewers leave out. An argument of a stage is a number or a text; one whose name is spelled
+out instead of interned holds JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from ktrace.model.json_text import dump_json
+
+from ..proto import field_numbers as f
+from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
+from .interning import Interned
+
+#: Levels of an argument that are nested messages; what is below them is a JSON text.
+_DEEPEST = 32
+
+#: Bytes of JSON texts whose messages are remembered.
+_REMEMBERED = 16 << 20
+
+#: Numbers of the type names: a value that is JSON text, and a text that is the whole of `args`.
+JSON_TYPE, ARGS_TYPE = 1, 2
+
+#: The entries of InternedData for them, given at the begin of the sequence.
+TYPE_NAMES = b"".join(
+    bytes_field(
+        f.INTERNED_DATA["debug_annotation_value_type_names"],
+        int_field(f.EVENT_NAME["iid"], number) + bytes_field(f.EVENT_NAME["name"], name),
+    )
+    for number, name in ((JSON_TYPE, b"json"), (ARGS_TYPE, b"args"))
+)
+
+_ANNOTATION = bytes_tag(f.TRACK_EVENT["debug_annotations"])
+_BOOL = int_tag(f.DEBUG_ANNOTATION["bool_value"])
+_INT = int_tag(f.DEBUG_ANNOTATION["int_value"])
+_UINT = int_tag(f.DEBUG_ANNOTATION["uint_value"])
+_DOUBLE = double_tag(f.DEBUG_ANNOTATION["double_value"])
+_ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
+_ELEMENT = bytes_tag(f.DEBUG_ANNOTATION["array_values"])
+_JSON = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], JSON_TYPE)
+_ARGS = int_field(f.DEBUG_ANNOTATION["proto_type_name_iid"], ARGS_TYPE)
+
+_STAGE_INT = int_tag(f.EXTRA_COMPUTE_ARG["int_value"])
+_STAGE_UINT = int_tag(f.EXTRA_COMPUTE_ARG["uint_value"])
+_STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
+_STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
+_STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
+
+#: Where a key of the source's `args` is shown.
+Naming = Callable[[str], str]
+
+
+class _Remembered:
+    """Messages by the JSON text that they say."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], bytes] = {}
+        self._budget = _REMEMBERED
+
+    def get(self, name: str, text: bytes, make: Callable[[str, bytes], bytes]) -> bytes:
+        """The message of that text under that name, made where it isn't known."""
+        known = self._known.get((name, text))
+        if known is None:
+            known = make(name, text)
+            self._budget -= len(text) + len(known)
+            if self._budget < 0:
+                self._known.clear()
+                self._budget = _REMEMBERED
+            self._known[name, text] = known
+        return known
+
+
+class HostArguments:
+    """DebugAnnotations. `names` and `texts` intern their names and text values."""
+
+    tag = _ANNOTATION
+    int_tag, uint_tag, double_tag, bool_tag = _INT, _UINT, _DOUBLE, _BOOL
+    text_tag = bytes_tag(f.DEBUG_ANNOTATION["string_value"])
+
+    def __init__(self) -> None:
+        self.names = Interned(
+            f.INTERNED_DATA["debug_annotation_names"], f.DEBUG_ANNOTATION["name_iid"], f.DEBUG_ANNOTATION["name"]
+        )
+        self.texts = Interned(
+            f.INTERNED_DATA["debug_annotation_string_values"],
+            f.DEBUG_ANNOTATION["string_value_iid"],
+            f.DEBUG_ANNOTATION["string_value"],
+        )
+        self._remembered = _Remembered()
+
+    def head(self, name: str) -> bytes:
+        """The field of an argument's name."""
+        return self.names.field(name.encode("utf-8", "replace"))
+
+    def text(self, name: str, value: bytes, *, often: bool) -> bytes:
+        """An argument that is a text."""
+        return self._field(self.head(name) + self.texts.field(value, often=often))
+
+    def json(self, name: str, value: bytes) -> bytes:
+        """An argument that is any JSON value."""
+        return self._remembered.get(name, value, self._json)
+
+    def object(self, value: bytes, naming: Naming) -> bytes:
+        """The arguments of a whole `args` object."""
+        return self._remembered.get("", value, lambda _, text: self._object(text, naming))
+
+    def _json(self, name: str, text: bytes) -> bytes:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):  # an integer of thousands of digits, a thousand levels
+            return self._field(self.head(name) + _JSON + self.texts.field(text, often=False))
+        return self._field(self.head(name) + self._member(value))
+
+    def _object(self, text: bytes, naming: Naming) -> bytes:
+        try:
+            members = json.loads(text)
+        except (ValueError, RecursionError):
+            return self._field(self.head("args") + _ARGS + self.texts.field(text, often=False))
+        return b"".join(self._field(self.head(naming(key)) + self._member(value)) for key, value in members.items())
+
+    def _field(self, body: bytes) -> bytes:
+        return _ANNOTATION + varint(len(body)) + body
+
+    def _member(self, value: Any, depth: int = 0) -> bytes:
+        return _JSON if value is None else self._value(value, depth)
+
+    def _value(self, value: Any, depth: int) -> bytes:
+        kind = type(value)
+        if kind is int and -(2**63) <= value < 2**63:
+            return _INT + varint(value)
+        if kind is str:
+            try:
+                return self.texts.field(value.encode())
+            except UnicodeEncodeError:  # half a character
+                return _JSON + self.texts.field(json.dumps(value).encode())
+        if kind is float:
+            return _DOUBLE + double(value)
+        if kind is bool:
+            return _BOOL + varint(value)
+        if value and depth < _DEEPEST and kind is dict:
+            return b"".join(
+                _nested(_ENTRY, self.head(key) + self._member(item, depth + 1)) for key, item in value.items()
+            )
+        if value and depth < _DEEPEST and kind is list:
+            return b"".join(_nested(_ELEMENT, self._value(item, depth + 1)) for item in value)
+        return _JSON + self.texts.field(dump_json(value).encode("utf-8", "backslashreplace"))
+
+
+def _nested(tag: bytes, body: bytes) -> bytes:
+    return tag + varint(len(body)) + body
+
+
+class StageArguments:
+    """ExtraComputeArgs of a launch or of an interned kernel: the same message in another field, which `tag` is."""
+
+    int_tag, uint_tag, double_tag, bool_tag = _STAGE_INT, _STAGE_UINT, _STAGE_DOUBLE, None
+    text_tag = bytes_tag(_STAGE_TEXT)
+
+    def __init__(self) -> None:
+        self.names = Interned(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
+        self.texts = Interned(
+            f.INTERNED_DATA["debug_annotation_string_values"],
+            f.EXTRA_COMPUTE_ARG["string_value_iid"],
+            _STAGE_TEXT,
+        )
+
+    def head(self, name: str) -> bytes:
+        """The field of an argument's name."""
+        return self.names.field(name.encode("utf-8", "replace"))
+
+    def text(self, name: str, value: bytes, *, often: bool) -> bytes:
+        """An argument that is a text, without tag and length."""
+        return self.head(name) + self.texts.field(value, often=often)
+
+    def json(self, name: str, value: bytes) -> bytes:
+        """An argument that is any JSON value, without tag and length."""
+        try:
+            return self.value(name, json.loads(value))
+        except (ValueError, RecursionError):
+            return self._spelled(name, value)
+
+    def value(self, name: str, value: Any) -> bytes:
+        """The same of a value."""
+        kind = type(value)
+        if kind is int and -(2**63) <= value < 2**63:
+            return self.head(name) + _STAGE_INT + varint(value)
+        if kind is float:
+            return self.head(name) + _STAGE_DOUBLE + double(value)
+        if kind is str:
+            try:
+                return self.head(name) + self.texts.field(value.encode())
+            except UnicodeEncodeError:
+                return self._spelled(name, json.dumps(value).encode())
+        return self._spelled(name, dump_json(value).encode("utf-8", "backslashreplace"))
+
+    def object(self, value: bytes, naming: Naming) -> list[bytes]:
+        """The arguments of a whole `args` object."""
+        try:
+            members = json.loads(value)
+        except (ValueError, RecursionError):
+            return [self._spelled("args", value)]
+        return [self.value(naming(key), item) for key, item in members.items()]
+
+    def _spelled(self, name: str, text: bytes) -> bytes:
+        return bytes_field(_STAGE_NAME, name.encode("utf-8", "replace")) + self.texts.field(text)

@@ -1,0 +1,188 @@
+"""Arrows as Perfetto draws them, each of which has another way:
+
+slice -> slice                flow_ids of both
+slice -> render stage         gpu_correlation.submission_event_ids of the slice; a stage has one at most
+render stage -> slice         gpu_correlation.wait_event_ids of the slice
+render stage -> render stage  event_wait_ids of the second
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.timeline import TimelineBatch
+
+from ..proto import field_numbers as f
+from ..proto.wire import bytes_tag, double_tag, int_tag
+from .fields import Field, Fixed, Number, Text, Varint
+from .message_columns import Bools, Columns, Int64, binary, delimited, lengths
+
+_FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
+_CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
+_SUBMISSION = int_tag(f.GPU_CORRELATION["submission_event_ids"])
+_HOST_WAIT = int_tag(f.GPU_CORRELATION["wait_event_ids"])
+_STAGE_WAIT = int_tag(f.GPU_RENDER_STAGE_EVENT["event_wait_ids"])
+_API = int_tag(f.TRACK_EVENT["gpu_api"])
+
+_LAUNCH = ARROW_KINDS.index("launch")
+
+
+class Bits:
+    """A set of numbers from 0, an eighth of a byte each."""
+
+    def __init__(self) -> None:
+        self._bytes = np.zeros(1 << 10, np.uint8)
+
+    def add(self, numbers: Int64) -> None:
+        """Puts them in."""
+        if not len(numbers):
+            return
+        more = int(numbers.max()) // 8 + 1 - len(self._bytes)
+        if more > 0:
+            self._bytes = np.concatenate([self._bytes, np.zeros(max(more, len(self._bytes)), np.uint8)])
+        np.bitwise_or.at(self._bytes, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
+
+    def has(self, numbers: Int64) -> Bools:
+        """Which of them are in."""
+        inside = numbers >> 3 < len(self._bytes)
+        found: Bools = (self._bytes[np.where(inside, numbers >> 3, 0)] >> (numbers & 7).astype(np.uint8)) & 1 == 1
+        return found & inside
+
+
+@dataclass(frozen=True)
+class HostArrows:
+    """Arrows of some rows, by row: numbers of flows, ids of stages that they start, and that they wait for."""
+
+    count: int
+    flows: tuple[Int64, Int64]
+    submissions: tuple[Int64, Int64]
+    waits: tuple[Int64, Int64]
+    api: npt.NDArray[np.uint8]
+
+    def of(self, rows: Int64) -> HostArrows:
+        """The same by position in `rows`, which has all rows that have an arrow."""
+        number = np.full(self.count, -1, np.int64)
+        number[rows] = np.arange(len(rows))
+        flows, starts, waits = ((number[at], value) for at, value in (self.flows, self.submissions, self.waits))
+        return HostArrows(len(rows), flows, starts, waits, self.api[rows])
+
+    def fields(self) -> list[Field]:
+        """The fields of TrackEvents."""
+        found: list[Field] = []
+        rows, flow = self.flows
+        if len(rows):
+            single, value, several = _alone(self.count, rows, flow)
+            found.append(Fixed(_FLOW, value, single))
+            if len(several[0]):
+                piece = Columns(len(several[1]))
+                piece.fixed(_FLOW, several[1].view(np.uint64))
+                found.append(_by_row(piece, several[0], self.count))
+        found += self._correlations()
+        return found
+
+    def _correlations(self) -> list[Field]:
+        rows, event = self.submissions
+        if not len(rows) and not len(self.waits[0]):
+            return []
+        single, value, several = _alone(self.count, rows, event)
+        crossed = np.zeros(self.count, np.bool_)
+        crossed[self.waits[0]] = True
+        moved = single & crossed  # has both: goes the long way
+        single &= ~crossed
+        found: list[Field] = [Number(_CORRELATION, _SUBMISSION, value, single)]
+        at, more = np.flatnonzero(moved), value[moved].view(np.int64)
+        parts = [(several[0], several[1], _SUBMISSION), (at, more, _SUBMISSION), (*self.waits, _HOST_WAIT)]
+        if any(len(part[0]) for part in parts):
+            text = _joined(parts, self.count)
+            found.append(Text(delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False)))
+        starts = np.zeros(self.count, np.bool_)
+        starts[rows] = True
+        starts &= self.api > 0
+        if starts.any():
+            found.append(Varint(_API, self.api.astype(np.uint64), starts))
+        return found
+
+
+class ArrowBook:
+    """Tells the arrows of a batch apart and remembers which stages have been started."""
+
+    def __init__(self) -> None:
+        self._started = Bits()
+        self._drawn = Bits()
+
+    def split(self, batch: TimelineBatch, stage: Bools, api: npt.NDArray[np.uint8]) -> tuple[HostArrows, pa.Array, int]:
+        """The arrows of slices, by row of the batch; the fields of waiting stages; how many ends have no place."""
+        arrows = batch.arrows
+        row, out, peer, work = arrows.row.astype(np.int64), arrows.out, arrows.peer, arrows.work
+        on_stage, launch = stage[row], arrows.kind == _LAUNCH
+        starting = self._starting(arrows.arrow, peer, ~on_stage & out & work & (launch | ~arrows.launched), launch)
+        self._drawn.add(arrows.arrow[starting])
+        flow = ~on_stage & ~work
+        waiting = on_stage & ~out & work
+        arrived = on_stage & ~out & ~work & (peer > 0) & (launch | self._drawn.has(arrows.arrow))
+        left = on_stage & out & (peer > 0)
+        kept = flow | starting | waiting | arrived | left | (~on_stage & ~out & work)
+        host = HostArrows(
+            len(batch),
+            (row[flow], arrows.arrow[flow] << 3 | arrows.kind[flow]),
+            (row[starting], peer[starting]),
+            (row[~on_stage & ~out & work], peer[~on_stage & ~out & work]),
+            api,
+        )
+        waits = _joined([(row[waiting], peer[waiting], _STAGE_WAIT)], len(batch)) if waiting.any() else None
+        return host, waits, int(np.count_nonzero(~kept))
+
+    def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
+        """Which departures start their stage: launches first, and no stage is started twice.
+
+        `possible` leaves out other arrows to work that a call launched, wherever that call stands.
+        """
+        index = np.flatnonzero(possible)
+        index = index[np.lexsort((arrow[index], ~launch[index]))]
+        first = np.zeros(len(index), np.bool_)
+        first[np.unique(peer[index], return_index=True)[1]] = True
+        index = index[first & ~self._started.has(peer[index])]
+        self._started.add(peer[index])
+        starting = np.zeros(len(arrow), np.bool_)
+        starting[index] = True
+        return starting
+
+
+def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, npt.NDArray[np.uint64], tuple[Int64, Int64]]:
+    """Which of `count` rows have one value, the values by row, and (row, value) of those that have several."""
+    many = np.bincount(rows, minlength=count)
+    single = many == 1
+    value = np.zeros(count, np.uint64)
+    value[rows] = values.astype(np.uint64)
+    several = many[rows] > 1
+    return single, value, (rows[several], values[several])
+
+
+def _joined(parts: list[tuple[Int64, Int64, bytes]], count: int) -> pa.LargeBinaryArray:
+    """Varints behind their tags, joined by row; null where a row has none."""
+    rows = np.concatenate([part[0] for part in parts])
+    values = np.concatenate([part[1] for part in parts])
+    tag = np.concatenate([np.full(len(part[0]), number) for number, part in enumerate(parts)])
+    order = np.argsort(rows, kind="stable")
+    piece = Columns(len(rows))
+    for number, part in enumerate(parts):
+        piece.varint(part[2], values[order].view(np.uint64), tag[order] == number)
+    return _by_row(piece, rows[order], count).texts
+
+
+def _by_row(pieces: Columns, rows: Int64, count: int) -> Text:
+    """Pieces that rise by row, joined by row; null where a row has none."""
+    texts = pieces.rows()
+    ends = np.concatenate([[0], np.cumsum(lengths(texts))])
+    offsets = ends[np.searchsorted(rows, np.arange(count + 1))]
+    data = np.frombuffer(texts.buffers()[2], np.uint8) if len(texts) else np.empty(0, np.uint8)
+    start = int(np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]) if len(texts) else 0
+    joined = binary(np.ascontiguousarray(offsets + start), data)
+    has = np.bincount(rows, minlength=count) > 0
+    return Text(pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type)), has)

@@ -1,0 +1,375 @@
+"""The descriptors of processes, threads, devices, streams, text tracks and counters, each given before its first use.
+
+root                      uuid 0: says that processes and threads come in our order
+  python3                 ProcessDescriptor; the viewer shows the id of a process behind its name
+    pt_main_thread        ThreadDescriptor; the viewer shows the id of a thread behind its name
+    GPU 0 NVIDIA H100     a track without events, only to nest
+      stream 7            a track; slices that overlap without nesting lie on a second one of the same name,
+      stream 7            which the viewer shows as further rows of the first
+      power               CounterDescriptor
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
+
+from ktrace.model.catalog import Catalog
+from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_track
+
+from ..proto import field_numbers as f
+from ..proto.wire import bytes_field, int_field, text_field
+
+#: The field of a process id holds 31 bits and a sign.
+HIGHEST_PID = 2**31 - 1
+
+#: Ranks between two siblings, for the counters of a track behind it.
+_RANKS = 1024
+
+#: The rank of what stands last.
+_LAST = 2**31 - 1
+
+#: As many counters stand among the other tracks; more get a group.
+_LOOSE_COUNTERS = 4
+
+_UNITS = {
+    "ns": f.COUNTER_UNIT["UNIT_TIME_NS"],
+    "B": f.COUNTER_UNIT["UNIT_SIZE_BYTES"],
+    "count": f.COUNTER_UNIT["UNIT_COUNT"],
+}
+
+
+class Descriptors:
+    """Gives tracks their uuids. The packets of new ones gather in `fresh`, parents first."""
+
+    def __init__(
+        self, tracks: Sequence[Track], catalog: Catalog, note: str, machine_of: Sequence[int] = (), alone: bool = True
+    ) -> None:
+        """`note` is the description of a process that has none of its own, and the last line of one that has.
+
+        `machine_of` has the machine of each track; process ids are unique on a machine. `alone` says that no other
+        traces are shown beside this one.
+        """
+        self.fresh: list[bytes] = []
+        self._uuids = count(1)
+        self._note = note
+        self._parents: dict[int, Node] = {}  # id of a node -> its parent
+        self._known: dict[int, int] = {}  # id of a node -> uuid
+        self._ranks: dict[int, int] = {}
+        self._lanes: dict[tuple[int, int], int] = {}
+        self._counters: dict[tuple[int, str, str | None], int] = {}
+        self._grouped: dict[int, bool] = {}  # id of a process or device -> whether its counters have a group
+        self._counter_groups: dict[int, int] = {}
+        self._processes = arrange(tracks, catalog, alone=alone)
+        self._pids = _pids(self._processes, machine_of)
+        self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
+        self._names: dict[int, str] = {}  # id of a node that stands below a process and is no thread -> its name
+        for process in self._processes:
+            self._tids |= _tids(process)
+            others = [node for node in process.children if id(node) not in self._tids]
+            names = in_order_of_names([node.shown.name for node in others])
+            self._names.update(zip(map(id, others), names, strict=True))
+        self._nodes: dict[int, Node] = {}
+        for process in self._processes:
+            for node in process.walk():
+                if node.number is not None:
+                    self._nodes[node.number] = node
+                self._parents.update((id(child), node) for child in node.children)
+        self._shared = {
+            id(node): other
+            for process in self._processes
+            for device in process.walk()
+            for node, other in _streams(device)
+        }
+        for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
+            self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
+        self._queues = self._queue_names()
+
+    def _queue_names(self) -> dict[int, str]:
+        """Index of a track -> what it is called as a hardware queue, with its process where another has the same."""
+        drawn = [node for process in self._processes for node in process.walk()]
+        queues = [node for node in drawn if isinstance(node.key, Track) and node.key.is_on_device]
+        names = [self._below_process(node) for node in queues]
+        owners = [self._process_of(node) for node in queues]
+        processes: dict[str, set[int]] = {}
+        for name, process in zip(names, owners, strict=True):
+            processes.setdefault(name, set()).add(id(process))
+        whole = [
+            f"{_apart(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
+            for name, process in zip(names, owners, strict=True)
+        ]
+        return {
+            node.number: name
+            for node, name in zip(queues, in_order_of_names(whole), strict=True)
+            if node.number is not None
+        }
+
+    def _process_of(self, node: Node) -> Node:
+        while node.kind != "process":
+            node = self._parents[id(node)]
+        return node
+
+    def track(self, number: int, lane: int) -> int:
+        """The uuid of a lane of the track with that index in the timeline."""
+        uuid = self._lanes.get((number, lane))
+        if uuid is None:
+            node = self._nodes[number]
+            uuid = self._node(node) if lane == 0 else self._lane(node)
+            self._lanes[number, lane] = uuid
+        return uuid
+
+    def process(self, number: int) -> tuple[int, str]:
+        """Process id and name of the process that the track with that index stands under."""
+        node = self._process_of(self._nodes[number])
+        self._node(node)
+        return self._pids[id(node)], node.shown.name
+
+    def stream(self, number: int) -> int:
+        """The index of the track whose queue the rows of a track with that index share; its own, as a rule."""
+        shared = self._shared.get(id(self._nodes[number]))
+        return number if shared is None or shared.number is None else shared.number
+
+    def queue(self, number: int) -> str:
+        """What a hardware queue is called: older viewers show only that. Of a device it has the number."""
+        return self._queues[number]
+
+    def _below_process(self, node: Node) -> str:
+        names: list[str] = []
+        while node.kind != "process":
+            names.append(
+                f"GPU {node.key.device}" if isinstance(node.key, Track) and node.kind == "device" else node.shown.name
+            )
+            node = self._parents[id(node)]
+        return " ".join(reversed(names))
+
+    def lanes(self) -> Iterator[tuple[int, int]]:
+        """Uuid and index in the timeline of each track that was asked for."""
+        return ((uuid, number) for (number, _), uuid in self._lanes.items())
+
+    def counters(self) -> Iterator[tuple[int, int, str, str | None]]:
+        """Uuid, index in the timeline, name and unit of each counter that was asked for."""
+        return ((uuid, *key) for key, uuid in self._counters.items())
+
+    def expect_counters(self, series: Iterable[tuple[int, str, str | None]]) -> None:
+        """Is told of the counters, by track, name and unit, that will be asked for next: many get a group."""
+        new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
+        for place, many in Counter(map(id, new.values())).items():
+            self._grouped.setdefault(place, many > _LOOSE_COUNTERS)
+
+    def counter(self, number: int, name: str, unit: str | None) -> int:
+        """The uuid of a counter of that name on the track with that index in the timeline."""
+        uuid = self._counters.get((number, name, unit))
+        if uuid is None:
+            uuid = self._counters[number, name, unit] = self._counter(self._nodes[number], name, unit)
+        return uuid
+
+    def _node(self, node: Node) -> int:
+        uuid = self._known.get(id(node))
+        if uuid is None:
+            parent = None if node.kind == "process" else self._node(self._parents[id(node)])
+            uuid = self._known[id(node)] = next(self._uuids)
+            self._emit(uuid, parent, node)
+        return uuid
+
+    def _lane(self, node: Node) -> int:
+        """A further row: a sibling of the same merge key or, as threads don't merge, a child of the thread."""
+        first = self._node(node)
+        parent = first if id(node) in self._tids else self._node(self._parents[id(node)])
+        uuid = next(self._uuids)
+        self._fresh(
+            int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
+            int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
+            text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)),
+            int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)]),
+            self._merge_key(node, first),
+        )
+        return uuid
+
+    def _emit(self, uuid: int, parent: int | None, node: Node) -> None:
+        fields = [int_field(f.TRACK_DESCRIPTOR["uuid"], uuid)]
+        rank = self._ranks[id(node)]
+        description = node.shown.description
+        if node.kind == "process":
+            pid = self._pids[id(node)]
+            fields.append(bytes_field(f.TRACK_DESCRIPTOR["process"], _process(pid, node, rank)))
+            description = "\n".join(line for line in (description, self._note) if line)
+        elif parent is not None:
+            fields.append(int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent))
+        if id(node) in self._tids:
+            fields.append(bytes_field(f.TRACK_DESCRIPTOR["thread"], self._thread(node)))
+        elif node.kind != "process":
+            fields += [text_field(f.TRACK_DESCRIPTOR["name"], self._name(node)), self._merge_key(node, uuid)]
+        if description:
+            fields.append(text_field(f.TRACK_DESCRIPTOR["description"], description))
+        fields += [
+            int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
+            int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], rank),
+        ]
+        self._fresh(*fields)
+
+    def _merge_key(self, node: Node, uuid: int) -> bytes:
+        """The key of a track: that of the stream that it shares, else its own."""
+        shared = self._shared.get(id(node))
+        return _merge_key(uuid if shared is None else self._node(shared))
+
+    def _name(self, node: Node) -> str:
+        return self._names.get(id(node), node.shown.name)
+
+    def _thread(self, node: Node) -> bytes:
+        tid = self._tids[id(node)]
+        fields = int_field(f.THREAD_DESCRIPTOR["pid"], self._pids[id(self._parents[id(node)])])
+        fields += int_field(f.THREAD_DESCRIPTOR["tid"], tid)
+        name = _thread_name(node.shown.name, tid)
+        return fields + (text_field(f.THREAD_DESCRIPTOR["thread_name"], name) if name else b"")
+
+    def _counter(self, node: Node, name: str, unit: str | None) -> int:
+        """A counter stands below its device or process, just behind the text track that it is on."""
+        place = self._counter_place(node)
+        named = node.kind == "track" and node.shown.name != "events"
+        uuid = next(self._uuids)
+        self._fresh(
+            int_field(f.TRACK_DESCRIPTOR["uuid"], uuid),
+            int_field(f.TRACK_DESCRIPTOR["parent_uuid"], self._counter_parent(place)),
+            text_field(f.TRACK_DESCRIPTOR["name"], with_track(node.shown.name, name) if named else name),
+            bytes_field(f.TRACK_DESCRIPTOR["counter"], _unit(unit)),
+            int_field(
+                f.TRACK_DESCRIPTOR["sibling_order_rank"], self._ranks[id(node)] + 1 + len(self._counters) % _RANKS
+            ),
+            _merge_key(uuid),
+        )
+        return uuid
+
+    def _counter_place(self, node: Node) -> Node:
+        while node.kind not in ("process", "device"):
+            node = self._parents[id(node)]
+        return node
+
+    def _counter_parent(self, place: Node) -> int:
+        """The uuid of the process or device, or of the group of its counters."""
+        parent = self._node(place)
+        if not self._grouped.get(id(place)):
+            return parent
+        group = self._counter_groups.get(id(place))
+        if group is None:
+            group = self._counter_groups[id(place)] = next(self._uuids)
+            self._fresh(
+                int_field(f.TRACK_DESCRIPTOR["uuid"], group),
+                int_field(f.TRACK_DESCRIPTOR["parent_uuid"], parent),
+                text_field(f.TRACK_DESCRIPTOR["name"], "counters"),
+                int_field(f.TRACK_DESCRIPTOR["child_ordering"], f.CHILD_TRACKS_ORDERING["EXPLICIT"]),
+                int_field(f.TRACK_DESCRIPTOR["sibling_order_rank"], _LAST),
+                _merge_key(group),
+            )
+        return group
+
+    def _fresh(self, *fields: bytes) -> None:
+        self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
+
+
+def _streams(device: Node) -> Iterator[tuple[Node, Node]]:
+    """The streams of a device without a context, each with the only one of its number that has a context.
+
+    Kineto says the context of kernels, but not of the ranges that it draws around them on the same stream.
+    """
+    streams = [(node, node.key) for node in device.children if node.kind == "stream" and isinstance(node.key, Track)]
+    for node, key in streams:
+        if key.context is None:
+            others = [other for other, at in streams if at.stream == key.stream and at.context is not None]
+            if len(others) == 1:
+                yield node, others[0]
+
+
+def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int]:
+    """The process ids, each the source's own where it is legal and free on its machine."""
+    machines: dict[int, list[Node]] = {}
+    for node in processes:
+        number = next((at.number for at in node.walk() if at.number is not None), None)
+        machines.setdefault(machine_of[number] if machine_of and number is not None else 0, []).append(node)
+    pids: dict[int, int] = {}
+    for nodes in machines.values():
+        wanted = [node.key.pid if isinstance(node.key, Process) else None for node in nodes]
+        pids |= {id(node): pid for node, pid in zip(nodes, give_ids(wanted, HIGHEST_PID), strict=True)}
+    return pids
+
+
+def _apart(process: Node) -> str:
+    """What tells the GPUs of a process from those of others: its rank, or host without domain, else its name."""
+    if not process.shown.labels:
+        return process.shown.name
+    label = process.shown.labels[0]
+    host = label.partition(".")[0]
+    return label if host.isdigit() else host  # an address stays whole
+
+
+def _tids(process: Node) -> dict[int, int]:
+    """The thread ids of what is drawn as a thread: the legal ones of the source."""
+    return {
+        id(node): node.key.tid or 0
+        for node in process.children
+        if node.kind == "thread" and isinstance(node.key, Track) and 1 <= (node.key.tid or 0) <= HIGHEST_PID
+    }
+
+
+def _thread_name(name: str, tid: int) -> str:
+    """The name of a thread without its id, which the viewer shows behind it; empty where there is no more to say.
+
+    PyTorch calls a thread "thread 4243 (pt_autograd_0)".
+    """
+    said = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
+    return (said[1] or "") if said else name
+
+
+def in_order_of_names(names: Sequence[str]) -> list[str]:
+    """The names, led by spaces where a viewer that sorts them would show them in another order.
+
+    The viewer sorts hardware queues, and what stands directly below a process, by their names, whatever rank they have.
+    A page doesn't show spaces at the begin of a text.
+    """
+    given: list[str] = []
+    spaces = 0
+    for name, behind in zip(reversed(names), [None, *reversed(names)], strict=False):
+        if behind is not None and _sorted_by(name) > _sorted_by(behind):
+            spaces += 1
+        given.append(" " * spaces + name)
+    return given[::-1]
+
+
+def _sorted_by(name: str) -> str:
+    return name.lower()
+
+
+def root() -> bytes:
+    """The field of a packet that says that processes and threads come in our order."""
+    fields = (
+        int_field(f.TRACK_DESCRIPTOR["uuid"], 0),
+        int_field(f.TRACK_DESCRIPTOR["process_ordering"], f.PROCESS_ORDERING["PROCESS_ORDERING_EXPLICIT"]),
+        int_field(f.TRACK_DESCRIPTOR["thread_ordering"], f.THREAD_ORDERING["THREAD_ORDERING_EXPLICIT"]),
+    )
+    return bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields))
+
+
+def _process(pid: int, node: Node, rank: int) -> bytes:
+    shown = node.shown
+    is_own = isinstance(node.key, Process) and node.key.pid == pid
+    return (
+        int_field(f.PROCESS_DESCRIPTOR["pid"], pid)
+        + text_field(f.PROCESS_DESCRIPTOR["process_name"], shown.without_pid if is_own else shown.name)
+        + int_field(f.PROCESS_DESCRIPTOR["legacy_sort_index"], rank)
+        + b"".join(text_field(f.PROCESS_DESCRIPTOR["process_labels"], label) for label in shown.labels)
+    )
+
+
+def _unit(unit: str | None) -> bytes:
+    if unit in _UNITS:
+        return int_field(f.COUNTER_DESCRIPTOR["unit"], _UNITS[unit])
+    return text_field(f.COUNTER_DESCRIPTOR["unit_name"], unit) if unit else b""
+
+
+def _merge_key(key: int) -> bytes:
+    """Only tracks of one key are drawn as one: neighbours that merely have the same name stay apart."""
+    return int_field(
+        f.TRACK_DESCRIPTOR["sibling_merge_behavior"],
+        f.SIBLING_MERGE_BEHAVIOR["SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY"],
+    ) + int_field(f.TRACK_DESCRIPTOR["sibling_merge_key_int"], key)

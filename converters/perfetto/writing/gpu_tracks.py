@@ -1,0 +1,266 @@
+"""Where render stages stand: GPUs, contexts and hardware queues.
+
+GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several that name the same uuid
+  context 1 of process 4242     InternedGraphicsContext, which names the process and the API
+    queue "stream 7"            InternedGpuRenderStageSpecification, one for each track
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from ktrace.model.catalog import Catalog, Entry
+from ktrace.model.tracks import Process, Track, host_of, rank_of
+
+from ..proto import field_numbers as f
+from ..proto.wire import bytes_field, int_field, text_field
+
+#: The word of the fact `api` -> its number, where Perfetto has one.
+_APIS = {
+    "cuda": f.API["CUDA"],
+    "hip": f.API["HIP"],
+    "opencl": f.API["OPEN_CL"],
+    "vulkan": f.API["VULKAN"],
+    "opengl": f.API["OPEN_GL"],
+}
+
+#: Words in the name or maker of a device that say the API where no fact does.
+_MAKERS = ((("nvidia", "tesla", "geforce"), "cuda"), (("amd", "radeon", "instinct"), "hip"), (("apple",), "metal"))
+
+
+@dataclass
+class Gpu:
+    """A physical device."""
+
+    number: int
+    name: str | None
+    ordinal: int | None
+    facts: dict[str, Any] = field(default_factory=dict)
+    processes: dict[Process, None] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def api(self) -> str:
+        """The word for its API; empty where nothing says it."""
+        known = self.facts.get("api")
+        if isinstance(known, str):
+            return known
+        words = f"{self.name} {self.facts.get('vendor')}".lower()
+        return next((api for makers, api in _MAKERS if any(maker in words for maker in makers)), "")
+
+    @property
+    def arch(self) -> str | None:
+        """What its kernels are compiled for, as its compilers call it."""
+        for key in ("arch", "gcnArchName"):
+            if isinstance(self.facts.get(key), str):
+                return str(self.facts[key])
+        capability = self.facts.get("compute_capability")
+        return f"sm_{str(capability).replace('.', '')}" if capability and self.api == "cuda" else None
+
+    def number_of(self, *keys: str) -> int | None:
+        """The first of those facts that is a whole number above 0."""
+        return next((self.facts[key] for key in keys if type(self.facts.get(key)) is int and self.facts[key] > 0), None)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Where the stages of a track stand. `pid` and `process` are those of the output.
+
+    `is_shared` says that the queue was made for another track.
+    """
+
+    track: Track
+    iid: int
+    gpu: Gpu
+    context: int
+    pid: int
+    process: str
+    is_shared: bool = False
+
+    @cached_property
+    def place(self) -> bytes:
+        """The fields of a GpuRenderStageEvent that say where it stands."""
+        return (
+            int_field(f.GPU_RENDER_STAGE_EVENT["gpu_id"], self.gpu.number)
+            + int_field(f.GPU_RENDER_STAGE_EVENT["hw_queue_iid"], self.iid)
+            + int_field(f.GPU_RENDER_STAGE_EVENT["context"], self.context)
+        )
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers that are unique in the trace, of whatever machine."""
+
+    contexts: Iterator[int] = field(default_factory=lambda: count(1))
+    specifications: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+class Gpus:
+    """The devices of all tracks, and the queues of those that are asked for. New ones gather in `fresh`."""
+
+    def __init__(
+        self,
+        tracks: Sequence[Track],
+        catalog: Catalog,
+        mine: Sequence[bool] | None = None,
+        numbers: Numbers | None = None,
+    ) -> None:
+        """`mine` says which tracks are of this machine, by default all. `numbers` are common to all machines."""
+        self.fresh: list[bytes] = []
+        self.queues: dict[int, Queue] = {}
+        self._tracks = tracks
+        self._contexts: dict[tuple[int, int, int | None], int] = {}
+        self._numbers = numbers or Numbers()
+        self._entries: list[bytes] = []
+        self._of: dict[int, Gpu] = {}
+        known: dict[tuple[Any, ...], Gpu] = {}
+        for number, track in enumerate(tracks):
+            if not track.is_on_device or (mine is not None and not mine[number]):
+                continue
+            entry = _device(track, catalog)
+            facts = entry.facts if entry else {}
+            uuid = facts.get("uuid")
+            host = host_of(track.process, catalog)
+            key = ("uuid", host, str(uuid)) if uuid else (track.source, track.host, track.device)
+            if key not in known:
+                known[key] = Gpu(len(known), entry.name if entry else None, track.device, facts)
+            known[key].processes[track.process] = None
+            self._of[number] = known[key]
+        self.gpus = list(known.values())
+
+    def next_specification(self) -> int:
+        """A number for a queue or a stage."""
+        return next(self._numbers.specifications)
+
+    def entries(self) -> bytes:
+        """All contexts and queues so far, for a sequence that starts anew."""
+        return b"".join(self._entries)
+
+    def queue(self, number: int, pid: int, process: str, name: str) -> Queue:
+        """Makes the queue of the track with that index, of a process of the output."""
+        track, gpu = self._tracks[number], self._of[number]
+        context = self._contexts.get((pid, gpu.number, track.context))
+        if context is None:
+            context = self._contexts[pid, gpu.number, track.context] = next(self._numbers.contexts)
+            body = (
+                int_field(f.INTERNED_GRAPHICS_CONTEXT["iid"], context)
+                + int_field(f.INTERNED_GRAPHICS_CONTEXT["pid"], pid)
+                + int_field(f.INTERNED_GRAPHICS_CONTEXT["api"], _APIS.get(gpu.api, f.API["UNDEFINED"]))
+            )
+            self._new(bytes_field(f.INTERNED_DATA["graphics_contexts"], body))
+        iid = self.next_specification()
+        self._new(specification(iid, name, "", f.RENDER_STAGE_CATEGORY["OTHER"]))
+        made = self.queues[number] = Queue(track, iid, gpu, context, pid, process)
+        return made
+
+    def share(self, number: int, other: int) -> None:
+        """Lets the track with that index stand on the queue of the `other` one."""
+        self.queues[number] = replace(self.queues[other], track=self._tracks[number], is_shared=True)
+
+    def _new(self, entry: bytes) -> None:
+        self.fresh.append(entry)
+        self._entries.append(entry)
+
+    def numbers(self) -> Iterator[int]:
+        """The indexes of the tracks on these devices."""
+        return iter(self._of)
+
+    def api(self, number: int) -> int:
+        """The number of the API of a track's device."""
+        return _APIS.get(self._of[number].api, f.API["UNDEFINED"])
+
+    def info(self) -> bytes:
+        """The packet's field that names the GPUs; empty where there are none."""
+        gpus = b"".join(bytes_field(f.GPU_INFO["gpus"], _gpu(gpu)) for gpu in self.gpus)
+        return bytes_field(f.TRACE_PACKET["gpu_info"], gpus) if gpus else b""
+
+
+def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
+    """Gives each GPU of the trace a label of its own: its name and number, and where these aren't enough its rank, else
+    its host, else its source.
+
+    "NVIDIA H100 #0 (rank 3)", "NVIDIA H100 #0 (on node1)"
+    """
+    plain = [f"{gpu.name or 'GPU'} #{gpu.number if gpu.ordinal is None else gpu.ordinal}" for gpu in gpus]
+    for words in ([""] * len(gpus), *(_apart(gpus, way, catalog) for way in ("rank", "on", ""))):
+        labels = [f"{name} ({word})" if word else name for name, word in zip(plain, words, strict=True)]
+        if len({*labels}) == len(labels):
+            break
+    else:
+        labels = [f"{gpu.name or 'GPU'} #{number}" for number, gpu in enumerate(gpus)]
+    for gpu, label in zip(gpus, labels, strict=True):
+        gpu.label = label
+
+
+def _apart(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
+    """The ranks, hosts or sources of each GPU, in words."""
+    found = []
+    for gpu in gpus:
+        if way == "rank":
+            ranks = sorted({rank for process in gpu.processes if (rank := rank_of(process, catalog)) is not None})
+            found.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "")
+        else:
+            names = [host_of(process, catalog) if way else process.source for process in gpu.processes]
+            said = ", ".join(dict.fromkeys(name for name in names if name))
+            found.append(f"{way} {said}".strip() if said else "")
+    return found
+
+
+def specification(iid: int, name: str, description: str, category: int) -> bytes:
+    """The entry of InternedData that a queue or a stage is."""
+    body = int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["iid"], iid)
+    body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["name"], name)
+    if description:
+        body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["description"], description)
+    if category:
+        body += int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["category"], category)
+    return bytes_field(f.INTERNED_DATA["gpu_specifications"], body)
+
+
+def _device(track: Track, catalog: Catalog) -> Entry | None:
+    """What the catalog knows of the track's device; facts may leave out process and host."""
+    if track.device is None:
+        return None
+    key: dict[str, Any] = {"source": track.source, "device": track.device}
+    for more in ({"host": track.host, "pid": track.pid}, {"host": track.host}, {"pid": track.pid}, {}):
+        if entry := catalog.get("device", **key, **more):
+            return entry
+    return None
+
+
+def _gpu(gpu: Gpu) -> bytes:
+    fields = {
+        f.GPU["name"]: gpu.label,
+        f.GPU["vendor"]: gpu.facts.get("vendor"),
+        f.GPU["model"]: gpu.name,
+        f.GPU["architecture"]: gpu.arch,
+        f.GPU["pci_bdf"]: gpu.facts.get("bus_id"),
+    }
+    return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
+
+
+def adopted(tracks: Sequence[Track]) -> list[Track]:
+    """The tracks as they are shown: device rows without a process belong to the one of their source that launched them.
+
+    That is the only process of source and host that has threads. Where there are several, or the process has
+    such a track already, a track stays as it is and stands under a process of its own.
+    """
+    threads: dict[tuple[str, str | None], set[int]] = {}
+    for track in tracks:
+        if track.pid is not None and track.tid is not None:
+            threads.setdefault((track.source, track.host), set()).add(track.pid)
+    taken, shown = set(tracks), []
+    for track in tracks:
+        pids = threads.get((track.source, track.host), set())
+        if track.pid is None and track.is_on_device and len(pids) == 1 and not track.run:
+            moved = track._replace(pid=next(iter(pids)))
+            if moved not in taken:
+                taken.add(moved)
+                shown.append(moved)
+                continue
+        shown.append(track)
+    return shown

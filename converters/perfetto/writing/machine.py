@@ -1,0 +1,295 @@
+"""The part of a trace that is of one machine: device work as render stages, all else as events on tracks.
+
+Two sequences, that of the host and that of the GPU. What is interned is of a sequence, and so of a machine.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.converters._shared.arguments import PLAIN, is_in, plain, slice_rows
+from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, Rows
+from ktrace.stages.order.timeline import TimelineBatch
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import STAGE_RESERVED
+from ..proto.wire import bytes_tag, int_tag, varint
+from .arguments import TYPE_NAMES
+from .arrows import ArrowBook, HostArrows
+from .descriptors import root
+from .fields import Coded, Int32
+from .gpu_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters
+from .gpu_tracks import Gpus
+from .kernel_metrics import launch_arguments, metrics_of
+from .message_columns import Bools, Columns, Int64, Table
+from .output import Shared, columns_of
+from .render_stages import StageRows, Stages
+from .sequences import Packets, host_and_gpu, of_machine, packet
+from .track_events import HostRows, TrackEvents, argument_columns, source_columns
+
+_EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
+_STAGE = bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"])
+_COUNTER = bytes_tag(f.TRACE_PACKET["gpu_counter_event"])
+_TYPE = int_tag(f.TRACK_EVENT["type"])
+_TRACK = int_tag(f.TRACK_EVENT["track_uuid"])
+_BEGINS, _ENDS, _POINT, _COUNTS = (
+    f.TRACK_EVENT_TYPE[name] for name in ("TYPE_SLICE_BEGIN", "TYPE_SLICE_END", "TYPE_INSTANT", "TYPE_COUNTER")
+)
+
+
+class Machine:
+    """Writes the events of one machine.
+
+    `tracks` are shared by all machines of a trace, `gpus` are those of this one, `api` has the API of each track.
+    """
+
+    def __init__(self, shared: Shared, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
+        self._shared = shared
+        self._timeline, self._tracks, self._origin = shared.timeline, shared.tracks, shared.origin
+        self._host, self._gpu = host_and_gpu(machine)
+        self._machine = machine
+        self._gpus = gpus
+        self._stages = Stages(gpus)
+        self._events = TrackEvents()
+        self._arrows = ArrowBook()
+        self._counters = counters
+        self._queues_said = 0
+
+    def start(self, clocks: list[bytes]) -> None:
+        """Writes the packets that open the sequences; `clocks` are readings at the begin of the trace."""
+        self._write(self._host.first(TYPE_NAMES, clocks))
+        self._write(self._gpu.first())
+        self._write(packet(self._host.later() + root()))
+
+    def write(self, batch: TimelineBatch) -> tuple[int, int]:
+        """Writes rows of this machine; returns how many events it kept, and how many ends of arrows have no place.
+
+        A counter that is no number has no place, nor has the end of an arrow to a render stage that another started.
+        """
+        if self._stages.is_full:
+            self._write(self._gpu.first(self._stages.restart()))
+        stage = batch.work
+        metric = metrics_of(batch, stage)
+        lost = _no_numbers(batch)
+        host_arrows, waits, homeless = self._arrows.split(batch, stage, self._shared.api[batch.track])
+        self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
+        if stage.any():
+            rows = np.flatnonzero(stage)
+            self._write_stages(batch, rows, waits, launch_arguments(batch, metric, rows))
+        self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
+        return len(batch) - int(np.count_nonzero(lost)), homeless
+
+    def close(self) -> None:
+        """Writes the counters of kernels and the GPUs."""
+        entries, ts, events = self._counters.finish()
+        if events is not None:
+            self._write(self._gpu.interning(entries))
+            self._write(Packets(self._gpu, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
+        self._say_capped()
+        if info := self._gpus.info():
+            self._write(packet(of_machine(self._machine) + info))
+
+    def _write_host(self, batch: TimelineBatch, rows: Int64, arrows: HostArrows) -> None:
+        """Writes TrackEvents in the order of the edges."""
+        edges = batch.edges
+        is_row = edges.row >= 0
+        own = np.zeros(len(batch) + 1, np.bool_)  # the last one stands for ends, whose row is -1
+        own[rows] = True
+        own[-1] = True
+        at = np.flatnonzero(own[edges.row])
+        place = self._places(batch, at)
+        begins = np.flatnonzero(is_row[at])
+        position = np.empty(len(batch), np.int64)
+        position[edges.row[at[begins]]] = begins
+        host = HostRows(_taken(batch, rows), Coded(place.table, place.codes[position[rows]]), arrows.of(rows))
+        numbers, events = self._events.events(host)
+        ends = np.flatnonzero(~is_row[at])
+        end = Columns(len(ends))
+        place.put(end, ends, None)
+        self._introduce()
+        where = [position[rows][number] for number in numbers]
+        self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
+
+    def _places(self, batch: TimelineBatch, at: Int64) -> Coded:
+        """The fields of type and track of those edges."""
+        edges = batch.edges
+        row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
+        series, numbers = _series(batch)
+        kinds = np.where(slice_rows(batch), _BEGINS, _POINT)
+        kinds[numbers >= 0] = _COUNTS
+        kind = np.append(kinds, _ENDS)[row]
+        number = np.append(numbers, -1)[row]
+        which = np.where(kind == _COUNTS, number, lane)
+        key = (which * len(self._timeline.tracks) + track) * 8 + kind
+        found = pa.array(key).dictionary_encode()
+        distinct = found.dictionary.to_pylist()
+        wanted = [_parts(value, len(self._timeline.tracks)) for value in distinct]
+        self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == _COUNTS)
+        pieces = []
+        for which_, track_, kind_ in wanted:
+            uuid = (
+                self._tracks.counter(track_, *series[which_])
+                if kind_ == _COUNTS
+                else self._tracks.track(track_, which_)
+            )
+            pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
+        return Coded(Table(pieces), found.indices.to_numpy())
+
+    def _write_stages(
+        self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, measured: dict[str, pa.Array]
+    ) -> None:
+        part = _taken(batch, rows)
+        track = batch.track[rows]
+        for number in np.unique(track).tolist():
+            stream = self._tracks.stream(number)
+            if stream not in self._gpus.queues:
+                self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
+            if number not in self._gpus.queues:
+                self._gpus.share(number, stream)
+        ts = part.column("ts").to_numpy()
+        dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
+        columns = argument_columns(part)
+        for name in ("kind", *TRACK_COLUMNS):  # the stage says the kind, its queue the place
+            columns.pop(name, None)
+        if part.has("cat"):
+            columns["cat"] = part.column("cat")
+        columns |= source_columns(part, STAGE_RESERVED)
+        own_waits = waits.take(pa.array(rows)) if waits is not None else None
+        stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
+        numbers, events = self._stages.events(stages)
+        self._introduce()
+        self._write(self._gpu.interning(self._stages.fresh()))
+        self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
+        self._add_estimates(part, stages)
+
+    def _add_estimates(self, part: Batch, stages: StageRows) -> None:
+        if not part.has("occupancy") or part.column("occupancy").null_count == len(part):
+            return
+        known = part.column("occupancy").is_valid().to_numpy(zero_copy_only=False)
+        value = part.column("occupancy").to_numpy(zero_copy_only=False)[known]
+        self._counters.add(
+            kernels=len(value),
+            dur=stages.dur[known],
+            serial=stages.serial[known],
+            ts=stages.ts[known],
+            gpu=self._gpu_numbers(stages.track[known]),
+            name=self._counters.number(OCCUPANCY, "%", ESTIMATE),
+            value=value,
+            estimate=True,
+        )
+
+    def _gpu_numbers(self, track: Int32) -> Int64:
+        numbers = np.zeros(len(self._timeline.tracks), np.int64)
+        for number, queue in self._gpus.queues.items():
+            numbers[number] = queue.gpu.number
+        return numbers[track]
+
+    def _add_counters(self, batch: TimelineBatch, rows: Int64, kernel: Int64) -> None:
+        """Keeps the metrics of kernels."""
+        if not len(rows):
+            return
+        of = kernel[rows]
+        part = _taken(batch, rows)
+        series, numbers = _series(part)
+        derived = is_in(part.column("timing"), ("derived",))
+        key = numbers * 2 + derived
+        names = np.zeros(2 * len(series), np.int64)
+        for one in np.unique(key).tolist():
+            name, unit = series[one // 2]
+            names[one] = self._counters.number(name, unit, DERIVED if one % 2 else "")
+        dur = pc.fill_null(batch.column("dur"), 0).to_numpy(zero_copy_only=False)
+        estimated = pc.is_valid(batch.column("occupancy")).to_numpy(zero_copy_only=False)
+        distinct = np.unique(of)
+        self._counters.add(
+            kernels=len(distinct) - int(np.count_nonzero(estimated[distinct])),
+            dur=dur[of],
+            serial=batch.serial[of],
+            ts=batch.column("ts").to_numpy()[of],
+            gpu=self._gpu_numbers(batch.track[of]),
+            name=names[key],
+            value=part.column("value").to_numpy(zero_copy_only=False),
+            estimate=False,
+        )
+
+    def _say_capped(self) -> None:
+        counters = self._counters
+        if not counters.dropped_kernels:
+            return
+        kept = counters.kernels - counters.dropped_kernels
+        detail = f"the {kept:,} longest of {counters.kernels:,} kernels keep their counters"
+        self._shared.report.issue("counters-capped", "output", detail, counters.dropped_kernels)
+        if counters.dropped_rows and self._shared.report.stages:
+            ledger = self._shared.report.stages[-1]
+            ledger.given -= counters.dropped_rows
+            ledger.removed["counters-capped"] += counters.dropped_rows
+
+    def _introduce(self) -> None:
+        """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
+        queues = islice(self._gpus.queues.values(), self._queues_said, None)
+        new = list(queues)
+        stages = {
+            queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]}
+            for queue in new
+            if not queue.is_shared
+        }
+        self._queues_said += len(new)
+        self._shared.say_places(stages)
+        for descriptor in self._tracks.fresh:
+            self._write(packet(self._host.later() + descriptor))
+        self._tracks.fresh.clear()
+        self._write(self._host.interning(self._events.fresh()))
+
+    def _write(self, data: Any) -> None:
+        self._shared.stream.write(data)
+
+
+def _parts(key: int, tracks: int) -> tuple[int, int, int]:
+    """Lane or number of the counter, track, and type of a key of `_places`."""
+    rest, kind = divmod(key, 8)
+    which, track = divmod(rest, tracks)
+    return which, track, kind
+
+
+#: Columns that say where a row is, which `TimelineBatch.track` says, too.
+_WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
+
+
+def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
+    """Some rows of a batch, without the columns that say where they are or say nothing."""
+    columns = batch.taken(rows).columns
+    names = [
+        name
+        for name, column in zip(columns.schema.names, columns.columns, strict=True)
+        if name not in _WHERE and (column.null_count < len(column) or name == "id")
+    ]
+    return Batch("events", columns.select(names))
+
+
+def _no_numbers(batch: Rows) -> Bools:
+    """Which rows are counters without a finite value."""
+    counter = is_in(batch.column("kind"), ("counter",))
+    if not counter.any():
+        return np.zeros(len(batch), np.bool_)
+    finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
+    lost: Bools = counter & ~finite
+    return lost
+
+
+def _series(batch: Rows) -> tuple[list[tuple[str, str | None]], Int64]:
+    """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
+    numbers = np.full(len(batch), -1, np.int64)
+    rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))
+    if not len(rows):
+        return [], numbers
+    which = pa.array(rows)
+    parts = [plain(batch, column).take(which).dictionary_encode() for column in ("name", "unit")]
+    name, unit = (pc.fill_null(part.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) for part in parts)
+    key, number = np.unique((unit + 1) * len(parts[0].dictionary) + name, return_inverse=True)
+    numbers[rows] = number
+    names, units = parts[0].dictionary.to_pylist(), [None, *parts[1].dictionary.to_pylist()]
+    return [(names[at % len(names)], units[at // len(names)]) for at in key.tolist()], numbers

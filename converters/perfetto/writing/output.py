@@ -1,0 +1,61 @@
+"""What the machines of a trace have in common: the output, the tracks, what the sidecar has said of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ktrace.model.tracks import Track
+from ktrace.report import Report
+from ktrace.stages.order.timeline import Timeline
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import place_texts
+from ..proto.wire import bytes_field, text_field
+from .descriptors import Descriptors
+from .sequences import of_machine, packet
+
+
+@dataclass
+class Shared:
+    """`origin` is what is taken off all times, `api` has the number of the API of each track, `machine` is the one that
+    the sidecar is of.
+    """
+
+    stream: BinaryIO
+    report: Report
+    timeline: Timeline
+    origin: int
+    tracks: Descriptors
+    api: npt.NDArray[np.uint8]
+    machine: int
+    _said: list[int] = field(
+        default_factory=lambda: [0, 0]
+    )  # tracks and counters of which the sidecar said what they are
+
+    def say(self, *texts: str) -> None:
+        """Writes packets of the sidecar."""
+        for text in texts:
+            event = bytes_field(f.TRACE_PACKET["for_testing"], text_field(f.TEST_EVENT["str"], text))
+            self.stream.write(packet(of_machine(self.machine) + event))
+
+    def say_places(self, queues: dict[int, dict[str, Any]]) -> None:
+        """Says what the tracks and counters asked for since the last call stand for, and these queues."""
+        tracks = self.timeline.tracks
+        places = {uuid: columns_of(tracks[number]) for uuid, number in islice(self.tracks.lanes(), self._said[0], None)}
+        series = islice(self.tracks.counters(), self._said[1], None)
+        counters = {
+            uuid: columns_of(tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
+            for uuid, number, name, unit in series
+        }
+        self._said = [self._said[0] + len(places), self._said[1] + len(counters)]
+        self.say(*place_texts("tracks", places | counters), *place_texts("queues", queues))
+
+
+def columns_of(track: Track) -> dict[str, Any]:
+    """The track columns that aren't null."""
+    return {name: value for name, value in track._asdict().items() if value is not None}

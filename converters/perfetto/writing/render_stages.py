@@ -1,0 +1,324 @@
+"""Kernels, copies, sets and the ranges around them as GpuRenderStageEvents, with what UIs from v55 on show of them.
+
+What launches have in common (name, place, registers, ...) is interned as a kernel, once per combination; a launch
+repeats only what varies. A kernel's stage is named after it, since older engines show nothing but the stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model.json_text import decoded, encoded
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
+from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
+from .arguments import StageArguments
+from .fields import Coded, Field, Int32, Message, Varint, any_of, argument, coded, groups, integral, validity, whole
+from .gpu_tracks import Gpus, Queue, specification
+from .interning import fresh
+from .kernel_keys import Keys, chosen
+from .kernel_metrics import REACHABLE
+from .message_columns import Columns, Int64, Table
+
+#: Kind -> category of its stage, and the stage's description.
+STAGES = {
+    "kernel": (f.RENDER_STAGE_CATEGORY["COMPUTE"], "Kernel"),
+    "graph": (f.RENDER_STAGE_CATEGORY["COMPUTE"], "Graph"),
+    "memcpy": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memcpy"),
+    "memset": (f.RENDER_STAGE_CATEGORY["OTHER"], "Memset"),
+    "range": (f.RENDER_STAGE_CATEGORY["OTHER"], "Range"),
+}
+
+#: Bytes of interned kernels after which the sequence starts anew.
+_MOST_KERNELS = 32 << 20
+
+_EVENT_ID = int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"])
+_DURATION = int_tag(f.GPU_RENDER_STAGE_EVENT["duration"])
+_LAUNCH = bytes_tag(f.GPU_RENDER_STAGE_EVENT["launch"])
+_LAUNCH_ARGS = bytes_tag(f.COMPUTE_KERNEL_LAUNCH["args"])
+_KERNEL_ARGS = bytes_tag(f.INTERNED_COMPUTE_KERNEL["args"])
+_AXES = {
+    "x": int_tag(f.DIM3["x"]),
+    "y": int_tag(f.DIM3["y"]),
+    "z": int_tag(f.DIM3["z"]),
+}
+_SIZES = {
+    "grid": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["grid_size"]),
+    "block": bytes_tag(f.COMPUTE_KERNEL_LAUNCH["workgroup_size"]),
+}
+_RENAMED = {column: name for name, column in STAGE_COLUMNS.items()}
+
+
+@dataclass(frozen=True)
+class StageRows:
+    """Rows of a batch that become render stages.
+
+    `dur` is never null; `waits` are the fields of their arrows, `measured` what their metrics say of their launch.
+    """
+
+    columns: pa.RecordBatch
+    arguments: dict[str, pa.Array]
+    track: Int32
+    serial: Int64
+    ts: Int64
+    dur: Int64
+    waits: pa.LargeBinaryArray | None
+    measured: dict[str, pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+
+class Stages:
+    """Encodes render stages of one sequence."""
+
+    def __init__(self, gpus: Gpus) -> None:
+        self._gpus = gpus
+        self._keys = Keys()
+        self.restart()
+
+    def restart(self) -> bytes:
+        """Forgets what is interned; returns the entries of InternedData with which the sequence starts anew."""
+        self._arguments = StageArguments()
+        self._kernels: dict[tuple[bytes, bytes], bytes] = {}  # name and arguments -> the field that refers to them
+        self._bytes = 0
+        self._stages: dict[tuple[str, bytes], bytes] = {}  # kind and name -> the field that refers to it
+        self._new: list[bytes] = []
+        self._queue_args: dict[int, bytes] = {}
+        return self._gpus.entries()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sequence should start anew before the next batch."""
+        return self._bytes > _MOST_KERNELS
+
+    def fresh(self) -> bytes:
+        """The entries of InternedData interned since the last call."""
+        entries = b"".join([fresh(self._arguments.names, self._arguments.texts), *self._gpus.fresh, *self._new])
+        self._gpus.fresh.clear()
+        self._new.clear()
+        return entries
+
+    def events(self, rows: StageRows) -> tuple[list[Int64], list[Columns]]:
+        """The rows in groups, and for each group its GpuRenderStageEvents."""
+        columns = self._columns(rows)
+        keyed = self._keys.choose(columns, rows.track)
+        common = self._common(rows, {name: column for name, column in columns.items() if name in keyed})
+        launch: list[Field] = [*_sizes(rows)]
+        for name, column in columns.items():
+            if name not in keyed:
+                launch += self._fields(name, column, _LAUNCH_ARGS)
+        numbers, events = [], []
+        for group in groups(launch, len(rows)):
+            which = group.rows
+            event = Columns(len(which))
+            event.varint(_EVENT_ID, rows.serial[which].view(np.uint64))
+            event.varint(_DURATION, rows.dur[which].view(np.uint64))
+            for field in common:
+                field.put(event, which, None)
+            arguments = Columns(len(which))
+            group.put(arguments)
+            event.message(_LAUNCH, arguments)
+            if rows.waits is not None:
+                event.text(rows.waits.take(pa.array(which)))
+            numbers.append(which)
+            events.append(event)
+        return numbers, events
+
+    def _columns(self, rows: StageRows) -> dict[str, pa.Array]:
+        """All arguments by name: columns, what follows from them, the source's own."""
+        own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
+        if "occupancy" in rows.arguments:
+            own[_RENAMED["occupancy"]] = _whole(rows.arguments["occupancy"])
+        return own | derived(rows, self._gpus.queues)
+
+    def _fields(self, name: str, column: pa.Array, tag: bytes) -> list[Field]:
+        if column.null_count == len(column):
+            return []
+        if name == "args":
+            return [self._source_arguments(column, tag)]
+        field = argument(name, column, self._arguments, tag)
+        return [field] if field is not None else []
+
+    def _source_arguments(self, column: pa.Array, tag: bytes) -> Field:
+        def make(text: bytes, _: bool) -> bytes:
+            bodies = self._arguments.object(text, lambda key: argument_name(key, STAGE_RESERVED))
+            return b"".join(tag + varint(len(body)) + body for body in bodies)
+
+        return coded(column, make)
+
+    def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> list[Field]:
+        """What is the same in many launches: the fields of place, stage and interned kernel."""
+        names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
+        codes, first = chosen([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
+        kernel = Columns(len(first))
+        fields = [
+            field
+            for name, column in keyed.items()
+            for field in self._fields(name, column.take(pa.array(first)), _KERNEL_ARGS)
+        ]
+        for field in sorted(fields, key=lambda field: field.is_text):
+            field.put(kernel, np.arange(len(first)), field.valid)
+        tracks = rows.track[first]
+        kernel.text(pa.array([self._queue_arguments(track) for track in tracks.tolist()], pa.large_binary()))
+        bodies = kernel.rows().to_pylist()
+        pieces = []
+        named = names.take(pa.array(first)).cast(pa.large_binary()).to_pylist()
+        kinded = decoded(kinds.take(pa.array(first))).to_pylist()
+        for name, kind, body, track in zip(named, kinded, bodies, tracks.tolist(), strict=True):
+            place = self._gpus.queues[track].place
+            pieces.append(place + self._stage(kind, name) + self._kernel(name, body))
+        return [Coded(Table(pieces, short=40), codes)]
+
+    def _stage(self, kind: str, name: bytes) -> bytes:
+        known = self._stages.get((kind, name))
+        if known is None:
+            category, description = STAGES[kind]
+            iid = self._gpus.next_specification()
+            known = self._stages[kind, name] = int_field(f.GPU_RENDER_STAGE_EVENT["stage_iid"], iid)
+            self._bytes += len(name)
+            self._new.append(specification(iid, name.decode("utf-8", "replace"), description, category))
+        return known
+
+    def _kernel(self, name: bytes, arguments: bytes) -> bytes:
+        known = self._kernels.get((name, arguments))
+        if known is None:
+            iid = len(self._kernels) + 1
+            known = self._kernels[name, arguments] = int_field(f.GPU_RENDER_STAGE_EVENT["kernel_iid"], iid)
+            entry = (
+                int_field(f.INTERNED_COMPUTE_KERNEL["iid"], iid)
+                + bytes_field(f.INTERNED_COMPUTE_KERNEL["name"], name)
+                + bytes_field(f.INTERNED_COMPUTE_KERNEL["demangled_name"], name)
+                + arguments
+            )
+            self._bytes += len(entry)
+            self._new.append(bytes_field(f.INTERNED_DATA["compute_kernels"], entry))
+        return known
+
+    def _queue_arguments(self, track: int) -> bytes:
+        """The fields of an interned kernel that say where it runs."""
+        known = self._queue_args.get(track)
+        if known is None:
+            queue = self._gpus.queues[track]
+            values = {
+                "process_id": queue.pid,
+                "process_name": queue.process,
+                "device": queue.track.device if queue.track.device is not None else queue.gpu.number,
+                "stream": queue.track.stream,
+                "context": queue.track.context,
+                "api": queue.gpu.api or None,
+            }
+            bodies = [self._arguments.value(name, value) for name, value in values.items() if value is not None]
+            known = b"".join(bytes_field(f.INTERNED_COMPUTE_KERNEL["args"], body) for body in bodies)
+            if queue.gpu.arch:
+                known += bytes_field(f.INTERNED_COMPUTE_KERNEL["arch"], queue.gpu.arch.encode())
+            self._queue_args[track] = known
+        return known
+
+
+def _whole(column: pa.Array) -> pa.Array:
+    """A column of the model's floats as integers, which are shorter, where all are whole."""
+    values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
+    return column.cast(pa.int64()) if integral(values).all() else column
+
+
+def _sizes(rows: StageRows) -> list[Field]:
+    """The messages grid_size and workgroup_size of a launch."""
+    found: list[Field] = []
+    for name, tag in _SIZES.items():
+        axes = {axis: _axis(rows, name, axis) for axis in "xyz"}
+        fields = [
+            Varint(_AXES[axis], whole(column), validity(column)) for axis, column in axes.items() if column is not None
+        ]
+        if fields:
+            found.append(Message(tag, b"", fields, any_of([field.valid for field in fields])))
+    return found
+
+
+def _axis(rows: StageRows, name: str, axis: str) -> pa.Array | None:
+    column = f"{name}_{axis}"
+    if column not in rows.columns.schema.names:
+        return None
+    values = rows.columns.column(column)
+    return None if values.null_count == len(values) else values
+
+
+def derived(rows: StageRows, queues: dict[int, Queue]) -> dict[str, pa.Array]:
+    """Arguments that follow from columns and from what is known of the device."""
+    found: dict[str, pa.Array] = {}
+    grid, block = (_product(rows, name) for name in ("grid", "block"))
+    if grid is not None:
+        found["grid_size"] = grid
+    if block is not None:
+        found["workgroup_size"] = block
+        most = np.array(
+            [_most_warps(queues.get(track)) for track in range(int(rows.track.max(initial=-1)) + 1)], np.int64
+        )
+        found["occupancy_limit_warps"] = _limit(block, most[rows.track], queues)
+    if grid is not None and block is not None:
+        found["thread_count"] = pc.multiply(grid, block)
+    arguments = rows.arguments
+    if "shared_dynamic" in arguments:
+        found["shared_mem_dynamic"] = arguments["shared_dynamic"]
+        if "shared_memory" in arguments:
+            found["shared_mem_static"] = pc.subtract(arguments["shared_memory"], arguments["shared_dynamic"])
+    if "occupancy" in arguments:
+        found["occupancy_source"] = _where(arguments["occupancy"].is_valid(), "estimate")
+    elif REACHABLE in rows.measured:
+        found["occupancy_source"] = _where(rows.measured[REACHABLE].is_valid(), "metric")
+        found[REACHABLE] = rows.measured[REACHABLE]
+    found |= {name: column for name, column in rows.measured.items() if name != REACHABLE}
+    for name, column in STAGE_COLUMNS.items():
+        if column not in arguments and f"args.{name}" in arguments:
+            found[name] = arguments[f"args.{name}"]
+    found |= {name: arguments[metric] for metric, name in LAUNCH_METRICS.items() if metric in arguments}
+    if "bytes" in arguments and not any("bandwidth" in name.lower() for name in arguments):
+        positive = pa.array(np.where(rows.dur > 0, rows.dur, 0), mask=rows.dur <= 0)
+        found["bandwidth"] = pc.divide(
+            pc.multiply(arguments["bytes"].cast(pa.float64(), safe=False), 1e9), positive.cast(pa.float64(), safe=False)
+        )
+    return {name: column for name, column in found.items() if column.null_count < len(column)}
+
+
+def _product(rows: StageRows, name: str) -> pa.Array | None:
+    first = _axis(rows, name, "x")
+    if first is None:
+        return None
+    for axis in "yz":
+        column = _axis(rows, name, axis)
+        if column is not None:
+            first = pc.multiply(first, pc.fill_null(column, 1))
+    return first
+
+
+def _most_warps(queue: Queue | None) -> int:
+    """Warps that a multiprocessor of the queue's device holds; 0 where nothing says it."""
+    if queue is None:
+        return 0
+    threads = queue.gpu.number_of("maxThreadsPerMultiprocessor", "max_threads_per_multiprocessor")
+    size = queue.gpu.number_of("warpSize", "warp_size")
+    return threads // size if threads and size else 0
+
+
+def _limit(block: pa.Array, most: Int64, queues: dict[int, Queue]) -> pa.Array:
+    """Blocks that a multiprocessor can hold by its warps alone."""
+    size = next((queue.gpu.number_of("warpSize", "warp_size") for queue in queues.values()), None) or 32
+    threads = pc.fill_null(block, 0).to_numpy(zero_copy_only=False)
+    warps = -(-threads // size)
+    known = (most > 0) & (warps > 0)
+    return pa.array(np.where(known, most // np.maximum(warps, 1), 0), mask=~known)
+
+
+def _where(valid: pa.Array, word: str) -> pa.Array:
+    codes = pa.array(np.zeros(len(valid), np.int32), mask=~valid.to_numpy(zero_copy_only=False))
+    return pa.DictionaryArray.from_arrays(codes, pa.array([word]))
+
+
+def _codes(column: pa.DictionaryArray) -> Int64:
+    codes: Int64 = column.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes

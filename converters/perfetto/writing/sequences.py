@@ -1,0 +1,113 @@
+"""The two sequences of packets, and how messages become packets on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Several
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ..proto import field_numbers as f
+from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
+from .message_columns import Columns, Int64, Words
+
+_PACKET = bytes_tag(f.TRACE["packet"])
+_TIME = int_tag(f.TRACE_PACKET["timestamp"])
+
+
+class Sequence(NamedTuple):
+    """A sequence of packets: its number, which isn't 0, and the machine that it is of, 0 where there is only one."""
+
+    number: int
+    machine: int = 0
+
+    @property
+    def fields(self) -> bytes:
+        """What each of its packets says of it."""
+        return int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], self.number) + of_machine(self.machine)
+
+    def later(self) -> bytes:
+        """The fields of any of its packets but the first."""
+        return self.fields + int_field(
+            f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
+        )
+
+    def interning(self, entries: bytes) -> bytes:
+        """A packet that adds entries to its InternedData; empty where there are none.
+
+        A packet holds them in one field: Perfetto takes the last of a singular field, where protobuf libraries merge.
+        """
+        return packet(self.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)) if entries else b""
+
+    def first(self, entries: bytes = b"", clocks: Several[bytes] = ()) -> bytes:
+        """The packet that starts it anew, with entries of InternedData and the readings of a clock snapshot."""
+        cleared = f.SEQUENCE_FLAGS["SEQ_INCREMENTAL_STATE_CLEARED"]
+        fields = [self.fields, int_field(f.TRACE_PACKET["sequence_flags"], cleared)]
+        if clocks:
+            fields.append(bytes_field(f.TRACE_PACKET["clock_snapshot"], b"".join(clocks)))
+        if entries:
+            fields.append(bytes_field(f.TRACE_PACKET["interned_data"], entries))
+        return packet(b"".join(fields))
+
+
+def host_and_gpu(machine: int) -> tuple[Sequence, Sequence]:
+    """The two sequences of a machine."""
+    first = 2 * max(machine - 1, 0) + 1
+    return Sequence(first, machine), Sequence(first + 1, machine)
+
+
+def of_machine(machine: int) -> bytes:
+    """The field of a packet that says of which machine it is; empty for 0."""
+    return int_field(f.TRACE_PACKET["machine_id"], machine) if machine else b""
+
+
+def packet(fields: bytes) -> bytes:
+    """A packet."""
+    return bytes_field(f.TRACE["packet"], fields)
+
+
+def clock(number: int, ns: int) -> bytes:
+    """A reading of a clock in a snapshot."""
+    fields = int_field(f.CLOCK["clock_id"], number) + int_field(f.CLOCK["timestamp"], ns)
+    return bytes_field(f.CLOCK_SNAPSHOT["clocks"], fields)
+
+
+class Packets:
+    """Makes packets of one field on one sequence."""
+
+    def __init__(self, sequence: Sequence, tag: bytes) -> None:
+        self._tag = tag
+        self._later = sequence.later()
+
+    def of(self, positions: Several[Int64], messages: Several[Columns], ts: Int64) -> memoryview:
+        """The bytes of packets in order. `positions` says for each group of messages which those are, `ts` has the
+        timestamps by position.
+        """
+        if not len(ts):
+            return memoryview(b"")
+        parts = [
+            self._packets(message, ts[position].view(np.uint64))
+            for position, message in zip(positions, messages, strict=True)
+            if len(position)
+        ]
+        order = np.empty(len(ts), np.int64)
+        order[np.concatenate(positions)] = np.arange(len(ts))
+        rows = pa.concat_arrays(parts).take(pa.array(order))
+        return _bytes(rows)
+
+    def _packets(self, message: Columns, ts: Words) -> pa.LargeBinaryArray:
+        inner = Columns(len(ts))
+        inner.varint(_TIME, ts)
+        inner.constant(self._later)
+        inner.message(self._tag, message)
+        whole = Columns(len(ts))
+        whole.message(_PACKET, inner)
+        return whole.rows()
+
+
+def _bytes(rows: pa.LargeBinaryArray) -> memoryview:
+    """The bytes of all rows, without a copy."""
+    _, offsets, data = rows.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[rows.offset : rows.offset + len(rows) + 1]
+    return memoryview(data)[int(bounds[0]) : int(bounds[-1])]
