@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.arguments import slice_rows
+from ktrace.converters._shared.timeline_arguments import slice_rows
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.model.json_text import dump_json, json_cells

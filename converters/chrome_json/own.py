@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.arguments import PLAIN
-from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.converters._shared.timeline_arguments import PLAIN
 from ktrace.converters._shared.trace_json.dialect import Dialect, Into
 from ktrace.converters._shared.trace_json.draft import Draft, by_word, integers, mapped, numbers, valid
 from ktrace.converters._shared.trace_json.events import Events, Int64

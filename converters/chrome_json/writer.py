@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.encode import as_bytes, json_rows
+from ktrace.converters._shared.canonical.encode import as_bytes, json_rows
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, dump_json

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.record_lines import utf8
+from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

@@ -8,8 +8,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.encode import is_json, one_line
-from ktrace.converters._shared.record_lines import utf8
+from ktrace.converters._shared.canonical.encode import is_json, one_line
+from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, WORD, union_schema

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from ktrace.converters._shared.numbers import TIME_NS
+from ktrace.converters._shared.text.numbers import TIME_NS
 
 #: Doppler prints sizes in steps of 1024 (formatBytes in src/storage/quota.js): its "GB" is 2^30 B.
 SIZES = {"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}

@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.lines import Line, Lines
-from ktrace.converters._shared.numbers import TIME_NS, to_ns
+from ktrace.converters._shared.text.lines import Line, Lines
+from ktrace.converters._shared.text.numbers import TIME_NS, to_ns
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json

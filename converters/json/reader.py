@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.record_lines import HEADER, read_lines, utf8
-from ktrace.converters._shared.records import BadRecord, Records, check_version
+from ktrace.converters._shared.canonical.record_lines import HEADER, read_lines, utf8
+from ktrace.converters._shared.canonical.records import BadRecord, Records, check_version
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

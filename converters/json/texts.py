@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from ktrace.converters._shared.record_lines import CLOSING, HEADER, utf8
+from ktrace.converters._shared.canonical.record_lines import CLOSING, HEADER, utf8
 from ktrace.input.source import Source
 from ktrace.pipeline.validate import Fault, Part
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.encode import encode
+from ktrace.converters._shared.canonical.encode import encode
 from ktrace.model.batch import VERSION, Batch
 from ktrace.output.sink import Sink
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.record_lines import read_lines, utf8
+from ktrace.converters._shared.canonical.record_lines import read_lines, utf8
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ktrace.converters._shared.record_lines import CHUNK, utf8
+from ktrace.converters._shared.canonical.record_lines import CHUNK, utf8
 from ktrace.input.source import Source
 from ktrace.pipeline.validate import Fault, Part
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.lines import Lines
+from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import cell_quantity, heading, own_key, plain, to_base, whole
-from ktrace.converters._shared.lines import Lines
-from ktrace.converters._shared.numbers import is_missing
-from ktrace.converters._shared.tables import Row, Text, read_tables
-from ktrace.converters._shared.titles import Title
+from ktrace.converters._shared.text.headings import cell_quantity, heading, own_key, plain, to_base, whole
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.numbers import is_missing
+from ktrace.converters._shared.text.tables import Row, Text, read_tables
+from ktrace.converters._shared.text.titles import Title
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.converters._shared.columns import Columns, Heading
+from ktrace.converters._shared.text.headings import Columns, Heading
 
 #: A row is a function of a cycle, with the mean and deviation of a metric while it ran. Its figures of the
 #: function itself (share, duration, instances) stand in a row of each metric again.

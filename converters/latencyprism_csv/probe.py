@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.tables import find_tables
+from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import cell_quantity, plain
-from ktrace.converters._shared.lines import Lines
-from ktrace.converters._shared.numbers import is_missing, nanoseconds, to_ns
-from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.converters._shared.text.headings import cell_quantity, plain
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.numbers import is_missing, nanoseconds, to_ns
+from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.likely import has_any
+from ktrace.converters._shared.text.likely import has_any
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.lines import Line, Lines
+from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

@@ -6,7 +6,7 @@ import csv
 import re
 from typing import NamedTuple
 
-from ktrace.converters._shared.prefixes import bare
+from ktrace.converters._shared.text.prefixes import bare
 
 #: Headings of what isn't a metric -> the column of the model that they fill.
 PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.lines import Line, Lines
 from ktrace.converters._shared.ncu.cells import is_european
 from ktrace.converters._shared.ncu.launches import Launches
+from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

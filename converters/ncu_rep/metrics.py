@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.converters._shared.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse
+from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse
 from ktrace.model.json_text import dump_json
 
 _NAME, _VALUE, _INSTANCE, _CATEGORY = 1, 2, 3, 4

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.ncu.launches import Launches
 from ktrace.converters._shared.ncu.units import unit_of
 from ktrace.model.batch import Batch, arrow_schema

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.converters._shared.protobuf import Int64
+from ktrace.converters._shared.columnar.protobuf import Int64
 
 from .metrics import Metric, Samples
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite import opened
+from ktrace.converters._shared.sqlite.database import opened
 from ktrace.input.source import Source
 from ktrace.report import Report
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.model.batch import Batch
 
 from .reading import Reading

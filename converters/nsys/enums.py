@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.sqlite.database import Database
 
 #: Column -> the enumeration of its numbers, wherever it stands.
 COLUMNS = {

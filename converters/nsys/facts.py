@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from ktrace.converters._shared.environment import harmless, ranks
-
+from .environment import harmless, ranks
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
 from .typed import row_of

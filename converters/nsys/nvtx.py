@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.dictionaries import constant, words
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.dictionaries import constant, words
 from ktrace.model.batch import Batch
 
 from .payloads import parsed

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.sqlite.database import Database
 
 #: The bits of a process, and of a thread.
 LOW = (1 << 24) - 1

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches
-from ktrace.converters._shared.sqlite import Database, opened
+from ktrace.converters._shared.columnar.blocks import Batches
+from ktrace.converters._shared.sqlite.database import Database, opened
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block, timed
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.sqlite.database import Database
 
 from .enums import COLUMNS, Enums
 from .places import Places, without

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
 
 Mask = npt.NDArray[np.bool_]

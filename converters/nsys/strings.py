@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.sqlite.database import Database
 
 from .typed import as_numbers, as_text
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block
 
 #: Columns of whole numbers, in small letters, wherever they stand.
 NUMBERS = frozenset(

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.blocks import Batches
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Batches
+from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.batch import Batch
 
 from .places import NOTHING

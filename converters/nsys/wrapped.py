@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.input.sqlite_file import quoted_name
 
 from .reading import Reading

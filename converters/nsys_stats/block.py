@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.cells import Bools, Times, argument, integers, stripped, times
-from ktrace.converters._shared.columns import Heading, own_key
+from ktrace.converters._shared.columnar.text_cells import Bools, Times, argument, integers, stripped, times
+from ktrace.converters._shared.text.headings import Heading, own_key
 from ktrace.model.row_builder import Rows
 
 from .cells import sizes

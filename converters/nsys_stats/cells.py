@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.cells import Sizes, by_distinct, scaled, whole_numbers
-from ktrace.converters._shared.columns import cell_quantity, whole
-from ktrace.converters._shared.numbers import BYTES
+from ktrace.converters._shared.columnar.text_cells import Sizes, by_distinct, scaled, whole_numbers
+from ktrace.converters._shared.text.headings import cell_quantity, whole
+from ktrace.converters._shared.text.numbers import BYTES
 
 #: Decimal units of sizes. Real files bear out 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with
 #: three decimals, so a size in them is known to half a thousandth.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ktrace.converters._shared.columns import STATISTICS, Columns
+from ktrace.converters._shared.text.headings import STATISTICS, Columns
 
 #: Columns of a name that stand beside the name itself: the range of a kernel, the call that launched it.
 _BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")

@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import Heading, heading
-from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.csv_headings import find_csv
-from ktrace.converters._shared.dialects import Delimited
-from ktrace.converters._shared.lines import Line
-from ktrace.converters._shared.tables import Row, Table
+from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.columnar.csv_headings import find_csv
+from ktrace.converters._shared.text.headings import Heading, heading
+from ktrace.converters._shared.text.layouts import Delimited
+from ktrace.converters._shared.text.lines import Line
+from ktrace.converters._shared.text.tables import Row, Table
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 

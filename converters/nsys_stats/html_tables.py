@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from ktrace.converters._shared.columns import heading
-from ktrace.converters._shared.dialects import Delimited
-from ktrace.converters._shared.line_account import LineAccount
-from ktrace.converters._shared.record_lines import utf8
-from ktrace.converters._shared.tables import REFUSED, Fits, Row, Table, Text
-from ktrace.converters._shared.titles import Title
+from ktrace.converters._shared.canonical.record_lines import utf8
+from ktrace.converters._shared.text.headings import heading
+from ktrace.converters._shared.text.layouts import Delimited
+from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.converters._shared.text.tables import REFUSED, Fits, Row, Table, Text
+from ktrace.converters._shared.text.titles import Title
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.report import Report

@@ -18,11 +18,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from ktrace.converters._shared.columns import heading
-from ktrace.converters._shared.dialects import Delimited
-from ktrace.converters._shared.line_account import LineAccount
-from ktrace.converters._shared.record_lines import utf8
-from ktrace.converters._shared.tables import REFUSED, Fits, Row, Table, Text
+from ktrace.converters._shared.canonical.record_lines import utf8
+from ktrace.converters._shared.text.headings import heading
+from ktrace.converters._shared.text.layouts import Delimited
+from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.converters._shared.text.tables import REFUSED, Fits, Row, Table, Text
 from ktrace.input.source import Source
 from ktrace.report import Report
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktrace.converters._shared.columns import Columns, Heading, cell_quantity, own_key, plain, to_base
-from ktrace.converters._shared.numbers import is_missing
-from ktrace.converters._shared.tables import Row
+from ktrace.converters._shared.text.headings import Columns, Heading, cell_quantity, own_key, plain, to_base
+from ktrace.converters._shared.text.numbers import is_missing
+from ktrace.converters._shared.text.tables import Row
 from ktrace.model.row_builder import Rows
 
 from .block import IDS

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ktrace.converters._shared.columns import Heading, heading
-from ktrace.converters._shared.prefixes import bare
-from ktrace.converters._shared.tables import find_tables
+from ktrace.converters._shared.text.headings import Heading, heading
+from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import heading
-from ktrace.converters._shared.line_account import LineAccount
-from ktrace.converters._shared.lines import Lines
-from ktrace.converters._shared.tables import Row, Table, Text, read_tables
+from ktrace.converters._shared.text.headings import heading
+from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.tables import Row, Table, Text, read_tables
 from ktrace.input.source import Sample, Source
 from ktrace.model.batch import Batch
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.line_account import LineAccount
-from ktrace.converters._shared.prefixes import bare
-from ktrace.converters._shared.tables import Row, Table
+from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.tables import Row, Table
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

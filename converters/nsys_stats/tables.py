@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.converters._shared.columns import Columns, Heading
+from ktrace.converters._shared.text.headings import Columns, Heading
 
 from .columns import COLUMNS
 from .memory import MEMORY, fits_memory

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.cells import Bools, Times
-from ktrace.converters._shared.columns import Heading
-from ktrace.converters._shared.dictionaries import constant
+from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.converters._shared.columnar.text_cells import Bools, Times
+from ktrace.converters._shared.text.headings import Heading
 from ktrace.model.batch import Batch, arrow_schema
 
 from .block import IDS, Int64, Names, TraceBlock

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from ktrace.converters._shared.cells import BINARY_BYTES
-from ktrace.converters._shared.columns import Heading, cell_quantity, heading, plain, read_figures, whole
-from ktrace.converters._shared.numbers import Quantity, is_missing, nanoseconds
+from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES
+from ktrace.converters._shared.text.headings import Heading, cell_quantity, heading, plain, read_figures, whole
+from ktrace.converters._shared.text.numbers import Quantity, is_missing, nanoseconds
 from ktrace.model.row_builder import Rows
 
 from .names import device, named

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.csv_headings import are_units, headings_of
-from ktrace.converters._shared.likely import likely_lines
-from ktrace.converters._shared.prefixes import bare
+from ktrace.converters._shared.columnar.csv_headings import are_units, headings_of
+from ktrace.converters._shared.text.likely import likely_lines
+from ktrace.converters._shared.text.prefixes import bare
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

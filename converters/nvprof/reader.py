@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.columns import Heading, heading
-from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.csv_headings import Dialect
-from ktrace.converters._shared.lines import Line
-from ktrace.converters._shared.prefixes import bare
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.columnar.csv_headings import Dialect
+from ktrace.converters._shared.text.headings import Heading, heading
+from ktrace.converters._shared.text.lines import Line
+from ktrace.converters._shared.text.prefixes import bare
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

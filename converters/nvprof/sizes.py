@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from ktrace.converters._shared.cells import BINARY_BYTES
-from ktrace.converters._shared.columns import cell_quantity
-from ktrace.converters._shared.csv_headings import headings_of
-from ktrace.converters._shared.numbers import BYTES, TIME_NS
+from ktrace.converters._shared.columnar.csv_headings import headings_of
+from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES
+from ktrace.converters._shared.text.headings import cell_quantity
+from ktrace.converters._shared.text.numbers import BYTES, TIME_NS
 from ktrace.input.source import Sample
 
 from .tables import TRACE, fits

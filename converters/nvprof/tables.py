@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.converters._shared.columns import STATISTICS, Columns, heading
-from ktrace.converters._shared.csv_blocks import CsvTable
+from ktrace.converters._shared.columnar.csv_blocks import CsvTable
+from ktrace.converters._shared.text.headings import STATISTICS, Columns, heading
 
 from .names import device
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block, timed
-from ktrace.converters._shared.cells import integers
-from ktrace.converters._shared.lookup import Texts, first_ids
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.text_cells import integers
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import Texts, first_ids
 
 Int64 = npt.NDArray[np.int64]
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.records import BadRecord, Records, check_version
+from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.canonical.records import BadRecord, Records, check_version
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ktrace.converters._shared.encode import is_json, one_line
+from ktrace.converters._shared.canonical.encode import is_json, one_line
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, VERSION, WORD, arrow_schema, union_schema

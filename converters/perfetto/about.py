@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.protobuf import Int64
+from ktrace.converters._shared.columnar.protobuf import Int64
 from ktrace.input.source import Source
 from ktrace.report import Report
 

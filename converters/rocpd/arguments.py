@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.lookup import Children
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import Children
 from ktrace.model.json_text import quoted
 
 from .parts import Part

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.lookup import Children, Lookup, aligned
-from ktrace.converters._shared.rocm import MEANS, mean_counter
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.rocm.common import MEANS, mean_counter
+from ktrace.converters._shared.sqlite.lookup import Children, Lookup, aligned
 from ktrace.model.batch import Batch
 
 from .infos import Ids, json_object, plain

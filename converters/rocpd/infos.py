@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.sqlite.database import Database
 
 from .parts import Part
 

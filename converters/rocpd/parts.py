@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
 
 #: Tables of which rows happened, in the order in which they are read; all others are looked up.

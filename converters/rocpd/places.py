@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.lookup import Lookup, Texts, both
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import Lookup, Texts, both
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.row_builder import Rows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.lookup import first_ids
-from ktrace.converters._shared.sqlite import Database, opened
+from ktrace.converters._shared.sqlite.database import Database, opened
+from ktrace.converters._shared.sqlite.lookup import first_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

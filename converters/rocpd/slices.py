@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block, timed
-from ktrace.converters._shared.lookup import FirstId, Lookup, Texts
-from ktrace.converters._shared.rocm import executed
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.rocm.common import executed
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 

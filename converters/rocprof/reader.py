@@ -9,13 +9,13 @@ from pathlib import PurePath
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Block
-from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.csv_headings import Dialect
-from ktrace.converters._shared.lines import Line
-from ktrace.converters._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
-from ktrace.converters._shared.rocm_rows import Agents
-from ktrace.converters._shared.rocm_tables import fits
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.columnar.csv_headings import Dialect
+from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
+from ktrace.converters._shared.rocm.rows import Agents
+from ktrace.converters._shared.rocm.tables import fits
+from ktrace.converters._shared.text.lines import Line
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

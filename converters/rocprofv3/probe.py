@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.csv_headings import headings_of
-from ktrace.converters._shared.likely import likely_lines
-from ktrace.converters._shared.rocm_tables import LIKELY, WORDS, fits, is_v3
+from ktrace.converters._shared.columnar.csv_headings import headings_of
+from ktrace.converters._shared.rocm.tables import LIKELY, WORDS, fits, is_v3
+from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.rocm_dispatched import Dispatched
-from ktrace.converters._shared.rocm_reading import IDS_OF_FILE, RocmFile, read_file
-from ktrace.converters._shared.rocm_rows import Agents
+from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
+from ktrace.converters._shared.rocm.known_dispatches import Dispatched
+from ktrace.converters._shared.rocm.rows import Agents
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

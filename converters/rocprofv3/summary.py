@@ -14,10 +14,10 @@ import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import STATISTICS, Columns
-from ktrace.converters._shared.lines import Lines
-from ktrace.converters._shared.rocm_rows import kind_of
-from ktrace.converters._shared.tables import Row, Text, read_tables
+from ktrace.converters._shared.rocm.rows import kind_of
+from ktrace.converters._shared.text.headings import STATISTICS, Columns
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.tables import Row, Text, read_tables
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

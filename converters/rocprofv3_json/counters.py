@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block
-from ktrace.converters._shared.rocm import MEANS, mean_counter
+from ktrace.converters._shared.columnar.blocks import Batches, Block
+from ktrace.converters._shared.rocm.common import MEANS, mean_counter
 from ktrace.model.batch import Batch
 
 from .columns import block_of

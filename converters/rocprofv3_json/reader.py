@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches
+from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source

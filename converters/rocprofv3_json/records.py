@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block, timed
-from ktrace.converters._shared.dictionaries import constant
-from ktrace.converters._shared.rocm import copy_kind, executed, launch, short_name
+from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.converters._shared.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.model.batch import Batch
 
 from .columns import block_of

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ktrace.converters._shared.decoding import is_utf8, no_gc
+from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
 from ktrace.converters._shared.trace_json.salvage import salvage
 from ktrace.errors import DamagedInput

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block, timed
-from ktrace.converters._shared.lookup import FirstId
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import FirstId
 from ktrace.model.batch import Batch
 
 from .launches import Details, Launches, numbered, said_texts, strings

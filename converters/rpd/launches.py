@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.blocks import Batches, Block
-from ktrace.converters._shared.lookup import FirstId, Int64, Lookup, Texts
-from ktrace.converters._shared.rocm import blocks_of, copy_kinds
-from ktrace.converters._shared.sqlite import Database
+from ktrace.converters._shared.columnar.blocks import Batches, Block
+from ktrace.converters._shared.rocm.common import blocks_of, copy_kinds
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import FirstId, Int64, Lookup, Texts
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.batch import Batch
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ktrace.converters._shared.columns import TIME_WORDS
-from ktrace.converters._shared.dialects import LONGEST_HEADER, is_rule
-from ktrace.converters._shared.likely import likely_lines
-from ktrace.converters._shared.tables import Fits, Table, find_tables, headings_at, may_have_tables
+from ktrace.converters._shared.text.headings import TIME_WORDS
+from ktrace.converters._shared.text.layouts import LONGEST_HEADER, is_rule
+from ktrace.converters._shared.text.likely import likely_lines
+from ktrace.converters._shared.text.tables import Fits, Table, find_tables, headings_at, may_have_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import is_total
-from ktrace.converters._shared.device_names import device_work
-from ktrace.converters._shared.lines import Lines
-from ktrace.converters._shared.tables import Row, Table, read_tables
+from ktrace.converters._shared.text.device_names import device_work
+from ktrace.converters._shared.text.headings import is_total
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.likely import likely_lines
+from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 

@@ -12,7 +12,7 @@ import pytest
 from conftest import SHARED
 
 import ktrace
-from ktrace.converters._shared import environment
+from ktrace.converters.nsys import environment
 
 PID, TID = made.PID, made.GLOBAL_TID
 WHERE = "start end deviceId contextId streamId correlationId globalPid"

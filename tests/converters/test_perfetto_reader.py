@@ -26,8 +26,8 @@ from perfetto_samples import SAMPLES as MADE
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters._shared import protobuf
-from ktrace.converters.perfetto.proto import field_numbers as field_names
+from ktrace.converters._shared.columnar import protobuf
+from ktrace.converters.perfetto.proto import field_numbers
 from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
 from ktrace.input.detection import detect

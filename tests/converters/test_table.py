@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters._shared.columns import FIGURES
-from ktrace.converters._shared.tables import find_tables
+from ktrace.converters._shared.text.headings import FIGURES
+from ktrace.converters._shared.text.tables import find_tables
 from ktrace.converters.table.columns import NAMES, fits
 from ktrace.converters.table.probe import probe
 from ktrace.input.detection import detect_sample

@@ -10,9 +10,17 @@ import pyarrow as pa
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.cells import argument, floats, integers, sizes, stripped, times, whole_numbers
-from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows
-from ktrace.converters._shared.typed_cells import Size, Text, Time, Whole, typed
+from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows
+from ktrace.converters._shared.columnar.text_cells import (
+    argument,
+    floats,
+    integers,
+    sizes,
+    stripped,
+    times,
+    whole_numbers,
+)
+from ktrace.converters._shared.columnar.typed_cells import Size, Text, Time, Whole, typed
 from ktrace.input.source import Source
 from ktrace.report import Report
 

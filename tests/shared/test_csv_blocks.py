@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared import csv_blocks
-from ktrace.converters._shared.csv_blocks import CsvBlocks, CsvRows, CsvTable
-from ktrace.converters._shared.csv_headings import Dialect, find_csv
-from ktrace.converters._shared.csv_parts import bare_cells
-from ktrace.converters._shared.lines import Line
+from ktrace.converters._shared.columnar import csv_blocks
+from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.converters._shared.columnar.csv_headings import Dialect, find_csv
+from ktrace.converters._shared.columnar.csv_parse import bare_cells
+from ktrace.converters._shared.text.lines import Line
 from ktrace.input.source import Source
 from ktrace.report import Report
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.converters._shared.decimal_commas import sign, with_point
-from ktrace.converters._shared.numbers import quantity
+from ktrace.converters._shared.text.decimal_commas import sign, with_point
+from ktrace.converters._shared.text.numbers import quantity
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source

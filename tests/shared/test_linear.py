@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import cell_quantity, heading
-from ktrace.converters._shared.dialects import Words
-from ktrace.converters._shared.tables import Glance, read_tables
+from ktrace.converters._shared.text.headings import cell_quantity, heading
+from ktrace.converters._shared.text.layouts import Words
+from ktrace.converters._shared.text.tables import Glance, read_tables
 from ktrace.converters.table.columns import fits
 from ktrace.converters.table.probe import probe
 from ktrace.converters.torch_table.grid import rule

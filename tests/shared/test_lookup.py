@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.lookup import Children, Lookup
-from ktrace.converters._shared.sqlite import opened
+from ktrace.converters._shared.sqlite.database import opened
+from ktrace.converters._shared.sqlite.lookup import Children, Lookup
 from ktrace.input.source import Source
 from ktrace.report import Report
 

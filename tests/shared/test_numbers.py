@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ktrace.converters._shared.numbers import TIME_NS, is_missing, nanoseconds, number, quantity, to_ns
+from ktrace.converters._shared.text.numbers import TIME_NS, is_missing, nanoseconds, number, quantity, to_ns
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from ktrace.converters._shared import rocm
+from ktrace.converters._shared.rocm import common as rocm
 
 
 def test_work_items_are_blocks_and_what_those_do_not_say_is_left() -> None:

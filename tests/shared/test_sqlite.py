@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.sqlite import opened
+from ktrace.converters._shared.sqlite.database import opened
 from ktrace.errors import DamagedInput, UnknownFormat
 from ktrace.input.source import Source
 from ktrace.report import Report

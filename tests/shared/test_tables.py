@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columns import STATISTICS, Columns, cell_quantity, heading, plain, read_figures
-from ktrace.converters._shared.lines import Lines
-from ktrace.converters._shared.tables import Glance, Row, Table, Text, read_tables
+from ktrace.converters._shared.text.headings import STATISTICS, Columns, cell_quantity, heading, plain, read_figures
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.tables import Glance, Row, Table, Text, read_tables
 from ktrace.input.source import Source
 from ktrace.report import Report
 

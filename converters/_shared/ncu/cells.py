@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..numbers import quantity
+from ..text.numbers import quantity
 
 _NUMBER = r"^ *[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)? *$"
 _INSTANCES = re.compile(r"(\S+) \(.*\)", re.DOTALL)

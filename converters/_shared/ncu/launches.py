@@ -21,7 +21,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import Rows
 
-from ..dictionaries import words
+from ..columnar.dictionaries import words
 from .cells import numbers
 from .names import label_and_id, metric_id
 from .units import unit_of

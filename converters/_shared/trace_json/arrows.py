@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 
-from ..dictionaries import constant, words
+from ..columnar.dictionaries import constant, words
 from .dialect import Rule
 from .draft import Bools, Draft, as_text, by_word, integers, valid
 from .events import Events

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 
-from ..dictionaries import constant
+from ..columnar.dictionaries import constant
 from .dialect import Rule
 from .draft import Bools, Draft, mapped, numbers, valid
 from .events import Events, Int64

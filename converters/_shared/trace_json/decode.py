@@ -19,7 +19,7 @@ import numpy as np
 
 from ktrace.report import Report
 
-from ..decoding import no_gc
+from ..columnar.decoding import no_gc
 from .events import Events
 from .gather import Gather, Group
 from .raw import Raw, elements_of, members_of

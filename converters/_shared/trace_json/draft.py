@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import SPECIAL, encoded, json_cells
 
-from ..dictionaries import constant, indices
+from ..columnar.dictionaries import constant, indices
 from .dialect import Into
 from .events import Events, Int64
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from ..dictionaries import constant
+from ..columnar.dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
 from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events, Int64
 from .raw import Raw, members_of

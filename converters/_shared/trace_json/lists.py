@@ -14,7 +14,7 @@ import msgspec
 
 from ktrace.report import Report
 
-from ..decoding import is_utf8
+from ..columnar.decoding import is_utf8
 from .chunks import Text
 from .decode import Decoder
 from .events import Events

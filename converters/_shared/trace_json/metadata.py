@@ -13,7 +13,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, encoded, json_cells
 from ktrace.model.row_builder import to_batch
 
-from ..dictionaries import indices
+from ..columnar.dictionaries import indices
 from .dialect import Dialect, Rule
 from .draft import Draft, numbered
 from .events import Events, Int64

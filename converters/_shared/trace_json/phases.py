@@ -22,7 +22,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch
 
-from ..dictionaries import constant
+from ..columnar.dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign

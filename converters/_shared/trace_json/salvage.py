@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ..decoding import is_utf8
+from ..columnar.decoding import is_utf8
 from .chunks import LARGEST, Text
 from .grammar import Nest, Value, own_key, value_at
 from .raw import elements_of, members_of

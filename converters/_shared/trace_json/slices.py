@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import encoded
 
-from ..dictionaries import words
+from ..columnar.dictionaries import words
 from .arrows import bound, waits
 from .counters import of_events
 from .dialect import Rule

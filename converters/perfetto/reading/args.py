@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.converters._shared.protobuf import (
+from ktrace.converters._shared.columnar.protobuf import (
     FIXED64,
     LENGTH,
     VARINT,

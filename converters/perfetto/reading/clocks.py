@@ -13,7 +13,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from ktrace.converters._shared.protobuf import Int64, fields_of
+from ktrace.converters._shared.columnar.protobuf import Int64, fields_of
 
 from ..proto import field_numbers as f
 

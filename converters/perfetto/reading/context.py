@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.dictionaries import constant, words
-from ktrace.converters._shared.protobuf import Int64
+from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.converters._shared.columnar.protobuf import Int64
 from ktrace.model.batch import Batch
 
 from ..proto.sidecar import Sidecar

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.converters._shared.dictionaries import constant, words
-from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
+from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.dictionaries import constant
-from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
+from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
 from ktrace.model.batch import Batch
 
 from ..proto import field_numbers as f

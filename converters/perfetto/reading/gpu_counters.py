@@ -12,8 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.dictionaries import constant, words
-from ktrace.converters._shared.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, combinations, parse, signed
+from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.converters._shared.columnar.protobuf import (
+    FIXED64,
+    LENGTH,
+    VARINT,
+    Fields,
+    Int64,
+    combinations,
+    parse,
+    signed,
+)
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 

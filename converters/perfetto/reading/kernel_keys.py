@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.protobuf import VARINT, Fields, Int64, UInt64, Value, combinations
+from ktrace.converters._shared.columnar.protobuf import VARINT, Fields, Int64, UInt64, Value, combinations
 from ktrace.model.batch import DEVICE_KINDS
 
 from ..proto import field_numbers as f

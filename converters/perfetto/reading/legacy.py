@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ktrace.converters._shared.protobuf import LENGTH, Value
+from ktrace.converters._shared.columnar.protobuf import LENGTH, Value
 from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f

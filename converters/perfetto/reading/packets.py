@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ktrace.converters._shared.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
+from ktrace.converters._shared.columnar.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.report import Report

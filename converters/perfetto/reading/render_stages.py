@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.dictionaries import constant, words
-from ktrace.converters._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
+from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 

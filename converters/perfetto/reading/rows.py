@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.protobuf import Int64, distinct_of
+from ktrace.converters._shared.columnar.protobuf import Int64, distinct_of
 from ktrace.model.batch import INTERNAL, Batch, arrow_schema
 from ktrace.model.json_text import json_cells
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.converters._shared.protobuf import Int64, UInt64, fields_of
+from ktrace.converters._shared.columnar.protobuf import Int64, UInt64, fields_of
 
 from ..proto import field_numbers as f
 

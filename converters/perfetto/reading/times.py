@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.converters._shared.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, signed
 
 from ..proto import field_numbers as f
 from .args import Chunk

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 

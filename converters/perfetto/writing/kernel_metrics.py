@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.arguments import is_in, plain
+from ktrace.converters._shared.timeline_arguments import is_in, plain
 from ktrace.model.batch import Rows
 
 from ..proto.sidecar import LAUNCH_METRICS

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.arguments import PLAIN, is_in, plain, slice_rows
+from ktrace.converters._shared.timeline_arguments import PLAIN, is_in, plain, slice_rows
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, Rows
 from ktrace.stages.order.timeline import TimelineBatch
 

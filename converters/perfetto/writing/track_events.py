@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared import arguments as shared
-from ktrace.converters._shared.arguments import is_in, masked, plain, word_numbers
+from ktrace.converters._shared import timeline_arguments as shared
+from ktrace.converters._shared.timeline_arguments import is_in, masked, plain, word_numbers
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 
 from ..proto import field_numbers as f

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.json_text import encoded
 
-from .blocks import Block
+from ..columnar.blocks import Block
 
 #: hipMemcpyKind; 4 (default) leaves it to the addresses.
 HIP_MEMCPY_KIND = {0: "HtoH", 1: "HtoD", 2: "DtoH", 3: "DtoD"}

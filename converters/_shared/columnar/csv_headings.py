@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .columns import UNIT
+from ..text.headings import UNIT
 
 #: What a room says of a line's cells: anything but None where they are the headings of one of its tables.
 Fits = Callable[[Sequence[str]], Any]

@@ -25,19 +25,9 @@ from typing import Protocol
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Sample
 
-from .columns import (
-    FIGURES,
-    MEASURED,
-    Figures,
-    Heading,
-    are_units,
-    cell_quantity,
-    heading,
-    read_figures,
-    with_units,
-)
 from .decimal_commas import Evidence, may_have, with_point
-from .dialects import Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
+from .headings import FIGURES, MEASURED, Figures, Heading, are_units, cell_quantity, heading, read_figures, with_units
+from .layouts import Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
 from .lines import Line, Lines
 from .numbers import is_missing
 from .prefixes import bare, is_quoted

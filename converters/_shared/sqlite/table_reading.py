@@ -24,8 +24,8 @@ from ktrace.input.sqlite_file import quoted_name
 from ktrace.parallel.prefetch import ahead, ahead_of
 from ktrace.report import Report
 
-from .blocks import Block
-from .sqlite_constants import ConstantColumns, column_of, condition
+from ..columnar.blocks import Block
+from .constants import ConstantColumns, column_of, condition
 
 _ARROW = {"0": pa.int64(), "0.0": pa.float64(), "''": pa.string(), "x''": pa.binary()}
 _WORDS = {"0": "integer", "0.0": "number", "''": "text", "x''": "blob"}

@@ -13,12 +13,12 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import Rows
 
-from .csv_blocks import CsvBlocks, CsvRows
-from .lines import Line
-from .rocm_dispatched import Dispatched
-from .rocm_rows import Agents, Others, add_statistics
-from .rocm_tables import AGENTS, COUNTERS, DISPATCH, STATS, fits
-from .rocm_work import Work
+from ..columnar.csv_blocks import CsvBlocks, CsvRows
+from ..text.lines import Line
+from .dispatches import Work
+from .known_dispatches import Dispatched
+from .rows import Agents, Others, add_statistics
+from .tables import AGENTS, COUNTERS, DISPATCH, STATS, fits
 
 #: Ids of a file of a folder begin at this times its number: 2^32 lines.
 IDS_OF_FILE = 1 << 44

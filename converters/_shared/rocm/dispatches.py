@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch
 
-from .blocks import Batches, Block, timed
-from .csv_blocks import CsvRows
-from .rocm import MEANS, agents, blocks_of, executed, mean_counter, short_names
-from .rocm_columns import FIELDS, Worth, apart, counters_of, floats_of, is_joined
-from .rocm_dispatched import Dispatched, keys_of
-from .rocm_tables import DISPATCH
-from .typed_cells import joined, own_heading, typed
+from ..columnar.blocks import Batches, Block, timed
+from ..columnar.csv_blocks import CsvRows
+from ..columnar.typed_cells import joined, own_heading, typed
+from .columns import FIELDS, Worth, apart, counters_of, floats_of, is_joined
+from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
+from .known_dispatches import Dispatched, keys_of
+from .tables import DISPATCH
 
 Int64 = npt.NDArray[np.int64]
 

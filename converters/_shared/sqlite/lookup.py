@@ -22,9 +22,9 @@ from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.json_text import encoded
 
-from .blocks import Block
-from .dictionaries import constant, indices
-from .sqlite import Database
+from ..columnar.blocks import Block
+from ..columnar.dictionaries import constant, indices
+from .database import Database
 
 Int64 = npt.NDArray[np.int64]
 

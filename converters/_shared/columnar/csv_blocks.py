@@ -24,12 +24,12 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 
+from ..canonical.record_lines import utf8
+from ..text.line_account import LineAccount
+from ..text.lines import Line
 from .blocks import Block
 from .csv_headings import Dialect, Fits, are_units, headings_of
-from .csv_parts import LONGEST_ROW, Part, line_count, parse_fast, parse_lines, wordy_rows
-from .line_account import LineAccount
-from .lines import Line
-from .record_lines import utf8
+from .csv_parse import LONGEST_ROW, Part, line_count, parse_fast, parse_lines, wordy_rows
 
 #: Bytes of lines that are taken at once.
 CHUNK = 4 << 20

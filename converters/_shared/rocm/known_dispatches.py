@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .blocks import Block
-from .rocm import agents
+from ..columnar.blocks import Block
+from .common import agents
 
 Int64 = npt.NDArray[np.int64]
 

@@ -27,10 +27,10 @@ import pyarrow.compute as pc
 from ktrace.model.json_text import dump_json
 from ktrace.report import Report
 
+from ..text.headings import heading
 from .blocks import Block
-from .cells import BINARY_BYTES, Bools, argument, floats, integers, only, says, sizes, stripped, times
-from .columns import heading
 from .csv_blocks import CsvRows, CsvTable
+from .text_cells import BINARY_BYTES, Bools, argument, floats, integers, only, says, sizes, stripped, times
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, is_required
 from ktrace.model.json_text import SPECIAL
 
-from .decoding import is_utf8, no_gc
+from ..columnar.decoding import is_utf8, no_gc
 from .encode import is_json
 from .records import ABSENT, RECORD, decoder_of
 

@@ -24,8 +24,8 @@ from ktrace.input.source import Source
 from ktrace.input.sqlite_file import connect, quoted_name, settled, tables
 from ktrace.report import Report
 
-from .blocks import Block
-from .sqlite_blocks import TableReading, cells, has_rowid
+from ..columnar.blocks import Block
+from .table_reading import TableReading, cells, has_rowid
 
 #: A literal of the type of a column by what its declaration holds: SQLite's own rule, in its order.
 _AFFINITY = (

@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 
 from ktrace.report import Report
 
-from .blocks import Block
-from .cells import by_distinct, floats
-from .columns import cell_quantity
-from .csv_blocks import CsvRows
-from .typed_cells import Field, Number, Text, Time, Whole, Word, own_heading
+from ..columnar.blocks import Block
+from ..columnar.csv_blocks import CsvRows
+from ..columnar.text_cells import by_distinct, floats
+from ..columnar.typed_cells import Field, Number, Text, Time, Whole, Word, own_heading
+from ..text.headings import cell_quantity
 
 FIELDS: dict[str, Field] = {
     "name": Text("Kernel_Name", "KernelName", "kernel-name"),

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 
 from ktrace.model.json_text import dump_json
 
-from .columns import Heading, cell_quantity, plain, whole
-from .csv_parts import lengths
-from .numbers import BYTES, TIME_NS, nanoseconds, to_ns
+from ..text.headings import Heading, cell_quantity, plain, whole
+from ..text.numbers import BYTES, TIME_NS, nanoseconds, to_ns
+from .csv_parse import lengths
 
 Bools = npt.NDArray[np.bool_]
 

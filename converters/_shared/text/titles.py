@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from .dialects import BOX
+from .layouts import BOX
 
 _DRAWN = re.compile(rf"[-=*_~#+|:{BOX}\s]{{3,}}")
 _MARKUP = re.compile(r"(?:```|~~~)\s*\w*|</?\w[^<>]*>")

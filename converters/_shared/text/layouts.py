@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
-from .columns import cell_quantity
+from .headings import cell_quantity
 
 DELIMITERS = {"tabs": "\t", "semicolons": ";", "commas": ","}
 

@@ -20,15 +20,15 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import Rows
 
-from .blocks import Batches, Block, timed
-from .cells import only
-from .columns import STATISTICS, Columns, heading, plain, read_figures
-from .csv_blocks import CsvRows
-from .rocm import agent, agents, copy_kinds, executed, short_names, work_kind
-from .rocm_columns import placed
-from .rocm_tables import ALLOCATION, API, COPY, MARKER, OPERATION, REGION, SAMPLES, SCRATCH
-from .rocm_work import IDS
-from .typed_cells import Field, Text, Time, Whole, Word, joined, typed
+from ..columnar.blocks import Batches, Block, timed
+from ..columnar.csv_blocks import CsvRows
+from ..columnar.text_cells import only
+from ..columnar.typed_cells import Field, Text, Time, Whole, Word, joined, typed
+from ..text.headings import STATISTICS, Columns, heading, plain, read_figures
+from .columns import placed
+from .common import agent, agents, copy_kinds, executed, short_names, work_kind
+from .dispatches import IDS
+from .tables import ALLOCATION, API, COPY, MARKER, OPERATION, REGION, SAMPLES, SCRATCH
 
 _TIMES: dict[str, Field] = {
     "ts": Time("Start_Timestamp", "Begin_Timestamp", "Sample_Timestamp", "Timestamp"),

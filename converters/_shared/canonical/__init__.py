@@ -1,0 +1,1 @@
+"""The canonical records: what ktrace writes and reads back."""

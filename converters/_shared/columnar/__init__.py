@@ -1,0 +1,1 @@
+"""Columns for millions of rows: blocks, CSV, cells, protobuf messages."""

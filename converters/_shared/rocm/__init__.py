@@ -1,0 +1,1 @@
+"""What the profilers of ROCm share."""

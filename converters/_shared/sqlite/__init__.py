@@ -1,0 +1,1 @@
+"""Tables of SQLite databases as blocks of columns."""

@@ -1,0 +1,1 @@
+"""Text, line by line: tables and figures in logs."""
