@@ -274,11 +274,11 @@ def files_of(fmt: str) -> list[str]:
     """The files of tests of a format: test_nsys.py, test_nsys_values.py, but not those of a longer name."""
     stems = {_stem(other.name) for other in builtin_formats()}
     files = []
-    for file in sorted((TESTS / "converters").glob(f"test_{_stem(fmt)}*.py")):
+    for file in sorted((TESTS / "converters").rglob(f"test_{_stem(fmt)}*.py")):
         rest = file.stem.removeprefix("test_")
         owner = max((stem for stem in stems if rest == stem or rest.startswith(f"{stem}_")), key=len, default="")
         files += [str(file)] if owner == _stem(fmt) else []
-    return files + [str(TESTS / "converters" / file) for file in SEVERAL.get(fmt, ())]
+    return files + [str(path) for file in SEVERAL.get(fmt, ()) for path in (TESTS / "converters").rglob(file)]
 
 
 def _stem(fmt: str) -> str:

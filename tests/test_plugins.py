@@ -17,14 +17,14 @@ from ktrace import Format
 FORMAT = Format("beeper", "Beeper log", "beeper_ktrace", ("*.beep",), reads=True)
 """,
     "probe.py": """
-from ktrace.format import Match, Score
+from ktrace.input.format import Match, Score
 
 
 def probe(sample):
     return Match(Score.DIALECT, "begins with BEEP") if sample.head.startswith(b"BEEP") else None
 """,
     "reader.py": """
-from ktrace.rows import Rows
+from ktrace.model.row_builder import Rows
 
 
 def read(source, conversion):

@@ -9,7 +9,8 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.numbers import to_ns
-from ktrace.converters._shared.trace_json.document import Member, read_document
+from ktrace.converters._shared.trace_json.document import read_document
+from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch

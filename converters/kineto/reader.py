@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.document import Member, read_document
+from ktrace.converters._shared.trace_json.document import read_document
+from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.errors import ClosedFormat
 from ktrace.input.source import Source

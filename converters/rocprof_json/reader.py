@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.trace_json.document import Member, read_document
+from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.gpus import on_devices
+from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

@@ -68,7 +68,7 @@ def command(
     keep_freed_memory()
     import_pyarrow()
     from ktrace.summary.compute import summarise
-    from ktrace.summary.model import UNCLASSIFIED
+    from ktrace.summary.keys import UNCLASSIFIED
 
     check_output(output, inputs)
     form = format_ or format_of(output)

@@ -16,7 +16,8 @@ from ktrace.diff.matching import Match, matched
 from ktrace.diff.model import UNKNOWN, Change, DeviceChange, Diff
 from ktrace.diff.verdicts import judged
 from ktrace.errors import UsageError
-from ktrace.summary.model import BY, OTHER, DeviceUse, Group, StepUse, Summary
+from ktrace.summary.keys import BY, OTHER
+from ktrace.summary.model import DeviceUse, Group, StepUse, Summary
 
 #: Kernels are compared, if nothing is said, where this part of the time of both sides is that of kernels they share.
 SHARED = 0.5
@@ -39,7 +40,7 @@ def compared(
 ) -> Diff:
     """What changed from `a` to `b`.
 
-    `by` are the tables wanted (of `ktrace.summary.model.BY`); by default those by kernel where most are shared, by
+    `by` are the tables wanted (of `ktrace.summary.keys.BY`); by default those by kernel where most are shared, by
     operation, and by layer. Where both sides have steps, the totals are those of a step on average, so that runs of
     different length compare, unless the `total` of each whole is wanted. `names` is what to call the two.
 

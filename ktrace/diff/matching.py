@@ -26,7 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
-from ktrace.summary.model import OTHER, Group
+from ktrace.summary.keys import OTHER
+from ktrace.summary.model import Group
 from ktrace.summary.statistics import joined
 
 #: Names that end in what a compiler of graphs numbers or hashes: Inductor's, XLA's, those with a digest.

@@ -95,7 +95,7 @@ class Diff:
 
     `per` is "step" where both have steps and totals are those of one step on average, else "whole". `whole` is the
     change of all work. `steps` are the changes of what is measured of a step (`StepUse`), where steps are compared.
-    `rows` has the changes by what was asked for (`ktrace.summary.model.BY`), in the order in which they are to be
+    `rows` has the changes by what was asked for (`ktrace.summary.keys.BY`), in the order in which they are to be
     shown, the greatest change first. Totals are in `unit`: "ns", or "%" of the whole where a side says shares alone.
     `notes` are sentences on what the figures mean or lack.
     """

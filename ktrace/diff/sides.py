@@ -9,22 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ktrace.diff.compare import compared
 from ktrace.diff.model import Diff
 from ktrace.errors import InputError, UsageError
 from ktrace.summary.compute import summarise
 from ktrace.summary.model import Summary
-from ktrace.trace.trace import Trace
 
 if TYPE_CHECKING:
     from ktrace.pipeline.read import Progress
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
 
+
+class Summarised(Protocol):
+    """What can be summarised, such as a `ktrace.Trace`."""
+
+    def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary: ...
+
+
 #: A side of a comparison.
-Side = str | Path | Trace | Summary
+Side = str | Path | Summarised | Summary
 
 #: By what work is grouped where nothing is said, and what a comparison needs in any case.
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
@@ -50,7 +56,7 @@ def compare(
     """What changed from `a` to `b`, each a path (a file, a pattern, a folder of ranks), a Trace or a Summary.
 
     Without `b`, two runs that `a` says are compared: `runs` names them where there are more than two.
-    `by` are the tables wanted (of `ktrace.summary.model.BY`); by default those by kernel where most are shared, by
+    `by` are the tables wanted (of `ktrace.summary.keys.BY`); by default those by kernel where most are shared, by
     operation, and by layer. Where both sides have steps, totals are those of a step on average, unless the `total` of
     each whole is wanted. `rules` is a file of rules for operations that come before those of ktrace. `from_`, `crop`,
     `filter`, `progress` and `jobs` are those of `ktrace.convert`, for sides that are read.
@@ -62,11 +68,11 @@ def compare(
     def summary(side: Side) -> Summary:
         if isinstance(side, Summary):
             return side
-        if isinstance(side, Trace):
-            return side.summary(groups, rules=rules)
-        return summarise(
-            str(side), by=groups, from_=from_, crop=crop, filter=filter, rules=rules, progress=progress, jobs=jobs
-        )
+        if isinstance(side, (str, Path)):
+            return summarise(
+                str(side), by=groups, from_=from_, crop=crop, filter=filter, rules=rules, progress=progress, jobs=jobs
+            )
+        return side.summary(groups, rules=rules)
 
     if b is None:
         return _of_runs(summary(a), _called(a), by, runs)

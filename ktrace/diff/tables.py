@@ -8,10 +8,13 @@ softmax 1.200 ms  1.380 ms  +0.180 ms  +15.0% +15.0%      4    1.2%  clear
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ktrace.diff.model import Change, DeviceChange, Diff
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from ktrace.diff.model import Change, DeviceChange, Diff
 
 #: By what the work of both sides is matched, where that needn't be said.
 _PLAIN = ("name", "short name", "")

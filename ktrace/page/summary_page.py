@@ -17,7 +17,8 @@ from ktrace.page.blocks import bars, keys, named, row, section, share
 from ktrace.page.charts import LogAxis, bar
 from ktrace.page.markup import Markup, tag
 from ktrace.page.use_charts import devices, layers, operation_colours, step_totals, steps, waits
-from ktrace.summary.model import OTHER, DeviceUse, Group, Summary
+from ktrace.summary.keys import OTHER
+from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.tables.figures import brief, duration, exact, harmless
 
 #: What is drawn at most: operations, groups of other kinds, kernels, runs.

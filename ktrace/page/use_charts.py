@@ -14,7 +14,8 @@ import numpy as np
 from ktrace.page.blocks import bars, legend, named, row, section, share
 from ktrace.page.charts import LogAxis, Part, columns, stack
 from ktrace.page.markup import Markup, tag
-from ktrace.summary.model import OTHER, DeviceUse, Float64, Group, Spread, Summary
+from ktrace.summary.keys import OTHER
+from ktrace.summary.model import DeviceUse, Float64, Group, Spread, Summary
 from ktrace.tables.figures import brief, duration, harmless
 
 #: What is drawn at most: devices, columns of steps.

@@ -23,9 +23,10 @@ from ktrace.summary.columns import by_source
 from ktrace.summary.events import Work, natural
 from ktrace.summary.figures import Durations
 from ktrace.summary.gather import COLUMNS, Gathered
-from ktrace.summary.labels import CLASSIFIED, Key, Labels, Shape
+from ktrace.summary.keys import BY, CLASSIFIED, OTHER, UNCLASSIFIED
+from ktrace.summary.labels import Key, Labels, Shape
 from ktrace.summary.marked import Marked
-from ktrace.summary.model import BY, OTHER, UNCLASSIFIED, DeviceUse, Group, Summary
+from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def summarise(
 ) -> Summary:
     """Where the time of one or several inputs went.
 
-    `by` is what work is grouped by (`ktrace.summary.model.BY`), all by default. `rules` is a file of rules for
+    `by` is what work is grouped by (`ktrace.summary.keys.BY`), all by default. `rules` is a file of rules for
     operations and layers that come before those of ktrace; `from_`, `crop`, `filter`, `progress`, `jobs` are those of
     `ktrace.convert`. What the filter leaves out isn't counted; the steps and calls that work was launched in are known
     all the same. The account of the reading is `Summary.report`.

@@ -12,14 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ktrace.model.catalog import Catalog
-from ktrace.summary.model import OTHER, UNCLASSIFIED
+from ktrace.summary.keys import CLASSIFIED, OTHER, UNCLASSIFIED
 
 #: A combination of values, or a row of statistics: by column, None or absent where the source doesn't say.
 Shape = dict[str, Any]
 Key = Callable[[Shape], str]
-
-#: The key of all that has an operation or needs none, where kernels without one are asked for.
-CLASSIFIED = ""
 
 
 class Labels:

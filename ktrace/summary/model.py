@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 Int64 = npt.NDArray[np.int64]
 Float64 = npt.NDArray[np.float64]
 
-#: What work can be grouped by.
-BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device", "rank", "step", "source", "run")
-
-#: Kernels of which no rule says the operation, by their whole names: in `groups` only where it is asked for.
-UNCLASSIFIED = "unclassified"
-
-#: The key of work of which the column isn't known.
-OTHER = "other"
-
 
 @dataclass(frozen=True)
 class Group:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ktrace.summary.model import UNCLASSIFIED, DeviceUse, Group, Summary
+from ktrace.summary.keys import UNCLASSIFIED
 from ktrace.tables.figures import percent
 from ktrace.tables.table import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from ktrace.summary.model import DeviceUse, Group, Summary
 
 #: So many devices have, in short, a table each.
 _APART = 2

@@ -12,7 +12,8 @@ import pytest
 from conftest import SAMPLES, SHARED
 
 import ktrace
-from ktrace.summary.model import OTHER, DeviceUse, Group, Spread
+from ktrace.summary.keys import OTHER
+from ktrace.summary.model import DeviceUse, Group, Spread
 
 KINETO = [
     SAMPLES / "kineto/one-step-of-training.pt.trace.json",

@@ -10,7 +10,8 @@ import pytest
 
 import ktrace
 from ktrace.errors import InputError, UsageError
-from ktrace.summary.model import BY, OTHER, Summary
+from ktrace.summary.keys import BY, OTHER
+from ktrace.summary.model import Summary
 
 Row = dict[str, Any]
 

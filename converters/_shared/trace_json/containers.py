@@ -21,9 +21,9 @@ from ktrace.model.batch import Batch
 from . import ranges
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
-from .document import LARGEST_MEMBER, Member, RowsOf
 from .events import Events
 from .lists import List, is_event
+from .member import LARGEST_MEMBER, Member, RowsOf
 from .repair import mend, mend_value
 from .salvage import is_json
 from .spans import begin

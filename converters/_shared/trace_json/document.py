@@ -34,44 +34,23 @@ The same event has the same values at every reading, though a column's type may 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.parallel.fork import may_fork
 
+from .chunks import Text
+from .containers import Document
 from .events import Events
-
-#: Bytes of a member's text that are handed over at most; a longer one (an ftrace text) is passed by in bounded memory.
-LARGEST_MEMBER = 32 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of a top-level object: its key, its JSON text (repaired, if need be), where the text begins."""
-
-    key: str
-    text: bytes
-    byte: int
-
-    def value(self, number: Callable[[str], Any] = float) -> Any:
-        """The value, with `number` made of what has a point or an exponent; the text where Python can't have it."""
-        try:
-            return json.loads(self.text, parse_float=number)
-        except ValueError:  # a whole number of thousands of digits
-            return self.text.decode("utf-8", "replace")
-
+from .member import Member, MemberOf, RowsOf
+from .spans import read_span
 
 #: Bytes of a stored (compressed) file from which on several processes read it.
 LEAST_STORED = 4 << 20
-
-RowsOf = Callable[[Events, Conversion], Iterator[Batch]]
-MemberOf = Callable[[Member, Conversion], Iterable[Batch]]
 
 
 def read_document(
@@ -87,10 +66,6 @@ def read_document(
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
-    from .chunks import Text
-    from .containers import Document
-    from .spans import read_span
-
     if conversion.span and conversion.span.stop is not None:
         with source.open() as stream:
             for events in read_span(Text(stream), conversion.span, conversion.report, folded, quoted=quoted):

@@ -21,8 +21,8 @@ from ktrace.report import Report
 
 from .chunks import Text
 from .decode import MOST_EVENTS, Decoder
-from .document import RowsOf
 from .lists import List
+from .member import RowsOf
 
 #: Chunks of a range; a file of less than `LEAST` bytes is read by one process.
 CHUNKS = 32

@@ -442,11 +442,11 @@ def test_probes_say_no_to_others() -> None:
 @pytest.mark.parametrize("name", ["jsonl", "json", "parquet", "csv"])
 def test_an_aborted_output_is_silent_and_leaves_nothing(name: str, tmp_path: Path) -> None:
     code = f"""
-from ktrace.detection import by_name
+from ktrace.input.detection import by_name
 from ktrace.conversion import Conversion
-from ktrace.reading import read_batches
+from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.sink import Sink, writing
+from ktrace.output.sink import Sink, writing
 import ktrace.converters._shared.flat_table as flat
 flat.PART = 1
 try:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from conftest import SHARED
 from engine import FAULTS, query
 from perfetto_reference import API, BEGIN, CORRELATION, Trace, decode, written
 from scene import KERNEL, rows, scene, write
@@ -16,7 +17,7 @@ from scene import KERNEL, rows, scene, write
 from ktrace.converters.perfetto.writing.gpu_counters import KernelCounters
 from ktrace.stages.order.timeline import order
 
-LINT = Path(__file__).parents[2].parent / "shared" / "tools" / "gpu_lint.py"
+LINT = SHARED / "tools" / "gpu_lint.py"
 
 HOST = {"pid": 7, "tid": 8}
 GPU = {"device": 0, "context": 1, "stream": 7}

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json import containers
-from ktrace.converters._shared.trace_json.document import Member, read_document
+from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import MEMBERS, Events
+from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.repair import mend, mend_words
 from ktrace.errors import DamagedInput, StrictFailure
 from ktrace.input.source import Source

@@ -64,8 +64,8 @@ SCRIPT = """
 import os, signal, sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
 sys.path.insert(0, sys.argv[2])
-from test_workers import squares
-from ktrace.workers import Workers
+from test_fork import squares
+from ktrace.parallel.fork import Workers
 workers = Workers(squares, 40, 3)
 for number in range(10):
     workers.result(number)

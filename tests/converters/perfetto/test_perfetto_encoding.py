@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from conftest import SHARED
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from perfetto_reference import (
@@ -30,7 +30,7 @@ from ktrace.converters.perfetto.writing.message_columns import Columns, Table, v
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_batch
 
-LINT = Path(__file__).parents[2].parent / "shared" / "tools" / "gpu_lint.py"
+LINT = SHARED / "tools" / "gpu_lint.py"
 
 numbers = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(0, 300))
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)

@@ -17,8 +17,9 @@ from test_trace_json import kineto
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json import containers, document, ranges
-from ktrace.converters._shared.trace_json.document import Member, RowsOf, read_document
+from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
+from ktrace.converters._shared.trace_json.member import Member, RowsOf
 from ktrace.errors import InputError, StrictFailure
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
