@@ -181,12 +181,12 @@ class Report:
         """Counts records of the source, before they are parsed."""
         self.reader.taken += count
 
-    def used(self, count: int = 1, *, went: str | None = None) -> None:
-        """Counts records that gave rows or, with `went`, that went elsewhere: structure, catalog, folded."""
-        if went is None:
+    def used(self, count: int = 1, *, outcome: str | None = None) -> None:
+        """Counts records that gave rows or, with `outcome`, that became something else: structure, catalog, folded."""
+        if outcome is None:
             self.reader.given += count
         else:
-            self.reader.removed[went] += count
+            self.reader.removed[outcome] += count
 
     def issue(self, kind: str, where: str, detail: str = "", rows: int = 1, *, stage: Ledger | None = None) -> None:
         """Reports `rows` records (rows, for a later stage) of one kind of issue.

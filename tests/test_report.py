@@ -15,7 +15,7 @@ def test_a_reader_that_loses_a_record_is_found_out() -> None:
     report = Report()
     report.record(3)
     report.used()
-    report.used(went="structure")
+    report.used(outcome="structure")
     assert not report.balanced()
     report.issue("bad-record", "line 3")
     assert report.balanced()
@@ -26,7 +26,7 @@ def test_a_reading_without_a_writer_gives_rows_and_writes_none() -> None:
     report = Report()
     report.record(4)
     report.used(3)
-    report.used(went="catalog")
+    report.used(outcome="catalog")
     report.rows.update(events=3, catalog=1)
     assert report.line() == "read 4 records, gave 3 rows, repaired 0, skipped 0"
     report.stage("jsonl").taken = 3

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, Rows
+from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, EventRows
 from ktrace.model.json_text import decoded
 
 Bools = npt.NDArray[np.bool_]
@@ -64,7 +64,7 @@ def argument_name(key: str, columns: Container[str]) -> str:
     return f"args.{key}" if key in RESERVED or key in columns or key.startswith("args.") else key
 
 
-def slice_rows(batch: Rows) -> Bools:
+def slice_rows(batch: EventRows) -> Bools:
     """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
     kind, timed = batch.column("kind"), batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
     slices: Bools = is_in(kind, _ALWAYS) | (timed & ~is_in(kind, POINT_KINDS))
@@ -96,6 +96,6 @@ def masked(column: pa.Array, keep: Bools) -> pa.Array:
     return pc.if_else(pa.array(keep), column, pa.scalar(None, column.type))
 
 
-def plain(batch: Rows, name: str) -> pa.Array:
+def plain(batch: EventRows, name: str) -> pa.Array:
     """A column, decoded where it is a dictionary."""
     return decoded(batch.column(name))

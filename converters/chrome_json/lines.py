@@ -22,7 +22,7 @@ from ktrace.stages.order.timeline import Arrows
 
 from .arguments import arguments, dimensions, source_arguments
 from .chains import LAUNCH
-from .rows import Rows
+from .rows import TrackIds
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ Flows = tuple[Int64, Bools]
 class Lines:
     """Makes the lines of events. `origin` is what is taken off their times, `end` the time at which the trace ends."""
 
-    def __init__(self, rows: Rows, origin: int, end: int) -> None:
+    def __init__(self, rows: TrackIds, origin: int, end: int) -> None:
         self._rows = rows
         self._origin = origin
         self._end = end

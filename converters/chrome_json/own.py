@@ -139,7 +139,7 @@ def own_rows(own: Own, events: Events, conversion: Conversion) -> Iterator[Batch
     for number in np.unique(phase).tolist():
         part = events_at(events, phase == number)
         if number == _PHASES["M"]:
-            task.report.used(len(part), went="catalog")
+            task.report.used(len(part), outcome="catalog")
             continue
         make = {2: _counters, 3: _flows}.get(number, _events)
         for batch in make(part, own, task):
@@ -221,7 +221,7 @@ def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     """Arrows, but those of launches, which `correlation` tells."""
     launch = by_word(events.columns.get("cat"), len(events), lambda word: int(word == "launch")) == 1
     if launch.any():
-        task.report.used(int(launch.sum()), went="folded")
+        task.report.used(int(launch.sum()), outcome="folded")
     if launch.all():
         return
     events = events_at(events, ~launch)

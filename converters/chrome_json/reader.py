@@ -15,7 +15,7 @@ from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import Rows, to_batch
+from ktrace.model.row_builder import RowBuilder, to_batch
 
 from .dialect import DIALECT
 from .own import Own, own_head, own_rows
@@ -67,7 +67,7 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
 
 def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Batch]:
     """Samples of a document beside its events, as events: `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`."""
-    rows, report = Rows(conversion, first_id=byte), conversion.report
+    rows, report = RowBuilder(conversion, first_id=byte), conversion.report
     for sample in found:
         report.record()
         ts: Any = sample.pop("ts", None) if isinstance(sample, dict) else None

@@ -35,7 +35,7 @@ class _Place(NamedTuple):
     sort_index: int
 
 
-class Rows:
+class TrackIds:
     """Gives tracks and their lanes a pid and a tid. The metadata events of new ones gather in `fresh`."""
 
     def __init__(self, tracks: Sequence[Track], catalog: Catalog) -> None:

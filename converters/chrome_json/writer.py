@@ -20,7 +20,7 @@ from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
 from .chains import Chains
 from .lines import SEPARATOR, Flows, Lines
-from .rows import Rows
+from .rows import TrackIds
 
 #: Rows whose lines are made at once; bounds the memory that they take.
 CHUNK = 32_768
@@ -40,7 +40,7 @@ class Writer:
 
     def start(self, timeline: Timeline) -> None:
         """Writes the head. Times count from the begin of the trace."""
-        self._rows = Rows(timeline.tracks, timeline.catalog)
+        self._rows = TrackIds(timeline.tracks, timeline.catalog)
         self._lines = Lines(self._rows, timeline.start, timeline.end)
         if timeline.start:
             self._report.issue("origin", "output", f"{timeline.start} ns were taken off", 0)

@@ -16,7 +16,7 @@ from ktrace.model.batch import VERSION, WORD, union_schema
 from ktrace.model.json_rows import Cells as Member
 from ktrace.model.json_rows import as_text, join_rows
 from ktrace.model.json_text import dump_json, quoted
-from ktrace.pipeline.validate import Fault, Part
+from ktrace.pipeline.validate import Fault, RecordRun
 
 from .reader import Cells, table_record
 
@@ -24,16 +24,16 @@ _NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 _SPECIAL = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
-def texts(source: Source) -> Iterator[Part | Fault]:
+def texts(source: Source) -> Iterator[RecordRun | Fault]:
     """The rows as records; a cell that is no number where the model wants one becomes a string, and so a fault."""
-    yield Part(0, None, [b'{"ktrace":"%s"}' % VERSION.encode()])
+    yield RecordRun(0, None, [b'{"ktrace":"%s"}' % VERSION.encode()])
     with source.open() as raw:
         cells = Cells(utf8(raw), source.path)
         number = 0
         try:
             record = table_record(cells.heads, source.path)
             for number, part in cells.parts():
-                yield Part(number, None, _json(part, record).to_pylist())
+                yield RecordRun(number, None, _json(part, record).to_pylist())
         except DamagedInput as error:
             yield Fault(number, "$", error.what)
         for row, count in cells.broken:

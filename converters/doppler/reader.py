@@ -15,7 +15,7 @@ from ktrace.converters._shared.text.numbers import TIME_NS, to_ns
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .figures import (
@@ -83,7 +83,7 @@ class _Log:
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         self._lines = Lines(source, conversion)
-        self._rows = Rows(conversion)
+        self._rows = RowBuilder(conversion)
         self._issues: Report = conversion.report
         self._now = _first_time(source)
         self._report: _Report | None = None

@@ -66,7 +66,7 @@ def _read_whole(text: bytes, conversion: Conversion, path: str) -> Iterator[Batc
         report.record()
         try:
             went = records.take(_on_one_line(bytes(record)), f"record {number}")
-            report.used(went="catalog" if went == "catalog" else None)
+            report.used(outcome="catalog" if went == "catalog" else None)
         except BadRecord as bad:
             report.issue("bad-record", f"record {number}", str(bad))
         yield from records.ready()

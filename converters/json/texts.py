@@ -9,7 +9,7 @@ import msgspec
 
 from ktrace.converters._shared.canonical.record_lines import CLOSING, HEADER, utf8
 from ktrace.input.source import Source
-from ktrace.pipeline.validate import Fault, Part
+from ktrace.pipeline.validate import Fault, RecordRun
 
 
 class _Document(msgspec.Struct):
@@ -17,19 +17,19 @@ class _Document(msgspec.Struct):
     records: list[msgspec.Raw]
 
 
-def texts(source: Source) -> Iterator[Part | Fault]:
+def texts(source: Source) -> Iterator[RecordRun | Fault]:
     """The header as number 0 and each record, with its line where it has one of its own."""
     with source.open() as raw:
         stream = utf8(raw)
         first = stream.readline()
         if first.rstrip().endswith(b"[") and (header := HEADER.fullmatch(first)):
-            yield Part(0, 1, [b'{"ktrace":' + header.group(1) + b"}"])
+            yield RecordRun(0, 1, [b'{"ktrace":' + header.group(1) + b"}"])
             yield from _lines(stream)
         else:
             yield from _whole(first + stream.read())
 
 
-def _lines(stream: BinaryIO) -> Iterator[Part | Fault]:
+def _lines(stream: BinaryIO) -> Iterator[RecordRun | Fault]:
     number, comma, closed = 0, True, False
     for line, raw in enumerate(stream, 2):
         text = raw.strip()
@@ -44,16 +44,16 @@ def _lines(stream: BinaryIO) -> Iterator[Part | Fault]:
                 yield Fault(number, "$", "no comma follows the record", line - 1)
             comma = text.endswith(b",")
             number += 1
-            yield Part(number, line, [text[:-1] if comma else text])
+            yield RecordRun(number, line, [text[:-1] if comma else text])
     if not closed:
         yield Fault(number, "$", "the closing ]} is missing")
 
 
-def _whole(text: bytes) -> Iterator[Part | Fault]:
+def _whole(text: bytes) -> Iterator[RecordRun | Fault]:
     try:
         document = msgspec.json.decode(text, type=_Document)
     except (msgspec.DecodeError, RecursionError) as error:
         yield Fault(0, "$", f"is no whole canonical document: {error}")
         return
-    yield Part(0, None, [b'{"ktrace":' + bytes(document.ktrace) + b"}"])
-    yield Part(1, None, list(map(bytes, document.records)))
+    yield RecordRun(0, None, [b'{"ktrace":' + bytes(document.ktrace) + b"}"])
+    yield RecordRun(1, None, list(map(bytes, document.records)))

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from ktrace.converters._shared.canonical.record_lines import CHUNK, utf8
 from ktrace.input.source import Source
-from ktrace.pipeline.validate import Fault, Part
+from ktrace.pipeline.validate import Fault, RecordRun
 
 
-def texts(source: Source) -> Iterator[Part | Fault]:
+def texts(source: Source) -> Iterator[RecordRun | Fault]:
     """The header as number 0 and the records with their lines; a fault where the header is missing."""
     line, number, headed = 1, 1, False
     with source.open() as raw:
@@ -18,13 +18,13 @@ def texts(source: Source) -> Iterator[Part | Fault]:
             for part in _between_headers(chunk):
                 first = part[0].strip()
                 if first.startswith(b'{"ktrace"') or (not headed and b'"ktrace"' in first[:40]):
-                    yield Part(0, line, part)
+                    yield RecordRun(0, line, part)
                     headed = True
                 elif first:
                     if not headed:
                         yield Fault(0, "$", 'the first line is no header {"ktrace":"1.0"}', line)
                         headed = True
-                    yield Part(number, line, part)
+                    yield RecordRun(number, line, part)
                     number += len(part)
                 line += len(part)
     if not headed:

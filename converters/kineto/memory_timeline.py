@@ -18,7 +18,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 _ROW = re.compile(rb"\[([^\[\]]*)\]")
 _CELLS = re.compile(
@@ -40,7 +40,7 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
 
     The category is a word in `args`, a number where it has none. Raises DamagedInput where no row is found.
     """
-    rows, report, taken = Rows(conversion, first_id=0), conversion.report, 0
+    rows, report, taken = RowBuilder(conversion, first_id=0), conversion.report, 0
     ended = False
     for place, text in _row_texts(source):
         if place < 0:
@@ -72,7 +72,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
 
     Raises DamagedInput where times and sizes don't belong together.
     """
-    rows, report = Rows(conversion, first_id=0), conversion.report
+    rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
         text = stream.read()
     try:

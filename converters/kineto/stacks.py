@@ -15,7 +15,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 #: A line: frames, and a whole number of µs.
 LINE = re.compile(r"(\S.*) ([0-9]{1,15})")
@@ -23,7 +23,7 @@ LINE = re.compile(r"(\S.*) ([0-9]{1,15})")
 
 def read_stacks(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A summary for each stack: the innermost frame by name, those around it as its scope."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     for line in lines:
         found = LINE.fullmatch(line.text)
         if found:

@@ -15,7 +15,7 @@ from ktrace.converters._shared.text.tables import Row, Text, read_tables
 from ktrace.converters._shared.text.titles import Title
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .columns import fits, runs_of
 
@@ -31,7 +31,7 @@ _Said = tuple[int, dict[str, Any]]
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Metrics, cycles, functions of both runs; what is said in words becomes notes."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     reading = _Reading(lines, rows)
     for item in read_tables(lines, fits):
         if isinstance(item, Text):
@@ -48,7 +48,7 @@ class _Reading:
     """What was read so far that later rows need: the cycles of each run, the note being read."""
 
     lines: Lines
-    rows: Rows
+    rows: RowBuilder
     cycles: dict[str, int] = field(default_factory=dict)
     note: list[Text] = field(default_factory=list)
     title: Title | None = None
@@ -105,7 +105,7 @@ class _Reading:
         if not text.path:
             return
         self._document(text.path)
-        self.lines.hold()
+        self.lines.defer()
         if self.note and not self._goes_on(text):
             self.end_note()
         self.note.append(text)

@@ -14,7 +14,7 @@ from ktrace.converters._shared.text.numbers import is_missing, nanoseconds, to_n
 from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .columns import PERFORMANCE, fits
@@ -31,7 +31,7 @@ _SHARES = ("_usage", "_util", "_occupancy", "(%)")
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Functions of cycles as summaries that end with their cycle, readings of counters as events."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     cycle = _Cycle(rows, conversion.report)
     for item in read_tables(lines, fits):
@@ -49,7 +49,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 class _Cycle:
     """The functions of the cycle that is being read: each has one row of its own, and one for each metric."""
 
-    def __init__(self, rows: Rows, report: Report) -> None:
+    def __init__(self, rows: RowBuilder, report: Report) -> None:
         self._rows = rows
         self._report = report
         self._cycle = ""
@@ -110,7 +110,7 @@ def _kind(name: str, func_type: str, on_gpu: bool) -> tuple[str, str | None]:
     return ("kernel" if on_gpu or _KERNEL.search(func_type) else "range"), None
 
 
-def _counter(row: Row, rows: Rows, report: Report) -> tuple[str, str] | None:
+def _counter(row: Row, rows: RowBuilder, report: Report) -> tuple[str, str] | None:
     """Adds a reading; returns the kind of issue and its detail where that can't be."""
     figures, name = row.figures(), row.text("name")
     if not name or "value" not in figures.columns:

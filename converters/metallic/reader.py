@@ -12,7 +12,7 @@ from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.converters._shared.text.numbers import TIME_NS
 from ktrace.input.source import Source, stem
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 #: How a section's title begins -> the kind of its rows. Kernels are told once, in the section by kernel type:
 #: the others are a selection of the same or the same by another key, and so ranges.
@@ -72,7 +72,7 @@ class _Analysis:
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         self._lines = Lines(source, conversion)
-        self._rows = Rows(conversion)
+        self._rows = RowBuilder(conversion)
         self._run: str | None = None
         self._section: str | None = None
         self._table = -1
@@ -92,7 +92,7 @@ class _Analysis:
         elif title := _TITLE.fullmatch(text):
             self._run, self._section, self._shape = stem(title["path"].replace("\\", "/")), None, None
             self._rows.fact("source", facts={"run": self._run, "analyzed": title["path"]})
-            self._lines.went("catalog")
+            self._lines.became("catalog")
         elif section := _SECTION.fullmatch(text):
             self._begin_section(section["title"])
             self._lines.structure()

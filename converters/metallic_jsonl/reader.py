@@ -15,7 +15,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 #: Figures of a memory record -> unit of their counter. All else of the record stays with its head.
@@ -60,7 +60,7 @@ class _Record(NamedTuple):
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """An event a record, and a counter for each figure of its memory. Holds nothing back."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "Metallic"})
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     rows.fact("process", name="Metallic")
@@ -140,7 +140,7 @@ def _minute(text: str, zone: str) -> int | None:
     return round((minute - epoch) / datetime.timedelta(minutes=1)) * 60 * 10**9
 
 
-def _add(record: _Record, rows: Rows, line: Line, report: Report) -> None:
+def _add(record: _Record, rows: RowBuilder, line: Line, report: Report) -> None:
     """Adds the rows of a record. Raises _Bad before it adds any."""
     adding = _ADDING.get(record.type)
     if adding:
@@ -151,7 +151,7 @@ def _add(record: _Record, rows: Rows, line: Line, report: Report) -> None:
     _point(record, rows)
 
 
-def _gpu_op(record: _Record, rows: Rows) -> None:
+def _gpu_op(record: _Record, rows: RowBuilder) -> None:
     """Work of the GPU; below /cb_gpu a whole command buffer, below /cb_wait the wait for one."""
     name = _text(record.data, "op_name")
     duration = _duration(record.data)
@@ -164,7 +164,7 @@ def _gpu_op(record: _Record, rows: Rows) -> None:
     _slice(record, rows, kind, name, duration, device=0, track=track)
 
 
-def _internal_kernel(record: _Record, rows: Rows) -> None:
+def _internal_kernel(record: _Record, rows: RowBuilder) -> None:
     """Work of the host. A total encloses others."""
     name = _text(record.data, "internal_kernel_name")
     duration = _duration(record.data)
@@ -173,7 +173,7 @@ def _internal_kernel(record: _Record, rows: Rows) -> None:
     _slice(record, rows, kind, name, duration, track=None if parent is None else str(parent))
 
 
-def _slice(record: _Record, rows: Rows, kind: str, name: str, duration: int, **place: Any) -> None:
+def _slice(record: _Record, rows: RowBuilder, kind: str, name: str, duration: int, **place: Any) -> None:
     if abs(record.end - duration) >= _LIMIT:
         raise _Bad("time-range", f"{duration} ns before the year 1970")
     args = _args(record)
@@ -183,7 +183,7 @@ def _slice(record: _Record, rows: Rows, kind: str, name: str, duration: int, **p
     rows.event(kind, name, cat=record.type, layer=layer, args=args, **times, **place)
 
 
-def _dispatch(record: _Record, rows: Rows) -> None:
+def _dispatch(record: _Record, rows: RowBuilder) -> None:
     """The host hands a kernel to the GPU. Metal's thread groups are blocks."""
     name = _text(record.data, "kernel_name")
     grid: dict[str, Any] = {}
@@ -197,7 +197,7 @@ def _dispatch(record: _Record, rows: Rows) -> None:
     rows.event("instant", name, ts=record.end, cat=record.type, track="dispatches", args=_args(record), **grid)
 
 
-def _memory(record: _Record, rows: Rows) -> None:
+def _memory(record: _Record, rows: RowBuilder) -> None:
     """A head with what can't be drawn, and a counter for each figure."""
     counted = {
         key: value for key, value in record.data.items() if type(value) is int and abs(value) < _LIMIT and _unit(key)
@@ -215,7 +215,7 @@ def _unit(key: str) -> str | None:
     return "B" if key.endswith("_bytes") else _COUNTED.get(key)
 
 
-def _point(record: _Record, rows: Rows) -> int:
+def _point(record: _Record, rows: RowBuilder) -> int:
     """The record whole, at its time."""
     args = _args(record)
     return rows.event("instant", record.type, ts=record.end, cat=record.type, track=record.type, args=args)
@@ -249,7 +249,7 @@ def _duration(data: dict[str, Any]) -> int:
     return duration
 
 
-_ADDING: dict[str, Callable[[_Record, Rows], None]] = {
+_ADDING: dict[str, Callable[[_Record, RowBuilder], None]] = {
     "GpuOpCompleted": _gpu_op,
     "InternalKernelCompleted": _internal_kernel,
     "GpuKernelDispatched": _dispatch,

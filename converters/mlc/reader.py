@@ -13,7 +13,7 @@ from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.converters._shared.text.titles import Title
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .columns import STATISTICS, fits
@@ -24,7 +24,7 @@ _DEVICE = re.compile(r"\bon (?P<name>\S.*)$")
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A kernel a row, a run a capture. Holds the rows of one capture, until the next one begins."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     devices: dict[str, int] = {}
     capture: _Capture | None = None
     for item in read_tables(lines, fits):
@@ -87,9 +87,9 @@ class _Capture:
         else:
             self.peak_table = row.table
             self.peaks[name] = (row, figures)
-            lines.hold()
+            lines.defer()
 
-    def write(self, rows: Rows, lines: Lines, devices: dict[str, int], report: Report) -> None:
+    def write(self, rows: RowBuilder, lines: Lines, devices: dict[str, int], report: Report) -> None:
         """Adds the kernels; peaks of kernels that have no statistics stand for themselves."""
         about = self.title.text.split(":", 1)[-1].strip() if self.title else None
         precision = _PRECISION.search(about or "")
@@ -100,7 +100,7 @@ class _Capture:
         }
         for row, figures in self.kernels:
             if peak := self.peaks.pop(row.text("name"), None):
-                lines.went("folded")
+                lines.became("folded")
                 _fold(*peak, row, figures, report)
             _add(rows, row, figures, common)
         for row, figures in self.peaks.values():
@@ -108,7 +108,7 @@ class _Capture:
             _add(rows, row, figures, common)
 
 
-def _device(about: str, devices: dict[str, int], rows: Rows) -> int | None:
+def _device(about: str, devices: dict[str, int], rows: RowBuilder) -> int | None:
     """The ordinal of the device that the title names, with a fact on it the first time."""
     found = _DEVICE.search(about)
     if not found:
@@ -131,7 +131,7 @@ def _fold(peak_row: Row, peak: Figures, row: Row, figures: Figures, report: Repo
         figures.args[table.headings[table.fields["max"]].text] = plain(said)
 
 
-def _add(rows: Rows, row: Row, figures: Figures, common: dict[str, str | int | None]) -> None:
+def _add(rows: RowBuilder, row: Row, figures: Figures, common: dict[str, str | int | None]) -> None:
     table = row.table
     columns = figures.columns | common
     name = row.text("name")

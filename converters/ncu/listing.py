@@ -78,7 +78,7 @@ class Listing:
             self.leave()
             self._process, self._name = {"pid": int(found[1]), "host": found[3]}, found[2].strip()
             self._device = {}
-            self._lines.went("catalog")
+            self._lines.became("catalog")
         elif found := _DEVICE.fullmatch(text):
             self.leave()
             self._of_device(found)

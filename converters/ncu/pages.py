@@ -125,12 +125,12 @@ class Page:
     def _hold(self, lines: Lines, taken: int) -> None:
         """Counts the further lines of a row."""
         if taken:
-            lines.hold()
+            lines.defer()
             coming = iter(lines)
             for number in range(taken):
                 next(coming)
                 if number + 1 < taken:
-                    lines.hold()
+                    lines.defer()
 
     def _broken(self, text: str, lines: Lines, *, at_end: bool) -> bool:
         """Skips a row of the page that is cut; other text is none of it."""

@@ -82,7 +82,7 @@ class _Reading:
             self._report.record()
             try:
                 self._session.add(data, process.get("host"), place)
-                self._report.used(went="catalog")
+                self._report.used(outcome="catalog")
             except ValueError as error:
                 self._report.issue("bad-record", place, str(error))
 
@@ -93,7 +93,7 @@ class _Reading:
             try:
                 for name, facts in functions_of(entry, self._container, self._decoder):
                     self._launches.fact("name", name=name, facts=facts)
-                self._report.used(went="catalog")
+                self._report.used(outcome="catalog")
             except ValueError as error:
                 self._report.issue("bad-record", place, str(error))
             except Broken as broken:

@@ -128,9 +128,9 @@ class Results:
                 found.append((name, metric))
         self._report.used(len(found))
         if structure:
-            self._report.used(structure, went="structure")
+            self._report.used(structure, outcome="structure")
         if empty:
-            self._report.used(empty, went="no value")
+            self._report.used(empty, outcome="no value")
         if damaged:
             self._report.issue("bad-record", place, f"{damaged:,} metrics are damaged", damaged)
         return found

@@ -65,7 +65,7 @@ def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
 def _fold(reading: Reading, block: Block, folded: npt.NDArray[np.bool_]) -> None:
     """Accounts for rows that say again what others say."""
     count = int(folded.sum())
-    reading.conversion.report.used(count, went="folded")
+    reading.conversion.report.used(count, outcome="folded")
     where = block.where(int(np.flatnonzero(folded)[0]))
     reading.conversion.report.issue("folded", where, "calls that stand once more with their call chain", count)
 

@@ -70,7 +70,7 @@ def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
     for column in (_STATE, _BLOCK):
         made[:, column] = np.where(left, ends[:, column], -1)
     report.used(len(made))
-    report.used(int(left.sum()), went="end of a slice")
+    report.used(int(left.sum()), outcome="end of a slice")
     return made[np.argsort(made[:, _ID], kind="stable")], rows[begins & ~ending]
 
 

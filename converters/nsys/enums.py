@@ -94,7 +94,7 @@ class Enums:
         for table in database.like(r"ENUM_\w+"):
             rows = database.rows(table, "id", "label", "name")
             conversion.report.record(len(rows))
-            conversion.report.used(len(rows), went="structure")
+            conversion.report.used(len(rows), outcome="structure")
             said = {number: label or name for number, label, name in rows if isinstance(number, int)}
             known = words.setdefault(table.upper().removeprefix("ENUM_"), {})
             known |= {number: str(word) for number, word in said.items() if word}

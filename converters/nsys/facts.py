@@ -39,7 +39,7 @@ def all_rows(reading: Reading, table: str) -> list[Row]:
         row, strange = row_of(columns, values)
         if strange is None:
             rows.append(row)
-            report.used(went="catalog")
+            report.used(outcome="catalog")
         else:
             report.issue("bad-record", f"{table} row {number}", f"{strange} is no integer")
     return rows

@@ -107,9 +107,9 @@ class Fields:
     def close(self) -> None:
         """Accounts for the rows of the table: those that no event took say again what its `data` says."""
         rows = sum(table.rows for table in self._rows)
-        self._report.used(min(self._taken, rows), went="args")
+        self._report.used(min(self._taken, rows), outcome="args")
         if rows > self._taken:
-            self._report.used(rows - self._taken, went="folded")
+            self._report.used(rows - self._taken, outcome="folded")
 
 
 def events(reading: Reading, table: str) -> Iterator[Batch]:
@@ -125,7 +125,7 @@ def events(reading: Reading, table: str) -> Iterator[Batch]:
             if sampled.true_count:
                 part, block = block.filter(sampled), block.filter(pc.invert(sampled))
                 if other:
-                    reading.conversion.report.used(len(part), went="folded")
+                    reading.conversion.report.used(len(part), outcome="folded")
                     reading.conversion.report.issue("folded", part.where(0), "stand in GPU_METRICS, too", len(part))
                 else:
                     yield from _counters(reading, part, start)

@@ -82,7 +82,7 @@ class Nvtx:
             if not names.any():
                 yield self._rows(block, ids, numbers)
                 continue
-            reading.conversion.report.used(int(names.sum()), went="catalog")
+            reading.conversion.report.used(int(names.sum()), outcome="catalog")
             if not names.all():
                 yield self._rows(block.filter(pa.array(~names)), ids[~names], numbers[~names])
 

@@ -143,7 +143,7 @@ def _count_the_rest(database: Database, conversion: Conversion) -> None:
     for table in database.like(_STRUCTURE):
         count = database.count(table)
         conversion.report.record(count)
-        conversion.report.used(count, went="structure")
+        conversion.report.used(count, outcome="structure")
 
 
 def _catalog(reading: Reading, rows: Iterator[dict[str, Any]]) -> Iterator[Batch]:

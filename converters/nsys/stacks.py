@@ -78,7 +78,7 @@ class Stacks:
         """Chains with the numbers of their stacks; the last one of a block waits for the next block."""
         waiting = np.zeros((0, 5), np.int64)
         for block in blocks:
-            conversion.report.used(len(block), went="stacks")
+            conversion.report.used(len(block), outcome="stacks")
             columns = [block.get(name) for name in ("id", "symbol", "module", "stackDepth", "originalIP")]
             if any(column is None for column in columns[:2]):
                 continue

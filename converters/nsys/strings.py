@@ -41,7 +41,7 @@ class Strings:
                 if number is not None and text is not None:
                     ids.append(as_numbers(number).fill_null(-1))
                     texts.append(as_text(text))
-                conversion.report.used(len(block), went="structure")
+                conversion.report.used(len(block), outcome="structure")
         self._texts = pa.concat_arrays(texts) if texts else pa.array([], pa.string())
         self._find = _finder(pa.concat_arrays(ids).to_numpy(zero_copy_only=False) if ids else np.zeros(0, np.int64))
 

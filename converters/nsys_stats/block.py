@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.text_cells import Bools, Times, argument, integers, stripped, times
 from ktrace.converters._shared.text.headings import Heading, own_key
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .cells import sizes
 from .units import ImpliedUnit, of_each_kind
@@ -45,7 +45,7 @@ class Names:
     devices: dict[int, str] = field(default_factory=dict)
     threads: dict[tuple[int | None, int], str] = field(default_factory=dict)
 
-    def facts(self, rows: Rows, first_id: int) -> None:
+    def facts(self, rows: RowBuilder, first_id: int) -> None:
         """Adds them to the catalog."""
         for device, name in sorted(self.devices.items()):
             first_id = rows.fact("device", id=first_id, device=device, name=name) + 1

@@ -12,7 +12,7 @@ from typing import Any
 from ktrace.converters._shared.text.headings import Columns, Heading, cell_quantity, own_key, plain, to_base
 from ktrace.converters._shared.text.numbers import is_missing
 from ktrace.converters._shared.text.tables import Row
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS
 
@@ -33,7 +33,7 @@ def fits_memory(headings: Sequence[Heading]) -> Mapping[str, int] | None:
     return MEMORY.bind(headings) if keys & {*_FAULTS, *_SIZES} else None
 
 
-def memory_row(row: Row, scope: list[str], rows: Rows) -> bool:
+def memory_row(row: Row, scope: list[str], rows: RowBuilder) -> bool:
     """Adds a summary for each measure of a row, the later ones as children of the first; False if it has none."""
     args: dict[str, Any] = {}
     measures: list[tuple[str, str, float]] = []

@@ -86,7 +86,7 @@ class _Gathered:
 
     def take(self, row: Row) -> Iterator[Batch]:
         """Takes a row, whose line is decided on later."""
-        self._lines.hold()
+        self._lines.defer()
         self._rows.append(row)
         if len(self._rows) >= self._enough:
             yield from self._convert()
@@ -102,7 +102,7 @@ class _Gathered:
         cells = [pa.array(column, pa.string()) for column in zip(*(row.cells for row in self._rows), strict=True)]
         batches, skips = self._table.take(numbers, cells)
         for skip in skips:
-            self._lines.skip_held(skip.kind, skip.first, skip.last, skip.detail)
+            self._lines.skip_deferred(skip.kind, skip.first, skip.last, skip.detail)
         if good := len(numbers) - sum(skip.rows for skip in skips):
             self._lines.used(good)
         self._rows.clear()

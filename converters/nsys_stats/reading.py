@@ -11,7 +11,7 @@ from ktrace.converters._shared.text.prefixes import bare
 from ktrace.converters._shared.text.tables import Row, Table
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS, Names
 from .columns import report_of
@@ -40,7 +40,7 @@ class Reading:
     """A file that is being read; `account` is the one of its lines."""
 
     def __init__(self, source: Source, conversion: Conversion, account: LineAccount) -> None:
-        self.rows = Rows(conversion)
+        self.rows = RowBuilder(conversion)
         self._conversion = conversion
         self._account = account
         self._report = report_of(source.name)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ktrace.converters._shared.text.headings import FIGURES, cell_quantity, whole
 from ktrace.converters._shared.text.tables import Row
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS
 from .columns import CERTAIN, REPORTS, UNTITLED, Report, titled
@@ -23,7 +23,7 @@ _XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
 _WHOLE = ("total", "min", "max")
 
 
-def summary_row(row: Row, scope: list[str], report: str, implied: ImpliedUnit, rows: Rows) -> str:
+def summary_row(row: Row, scope: list[str], report: str, implied: ImpliedUnit, rows: RowBuilder) -> str:
     """Adds a summary; returns what is wrong with the row, '' for nothing.
 
     Raises DamagedInput where nothing says the unit of its times.

@@ -10,7 +10,7 @@ from typing import Any
 from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES
 from ktrace.converters._shared.text.headings import Heading, cell_quantity, heading, plain, read_figures, whole
 from ktrace.converters._shared.text.numbers import Quantity, is_missing, nanoseconds
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .names import device, named
 from .printed import Sampled
@@ -28,7 +28,7 @@ class Figures:
     `device` is that of the line above a table's headings, for summaries per GPU and unified memory.
     """
 
-    def __init__(self, rows: Rows, devices: dict[int, str], factors: Mapping[str, int] = BINARY_BYTES) -> None:
+    def __init__(self, rows: RowBuilder, devices: dict[int, str], factors: Mapping[str, int] = BINARY_BYTES) -> None:
         self._rows = rows
         self._factors = factors
         self._devices = devices

@@ -16,7 +16,7 @@ from ktrace.converters._shared.text.lines import Line
 from ktrace.converters._shared.text.prefixes import bare
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .figures import Figures, with_unit
 from .printed import (
@@ -70,7 +70,7 @@ class _Reading:
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         self.blocks = CsvBlocks(source, conversion, fits)
-        self.rows = Rows(conversion)
+        self.rows = RowBuilder(conversion)
         self._conversion = conversion
         factors = bytes_of(source.sample())
         self._traces = Traces(conversion, factors)
@@ -150,7 +150,7 @@ class _Reading:
             self._row(self._printed, line)
         elif self._table and (row := shifted(self._table, line.text)):
             self._gathered.append((line.number, row))
-            self.blocks.hold()
+            self.blocks.defer()
         if len(self._gathered) >= self._conversion.batch_rows:
             yield from self.end_printed()
 
@@ -196,7 +196,7 @@ class _Reading:
         if table.shape:
             if row := trace_row(table.shape, line.text):
                 self._gathered.append((line.number, row))
-                self.blocks.hold()
+                self.blocks.defer()
             return
         wrong: str | None = ""
         if table.kind == "summary":

@@ -8,7 +8,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.sqlite.database import Database, opened
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .counters import Kernels, counters
 from .markers import markers, owners
@@ -53,17 +53,17 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         kernels = Kernels(reading, [table for kind, table in tables.items() if "KERNEL" in kind] if counted else ())
         for table in counted:
             yield from counters(reading, table, kernels)
-        rows = Rows(conversion, first_id=reading.last_id)
+        rows = RowBuilder(conversion, first_id=reading.last_id)
         rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
         _devices(reading, database, tables, rows)
         _names(reading, tables, rows)
         yield from rows.rest()
 
 
-def _devices(reading: Reading, database: Database, tables: dict[str, str], rows: Rows) -> None:
+def _devices(reading: Reading, database: Database, tables: dict[str, str], rows: RowBuilder) -> None:
     for block in reading.blocks(tables["DEVICE"]) if "DEVICE" in tables else ():
         names, ids = reading.text(block, "name"), block.get("id")
-        reading.conversion.report.used(len(block), went="catalog")
+        reading.conversion.report.used(len(block), outcome="catalog")
         if ids is None:
             continue
         columns = {fact: block.get(column) for fact, column in _DEVICE.items()}
@@ -77,18 +77,18 @@ def _devices(reading: Reading, database: Database, tables: dict[str, str], rows:
                 facts["compute_capability"] = f"{major[row]}.{minor[row]}"
             rows.fact("device", device=number, name=None if names is None else names[row].as_py(), facts=facts)
     for block in reading.blocks(tables["CONTEXT"]) if "CONTEXT" in tables else ():
-        reading.conversion.report.used(len(block), went="catalog")
+        reading.conversion.report.used(len(block), outcome="catalog")
         devices, contexts = block.get("deviceId"), block.get("contextId")
         if devices is not None and contexts is not None:
             for device, context in zip(devices.to_pylist(), contexts.to_pylist(), strict=True):
                 rows.fact("context", pid=reading.pid, device=device, context=context)
 
 
-def _names(reading: Reading, tables: dict[str, str], rows: Rows) -> None:
+def _names(reading: Reading, tables: dict[str, str], rows: RowBuilder) -> None:
     """The names that the program gave its process and threads."""
     for block in reading.blocks(tables["NAME"]) if "NAME" in tables else ():
         names, places = reading.text(block, "name"), owners(block)
-        reading.conversion.report.used(len(block), went="catalog")
+        reading.conversion.report.used(len(block), outcome="catalog")
         if names is None or not places:
             continue
         for name, pid, tid in zip(names.to_pylist(), places["pid"].to_pylist(), places["tid"].to_pylist(), strict=True):

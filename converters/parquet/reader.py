@@ -18,7 +18,7 @@ from ktrace.converters._shared.canonical.records import BadRecord, Records, chec
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
-from ktrace.parallel.prefetch import ahead
+from ktrace.parallel.prefetch import prefetch
 from ktrace.store.joins import among
 
 from .dataset import dataset_of
@@ -81,7 +81,7 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion) -> Ite
         looked_at = _looked_at(names, record, conversion.columns)
         ids = conversion.ids if record != "catalog" else None
         try:
-            for columns, first in ahead(_parts(file, looked_at, conversion.batch_rows, ids)):
+            for columns, first in prefetch(_parts(file, looked_at, conversion.batch_rows, ids)):
                 yield from rows.batches(columns, first, None if ids is None else _named(columns.column("id"), ids))
         except (OSError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
@@ -178,7 +178,7 @@ def _catalog(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
         conversion.report.record()
         try:
             records.take(bytes(fact), f"fact {number} in the footer")
-            conversion.report.used(went="catalog")
+            conversion.report.used(outcome="catalog")
         except BadRecord as bad:
             conversion.report.issue("bad-record", f"fact {number} in the footer", str(bad))
     yield from records.rest()

@@ -17,7 +17,7 @@ from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, VERSION, WORD, arrow_schema, union_schema
 from ktrace.model.json_rows import Cells, as_text, join_rows
 from ktrace.model.json_text import decoded, dump_json
-from ktrace.pipeline.validate import Fault, Part
+from ktrace.pipeline.validate import Fault, RecordRun
 
 from .dataset import dataset_of
 from .reader import open_file, record_of
@@ -25,7 +25,7 @@ from .reader import open_file, record_of
 ROWS = 16_384
 
 
-def texts(source: Source) -> Iterator[Part | Fault]:
+def texts(source: Source) -> Iterator[RecordRun | Fault]:
     """The version as number 0, then the rows and after them the facts of the footer; the files of a folder in turn."""
     if not source.is_folder:
         with source.local_path() as path:
@@ -34,7 +34,7 @@ def texts(source: Source) -> Iterator[Part | Fault]:
     number = 1
     for file, shown in _files(source):
         for item in _file(file, shown, number):
-            number = item.number + len(item.texts) if isinstance(item, Part) and item.number else number
+            number = item.number + len(item.texts) if isinstance(item, RecordRun) and item.number else number
             yield item
 
 
@@ -51,7 +51,7 @@ def _files(source: Source) -> Iterator[tuple[Path | BinaryIO, str]]:
             yield path, str(path)
 
 
-def _file(path: Path | BinaryIO, shown: str, number: int) -> Iterator[Part | Fault]:
+def _file(path: Path | BinaryIO, shown: str, number: int) -> Iterator[RecordRun | Fault]:
     try:
         file = open_file(path, shown)
     except DamagedInput as error:
@@ -60,7 +60,7 @@ def _file(path: Path | BinaryIO, shown: str, number: int) -> Iterator[Part | Fau
     with file:
         footer = file.metadata.metadata or {}
         if version := footer.get(b"ktrace.version"):
-            yield Part(0, None, [b'{"ktrace":%s}' % msgspec.json.encode(version.decode())])
+            yield RecordRun(0, None, [b'{"ktrace":%s}' % msgspec.json.encode(version.decode())])
         else:
             yield Fault(0, "$", 'the footer has no key "ktrace.version"')
         record = record_of(file.schema_arrow.names, footer, shown)
@@ -69,7 +69,7 @@ def _file(path: Path | BinaryIO, shown: str, number: int) -> Iterator[Part | Fau
         number += file.metadata.num_rows
         try:
             facts = msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
-            yield Part(number, None, list(map(bytes, facts)))
+            yield RecordRun(number, None, list(map(bytes, facts)))
         except (msgspec.DecodeError, RecursionError) as error:
             yield Fault(number, "$", f'the catalog, "ktrace.catalog" in the footer, is no list of JSON: {error}')
 
@@ -89,7 +89,7 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Part]:
+def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[RecordRun]:
     for rows in file.iter_batches(ROWS):
         if record:
             words = pa.array([WORD[record]] * rows.num_rows, pa.string())
@@ -100,5 +100,5 @@ def _rows(file: pq.ParquetFile, record: str | None, number: int) -> Iterator[Par
             if name != "record":
                 embedded = is_json("events", name) or is_json("catalog", name)
                 members.append(Cells(f",{dump_json(name)}:", as_text(one_line(column)) if embedded else column))
-        yield Part(number, None, join_rows([*members, "}"], rows.num_rows).to_pylist())
+        yield RecordRun(number, None, join_rows([*members, "}"], rows.num_rows).to_pylist())
         number += rows.num_rows

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows, to_batch
+from ktrace.model.row_builder import RowBuilder, to_batch
 
 from .reading.clocks import name_of
 from .reading.context import Context
@@ -44,7 +44,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
     reader = TraceReader(context)
-    rows = Rows(context.conversion)
+    rows = RowBuilder(context.conversion)
     if context.sidecar is None:
         rows.fact("source", name=context.conversion.label, facts={"path": printable(source.path), "format": "perfetto"})
     yield from rows.rest()
@@ -92,7 +92,7 @@ def _late_links(context: Context) -> Iterator[Batch]:
         first += len(keys)
 
 
-def _facts(context: Context, rows: Rows) -> None:
+def _facts(context: Context, rows: RowBuilder) -> None:
     """What the trace says of processes, threads, tracks, devices and clocks."""
     if context.sidecar is not None:
         report = context.conversion.report

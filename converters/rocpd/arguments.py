@@ -16,13 +16,13 @@ from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Children
 from ktrace.model.json_text import quoted
 
-from .parts import Part
+from .process_tables import ProcessTables
 
 
 class Arguments:
     """The rows of rocpd_arg. The C type and the position of an argument aren't kept."""
 
-    def __init__(self, database: Database, part: Part, conversion: Conversion) -> None:
+    def __init__(self, database: Database, part: ProcessTables, conversion: Conversion) -> None:
         table = part.table("arg")
         self._table = table
         self._report = conversion.report
@@ -57,7 +57,7 @@ class Arguments:
         if self._rows is None:
             return
         taken = min(self._taken, self._rows.rows)
-        self._report.used(taken, went="args")
+        self._report.used(taken, outcome="args")
         if lost := self._rows.rows - taken:
             self._report.issue("bad-record", str(self._table), "no row has the event of these arguments", lost)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .infos import json_object
 from .slices import Tables
@@ -21,7 +21,7 @@ _AGENT = {
 }
 
 
-def add_facts(tables: Tables, rows: Rows) -> None:
+def add_facts(tables: Tables, rows: RowBuilder) -> None:
     """Adds what a part says of its processes and devices."""
     infos = tables.infos
     _metadata(tables, rows)
@@ -45,7 +45,7 @@ def add_facts(tables: Tables, rows: Rows) -> None:
     _environment(tables, tables.conversion)
 
 
-def _metadata(tables: Tables, rows: Rows) -> None:
+def _metadata(tables: Tables, rows: RowBuilder) -> None:
     table = tables.part.table("metadata")
     found = tables.database.rows(table, "tag", "value") if table else []
     facts = {str(tag): value for tag, value in found if tag and value}
@@ -54,7 +54,7 @@ def _metadata(tables: Tables, rows: Rows) -> None:
     rows.fact("source", facts={"tool": "rocprofiler-sdk", **facts})
 
 
-def _device(tables: Tables, rows: Rows, agent: dict[str, Any]) -> None:
+def _device(tables: Tables, rows: RowBuilder, agent: dict[str, Any]) -> None:
     said = json_object(agent["extdata"])
     name = agent["product_name"] or agent["user_name"] or agent["model_name"] or agent["name"]
     facts = {

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.sqlite.database import Database
 
-from .parts import Part
+from .process_tables import ProcessTables
 
 
 class Ids:
@@ -48,7 +48,7 @@ class Ids:
 class Infos:
     """The tables rocpd_info_* and rocpd_track of a part."""
 
-    def __init__(self, database: Database, part: Part) -> None:
+    def __init__(self, database: Database, part: ProcessTables) -> None:
         self._database = database
         self._part = part
         self.nodes = self.table("info_node", "hostname", "system_name", "machine_id")

@@ -19,10 +19,10 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Lookup, Texts, both
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .infos import Infos
-from .parts import Part
+from .process_tables import ProcessTables
 
 _EVENT = ("category_id", "stack_id", "parent_stack_id", "correlation_id")
 _PLACE = ("nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
@@ -33,7 +33,7 @@ Columns = dict[str, Any]
 class Places:
     """Columns that rows of all tables have, and the streams and tracks that were met."""
 
-    def __init__(self, database: Database, part: Part, infos: Infos, conversion: Conversion) -> None:
+    def __init__(self, database: Database, part: ProcessTables, infos: Infos, conversion: Conversion) -> None:
         self._infos = infos
         self._tracks = {name: infos.ids(infos.tracks, name) for name in (*_PLACE, "name_id")}
         event = part.table("event")
@@ -91,7 +91,7 @@ class Places:
         for row in met.group_by(met.column_names).aggregate([]).to_pylist():
             self._met[row.get("host"), row["pid"], row["device"], row["stream"]] = None
 
-    def facts(self, rows: Rows) -> None:
+    def facts(self, rows: RowBuilder) -> None:
         """The names of the streams that work was on."""
         table = self._infos.queues if self._by_queue else self._infos.streams
         names = self._infos.ids(table, "name")
@@ -100,7 +100,7 @@ class Places:
                 rows.fact("stream", host=host, pid=pid, device=device, stream=stream, name=name)
 
 
-def speaking(database: Database, table: str, columns: Sequence[str], part: Part) -> list[str]:
+def speaking(database: Database, table: str, columns: Sequence[str], part: ProcessTables) -> list[str]:
     """Those of some columns of JSON that say anything in any row."""
     own = [column for column in columns if database.has(table, column)]
     says = {column: f"({column} IS NOT NULL AND {column} NOT IN ('{{}}', '', x''))" for column in own}

@@ -10,11 +10,11 @@ from ktrace.converters._shared.sqlite.lookup import first_ids
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .catalog import add_facts
 from .counters import Counters
-from .parts import HAPPENINGS, LOOKED_UP, TEXTS, WHOLE, Part, parts_of
+from .process_tables import HAPPENINGS, LOOKED_UP, TEXTS, WHOLE, ProcessTables, process_tables
 from .regions import Regions, Samples, read_others
 from .slices import Tables
 from .work import Allocations, Copies, Kernels
@@ -24,7 +24,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of all processes. Raises DamagedInput for a database that can't be read."""
     with opened(source, conversion) as database:
         database.declare(whole=WHOLE, texts=TEXTS)
-        parts = parts_of(database)
+        parts = process_tables(database)
         if not any(kind in HAPPENINGS for part in parts for kind in part.tables):
             raise DamagedInput(
                 "has none of rocpd's tables",
@@ -35,7 +35,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         tables = dict.fromkeys(table for part in parts for kind, table in _in_order(part) if kind not in LOOKED_UP)
         pmc = {part.table("pmc_event") for part in parts}
         ids = first_ids(database, [(table, 2 if table in pmc else 1) for table in tables])
-        rows = Rows(conversion, first_id=0)
+        rows = RowBuilder(conversion, first_id=0)
         rows.fact("clock", facts={"kind": "boottime"})
         for part in parts:
             read_tables = Tables(database, part, ids, conversion)
@@ -50,13 +50,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         _tell_others(database, parts, conversion)
 
 
-def _in_order(part: Part) -> list[tuple[str, str]]:
+def _in_order(part: ProcessTables) -> list[tuple[str, str]]:
     """The tables of a part in the order in which they are read, those that aren't known last."""
     order = {kind: number for number, kind in enumerate((*HAPPENINGS[:-2], "", *HAPPENINGS[-2:]))}
     return sorted(part.tables.items(), key=lambda item: (order.get(item[0], order[""]), item[0]))
 
 
-def _other(tables: Tables, part: Part, kind: str) -> Iterator[Batch]:
+def _other(tables: Tables, part: ProcessTables, kind: str) -> Iterator[Batch]:
     """The rows of a table that isn't known, if it has begins and ends; else they are counted."""
     if kind in LOOKED_UP or kind in HAPPENINGS:
         return
@@ -67,7 +67,7 @@ def _other(tables: Tables, part: Part, kind: str) -> Iterator[Batch]:
         _count(tables.database, table, tables.conversion)
 
 
-def _tell_others(database: Database, parts: list[Part], conversion: Conversion) -> None:
+def _tell_others(database: Database, parts: list[ProcessTables], conversion: Conversion) -> None:
     """Counts the rows of tables that are no part of rocpd."""
     known = {table for part in parts for table in part.tables.values()}
     for table in database.tables:

@@ -93,7 +93,7 @@ class Samples:
             keys = block.get("event_id") if key == "event_id" else block.numbers
             if keys is not None and len(of := children.of(keys).of):
                 counted = pc.or_(counted, pc.is_in(keys, value_set=keys.take(pa.array(of))))
-        self._tables.conversion.report.used(counted.true_count, went="counters")
+        self._tables.conversion.report.used(counted.true_count, outcome="counters")
         return block.filter(pc.invert(counted)) if counted.true_count else block
 
     def _batch(self, block: Block) -> Batch:

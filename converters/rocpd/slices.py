@@ -20,14 +20,16 @@ from ktrace.model.json_text import encoded
 
 from .arguments import Arguments
 from .infos import Infos
-from .parts import Part
 from .places import Columns, Places, linked, speaking
+from .process_tables import ProcessTables
 
 
 class Tables:
     """What all readers of a part share."""
 
-    def __init__(self, database: Database, part: Part, ids: dict[str, FirstId], conversion: Conversion) -> None:
+    def __init__(
+        self, database: Database, part: ProcessTables, ids: dict[str, FirstId], conversion: Conversion
+    ) -> None:
         self.database = database
         self.part = part
         self.ids = ids

@@ -18,7 +18,7 @@ from ktrace.converters._shared.rocm.tables import fits
 from ktrace.converters._shared.text.lines import Line
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .printed import printed_counter, printed_row
 
@@ -35,7 +35,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Events of what has times, summaries of the rest."""
     scope = _STATS.fullmatch(PurePath(source.name).name)
     printed = _Printed(conversion)
-    agents, rows = Agents(), Rows(conversion)
+    agents, rows = Agents(), RowBuilder(conversion)
     file = RocmFile(source, scope=scope[1] if scope else "")
     yield from read_file(file, conversion, agents, rows, printed.line, printed.rest)
     agents.facts(rows, IDS_OF_FILE)
@@ -55,7 +55,7 @@ class _Printed:
         """A line outside of CSV tables."""
         if (counter := printed_counter(line.text)) and self._gathered:
             self._gathered[-1][1][counter[0]] = counter[1]
-            blocks.went("counters")
+            blocks.became("counters")
         elif row := printed_row(line.text):
             what = fits(list(row))
             if what is None:
@@ -64,7 +64,7 @@ class _Printed:
                 yield from self.rest()
             self._what = what
             self._gathered.append((line.number, row))
-            blocks.hold()
+            blocks.defer()
         elif _SAYS.fullmatch(line.text.strip()):
             blocks.structure()
 

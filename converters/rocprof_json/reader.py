@@ -18,7 +18,7 @@ from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .dialect import DIALECT
 from .exact import Exact
@@ -42,7 +42,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
     placed = partial(_placed, gpus, kinds, Exact())
     yield from read_document(source, conversion, placed, _member, quoted=DIALECT.quoted)
-    rows = Rows(conversion, first_id=0)
+    rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
     rows.fact("clock", facts={"kind": "monotonic"})
     yield from rows.rest()
@@ -72,7 +72,7 @@ def _as(batch: Batch, kinds: dict[int, str]) -> Batch:
 def _member(found: Member, conversion: Conversion) -> Iterator[Batch]:
     """What rocminfo said, in otherData, as facts of the source."""
     value = found.value()
-    rows = Rows(conversion, first_id=found.byte)
+    rows = RowBuilder(conversion, first_id=found.byte)
     if value not in (None, "", {}):
         rows.fact("source", facts={found.key: value})
     yield from rows.rest()

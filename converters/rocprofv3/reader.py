@@ -14,7 +14,7 @@ from ktrace.converters._shared.rocm.known_dispatches import Dispatched
 from ktrace.converters._shared.rocm.rows import Agents
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .files import in_order, is_of, named
 from .summary import TITLE, read_summary
@@ -27,7 +27,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     if not source.is_folder and any(map(TITLE.fullmatch, source.sample().lines)):
         yield from read_summary(source, conversion)
         return
-    agents, rows = Agents(), Rows(conversion)
+    agents, rows = Agents(), RowBuilder(conversion)
     files = _of_folder(source, conversion) if source.is_folder else [_alone(source)]
     for file in files:
         yield from read_file(file, conversion, agents, rows)
@@ -51,7 +51,7 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
             continue
         conversion.report.record()
         if is_of(path, prefixes):
-            conversion.report.used(went="same-run")
+            conversion.report.used(outcome="same-run")
             conversion.report.issue("same-run", path)
         else:
             conversion.report.issue("unrecognised", path, "a file that is none of rocprofv3's CSV")

@@ -20,7 +20,7 @@ from ktrace.converters._shared.text.lines import Lines
 from ktrace.converters._shared.text.tables import Row, Text, read_tables
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
 
@@ -41,7 +41,7 @@ _COLUMNS = Columns(
 
 def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A summary a row, in the unit of its table; the program's own output is reported."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     scope: list[str] | None = None
     seen: set[tuple[str, str, str, str]] = set()
     for item in read_tables(lines, lambda headings, _: _COLUMNS.bind(headings)):
@@ -52,7 +52,7 @@ def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 continue
             said = (name, domain, item.text("count"), item.text("total"))
             if scope == [_ALL] and said in seen:
-                lines.went("folded")
+                lines.became("folded")
                 conversion.report.issue("folded", f"line {item.line}")
                 continue
             seen.add(said)

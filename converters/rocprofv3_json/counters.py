@@ -99,7 +99,7 @@ class Counters:
         unknown = _places(dispatch, _joined(self._kernels)) < 0
         again = np.ones(len(block), np.bool_)
         again[np.unique(dispatch, return_index=True)[1]] = False
-        report.used(int(np.count_nonzero(~unknown | again)), went="counters")
+        report.used(int(np.count_nonzero(~unknown | again)), outcome="counters")
         alone = block.filter(pa.array(unknown & ~again))
         if not len(alone):
             return

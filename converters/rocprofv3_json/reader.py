@@ -10,7 +10,7 @@ from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .records import Reader
@@ -20,7 +20,7 @@ from .walk import Member, Walk
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """The rows of all records. Raises DamagedInput for what is no such document."""
-    batches, rows = Batches(conversion), Rows(conversion, first_id=0)
+    batches, rows = Batches(conversion), RowBuilder(conversion, first_id=0)
     rows.fact("clock", facts={"kind": "boottime"})
     tools: dict[int, Tool] = {}
     readers: dict[int, Reader] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 #: Members that records need.
 NEEDED = (("metadata",), ("agents",), ("strings", "buffer_records"), ("kernel_symbols",))
@@ -117,7 +117,7 @@ class Tool:
             return self.kinds[kind]
         return next((entry for entry in self.kinds if entry.get("kind") == kind), None)
 
-    def facts(self, rows: Rows) -> None:
+    def facts(self, rows: RowBuilder) -> None:
         """What there is to say of host, process and devices."""
         config = self.metadata.get("config")
         rows.fact("source", facts={"tool": "rocprofv3", **({"config": config} if config else {})})

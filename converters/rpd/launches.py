@@ -77,7 +77,7 @@ class Launches:
 
     def rest(self, ids: dict[str, FirstId]) -> Iterator[Batch]:
         """Links for the calls of a work beyond the first; all rows of the table are accounted for."""
-        self._conversion.report.used(len(self._op) - len(self._further), went="correlation")
+        self._conversion.report.used(len(self._op) - len(self._further), outcome="correlation")
         size = self._conversion.batch_rows
         for start in range(0, len(self._further), size):
             rows = self._further[start : start + size]

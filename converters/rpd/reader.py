@@ -11,7 +11,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .calls import Calls
 from .launches import Launches
@@ -74,7 +74,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Iterator[Batch]:
     """The tool, the clock, the GPUs."""
-    rows = Rows(conversion, first_id=0)
+    rows = RowBuilder(conversion, first_id=0)
     facts = {str(tag): str(value) for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
     rows.fact("source", facts={"tool": "rocmProfileData", **facts})
     rows.fact("clock", facts={"kind": "monotonic"})

@@ -11,7 +11,7 @@ from ktrace.converters._shared.trace_json.gpus import on_devices
 from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .devices import gpus_of
 from .dialect import DIALECT
@@ -26,7 +26,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             yield on_devices(batch, gpus)
 
     yield from read_document(source, conversion, placed, lambda found, conversion: (), quoted=DIALECT.quoted)
-    rows = Rows(conversion, first_id=0)
+    rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rpd2tracing"})
     rows.fact("clock", facts={"kind": "monotonic"})
     yield from rows.rest()

@@ -11,7 +11,7 @@ from typing import Any
 from ktrace.converters._shared.text.headings import cell_quantity, own_key, plain, whole
 from ktrace.converters._shared.text.numbers import TIME_NS, is_missing, to_ns
 from ktrace.converters._shared.text.tables import Row
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .columns import PLACES
@@ -22,7 +22,7 @@ _LIMIT = 1 << 62
 _NONE = frozenset((0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF))
 
 
-def add_event(row: Row, kind: str, copy_kind: str | None, rows: Rows, report: Report) -> tuple[str, str] | None:
+def add_event(row: Row, kind: str, copy_kind: str | None, rows: RowBuilder, report: Report) -> tuple[str, str] | None:
     """Adds the row as an event; the kind of issue and a detail where it is none."""
     table = row.table
     assert table.fields is not None

@@ -12,7 +12,7 @@ from ktrace.converters._shared.text.lines import Lines
 from ktrace.converters._shared.text.tables import Row, Table, read_tables
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from .columns import fits
 from .events import add_event
@@ -20,7 +20,7 @@ from .events import add_event
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A row is device work where the table speaks of kernels or streams, else an op, or the total of the others."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     for item in read_tables(lines, fits):
         if isinstance(item, Row):
             if problem := _add(item, rows, conversion):
@@ -31,7 +31,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _add(row: Row, rows: Rows, conversion: Conversion) -> tuple[str, str] | None:
+def _add(row: Row, rows: RowBuilder, conversion: Conversion) -> tuple[str, str] | None:
     """Adds a row; what is wrong with it where it is none."""
     name, table = row.text("name"), row.table
     if not name:

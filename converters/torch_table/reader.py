@@ -11,7 +11,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .columns import nanoseconds
@@ -48,7 +48,7 @@ class _Table:
 class _Reading:
     """The state of a reading."""
 
-    def __init__(self, lines: Lines, rows: Rows, report: Report) -> None:
+    def __init__(self, lines: Lines, rows: RowBuilder, report: Report) -> None:
         self._lines = lines
         self._rows = rows
         self._report = report
@@ -111,7 +111,7 @@ class _Reading:
         """Takes a row, or a frame of the stack of the row above; False where the line is neither."""
         if table.rows and table.grid.goes_on(line.text):
             table.rows[-1].frames.append(line.text.strip())
-            self._lines.went("stack of the row above")
+            self._lines.became("stack of the row above")
             return True
         cells = table.grid.cells(line.text)
         if cells is None or self._lines.peek() is None:
@@ -212,7 +212,7 @@ def _breaks_off(cells: Grid, text: str) -> bool:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Summaries: a head a row with its self time, its other figures as measures; a total a line of the footer."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     reading = _Reading(lines, rows, conversion.report)
     rows.fact("source", facts={"tool": "PyTorch profiler"})
     for line in lines:

@@ -15,7 +15,7 @@ from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 #: A block ends within so many lines, or it is none.
@@ -30,7 +30,7 @@ _LIMIT = 1 << 62
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """A kernel a block. In the report a block is a record, and the lines that hold blocks are structure."""
-    lines, rows = Lines(source, conversion), Rows(conversion)
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "WebLLM"})
     rows.fact("clock", facts={"kind": "session"})
     rows.fact("device", device=0, facts={"api": "webgpu"})
@@ -75,7 +75,7 @@ class _Scan:
 
     def take(self, number: int, text: str) -> list[tuple[int, str]]:
         """The blocks that end on this line: (line where the block begins, its text)."""
-        self._lines.hold()
+        self._lines.defer()
         held = _Held(number, text)
         self._held.append(held)
         blocks = []
@@ -119,7 +119,7 @@ class _Scan:
         if held.is_structure:
             self._lines.structure()
         else:
-            self._lines.skip_held("unrecognised", held.number, held.number)
+            self._lines.skip_deferred("unrecognised", held.number, held.number)
 
     def finish(self) -> None:
         """To be called on the last line: what is open then is a block that breaks off."""
@@ -127,7 +127,7 @@ class _Scan:
         while self._held and (begin is None or self._held[0].number < begin):
             self._let_go(self._held.popleft())
         if self._held:
-            self._lines.skip_held("cut", self._held[0].number, self._held[-1].number, "a block that has no end")
+            self._lines.skip_deferred("cut", self._held[0].number, self._held[-1].number, "a block that has no end")
 
 
 def _may_begin(text: str, column: int) -> bool:
@@ -137,7 +137,7 @@ def _may_begin(text: str, column: int) -> bool:
     return _BLANK.match(text, column + 1) is not None and text[:column].rstrip()[-1:] in ("", "[", ",", ":", "{")
 
 
-def _add(text: str, where: str, rows: Rows, report: Report) -> None:
+def _add(text: str, where: str, rows: RowBuilder, report: Report) -> None:
     """Adds the kernel of a block, or reports why there is none."""
     block = _parsed(text)
     if block is None:

@@ -9,7 +9,7 @@ import click
 from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._options import classify_of, classify_option, from_all_option
-from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport

@@ -12,7 +12,7 @@ from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
-from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
+from ktrace.cli._selection import Grouped, crop_of, filter_of, listed, part_options
 
 #: Rows of a table that people see, if nothing is said; programs get all.
 _TOP = 20

@@ -23,7 +23,7 @@ from ktrace.cli._options import (
     strict_option,
     to_option,
 )
-from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import UsageError
 
 

@@ -12,7 +12,7 @@ from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
-from ktrace.cli._part import Grouped, crop_of, filter_of, listed, part_options
+from ktrace.cli._selection import Grouped, crop_of, filter_of, listed, part_options
 
 #: What is shown where nobody asks for anything else; a page shows all.
 _BY = ("operation", "kernel")

@@ -14,7 +14,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, gpu_option, inputs_argument
-from ktrace.cli._part import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import msgspec
 
 from ktrace.errors import KtraceError
 from ktrace.fleet.manifest import Manifest, Shard, file_stem, write_manifest
-from ktrace.fleet.tasks import Outcome, Part, Task
+from ktrace.fleet.tasks import Outcome, RangeResult, Task
 from ktrace.input.detection import by_name, choose
 from ktrace.input.source import Source
 from ktrace.input.stores import Store, told
@@ -88,13 +88,13 @@ class Joiner:
         )
         return planned
 
-    def _done(self, task: Task) -> Part | None:
+    def _done(self, task: Task) -> RangeResult | None:
         """The part that an earlier batch made by that task."""
         if not {task.staged, f"{task.staged}.json"} <= self._files.keys():
             return None
         [text] = self._store.read([f"{task.staged}.json"])
         try:
-            part = msgspec.json.decode(text, type=Part)
+            part = msgspec.json.decode(text, type=RangeResult)
         except msgspec.DecodeError:
             return None
         return part if part.is_of(task) and part.shard.size == self._files[task.staged] else None
@@ -134,7 +134,7 @@ class Joiner:
         manifest = self._joined(one, parts)
         return Outcome(one.whole.path, manifest, seconds=sum(outcome.seconds for outcome in one.outcomes))
 
-    def _joined(self, one: _Divided, parts: Sequence[Part]) -> Manifest:
+    def _joined(self, one: _Divided, parts: Sequence[RangeResult]) -> Manifest:
         """Gives the parts their places as shards, and writes the manifest of the input."""
         place, path = parts[-1].shard.place, one.whole.path
         names = [f"{place.folder()}/{file_stem(path, number)}.parquet" for number in range(len(parts))]
@@ -156,7 +156,7 @@ def _staged(tasks: Iterable[Task]) -> list[str]:
     return [name for task in tasks for name in (f"{task.staged}.json", task.staged)]
 
 
-def _gap(parts: Sequence[Part]) -> str:
+def _gap(parts: Sequence[RangeResult]) -> str:
     """Why ranges, in their order, aren't the whole document; '' where they are."""
     ends = [parts[-1].span.list, *(part.span.end for part in parts[:-1])]
     meet = all(end == part.span.begun for end, part in zip(ends, parts, strict=True))

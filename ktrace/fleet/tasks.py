@@ -68,7 +68,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Part:
+class RangeResult:
     """A range of an input that is done: where its events began and ended, its file, its manifest with that shard."""
 
     span: Span
@@ -98,7 +98,7 @@ class Outcome:
     manifest: Manifest | None = None
     reason: str = ""
     seconds: float = 0.0
-    part: Part | None = None
+    part: RangeResult | None = None
     undivided: str = ""
 
 
@@ -156,7 +156,7 @@ def _converted(task: Task) -> Manifest:
     return manifest
 
 
-def _range(task: Task, span: Span) -> Part:
+def _range(task: Task, span: Span) -> RangeResult:
     """Reads a range of an input. What its document says of itself comes with the last range, and so do its places."""
     store, report, options = open_store(task.dst), Report(strict=task.options.strict), task.options
     sources = Sources(task.label, stem(task.path), task.place if span.stop is None else Place())
@@ -168,7 +168,7 @@ def _range(task: Task, span: Span) -> Part:
         if set(places) != {task.label}:
             raise _Undivided("it has sources of its own")
         shard = Shard(task.staged, file.stat().st_size, pq.read_metadata(file).num_rows, *places.values())
-        part = Part(span, task.staged, _manifest(task, report, sources, [shard]))
+        part = RangeResult(span, task.staged, _manifest(task, report, sources, [shard]))
         store.put(file, task.staged)
         store.write(f"{task.staged}.json", msgspec.json.encode(part))
     finally:

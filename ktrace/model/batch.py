@@ -96,7 +96,7 @@ def is_required(record: str, column: str) -> bool:
     return not arrow_schema(record).field(column).nullable
 
 
-class Rows(Protocol):
+class EventRows(Protocol):
     """Rows of events of which some columns are asked for: a `Batch`, or one of a timeline."""
 
     def __len__(self) -> int: ...

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ktrace.conversion import Conversion
 
 
-class Rows:
+class RowBuilder:
     """Collects rows of all records and hands them out as batches of bounded size.
 
     The source label and, unless given, the id of a row are filled in. A reader yields

@@ -12,7 +12,7 @@ from ktrace.input.detection import by_name
 from ktrace.input.format import Format, all_formats, builtin_formats
 from ktrace.input.source import COMPRESSED
 from ktrace.model.batch import Batch
-from ktrace.output.parts import Parts, write_parts
+from ktrace.output.parts import NumberedOutputs, write_parts
 from ktrace.output.sink import open_sink, writing
 from ktrace.output.write import write_batches
 from ktrace.stages.split.split_by import SplitBy
@@ -64,5 +64,5 @@ def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool 
             yield lambda batches, conversion: write_batches(batches, fmt, sink, conversion)
         return
     by = SplitBy.of(split_by)
-    with writing(Parts(path, fmt, overwrite=overwrite)) as parts:
+    with writing(NumberedOutputs(path, fmt, overwrite=overwrite)) as parts:
         yield lambda batches, conversion: write_parts(batches, by, parts, conversion)

@@ -18,7 +18,7 @@ from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink, open_sink
 from ktrace.output.write import write_batches
 from ktrace.report import Report
-from ktrace.stages.pair import paired
+from ktrace.stages.pair import pair_halves
 from ktrace.stages.split.split_by import SplitBy
 from ktrace.stages.split.stage import Split
 
@@ -32,7 +32,7 @@ _FIRST_ROWS, _AIM = 100_000, 0.95
 _ENOUGH = 0.6
 
 
-class Parts:
+class NumberedOutputs:
     """The outputs of a trace in parts, which appear together (`writing`). `path` is what the whole would be called.
 
     Raises UsageError where it can't be split, OutputError where parts are there already, unless `overwrite`: then those
@@ -111,12 +111,12 @@ def _suffix(name: str, fmt: Format) -> str:
     return name[len(plain) - len(max(ends, key=len, default=Path(plain).suffix)) :]
 
 
-def write_parts(batches: Iterable[Batch], by: SplitBy, parts: Parts, conversion: Conversion) -> None:
+def write_parts(batches: Iterable[Batch], by: SplitBy, parts: NumberedOutputs, conversion: Conversion) -> None:
     """Writes all batches in parts, adds the account of each to that of the conversion and lists it in `Report.parts`.
 
     Raises UsageError where that makes too many parts, or where nothing fits into a size.
     """
-    with Split(paired(batches, conversion.report), by) as split:
+    with Split(pair_halves(batches, conversion.report), by) as split:
         writer = _Writer(split, parts, conversion)
         if by.size is not None:
             writer.by_size(by.size)
@@ -131,7 +131,7 @@ def write_parts(batches: Iterable[Batch], by: SplitBy, parts: Parts, conversion:
 class _Writer:
     """Writes parts, each with an account of its own."""
 
-    def __init__(self, split: Split, parts: Parts, conversion: Conversion) -> None:
+    def __init__(self, split: Split, parts: NumberedOutputs, conversion: Conversion) -> None:
         self._split = split
         self._parts = parts
         self._report = conversion.report

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
 
 from ktrace.errors import OutputError
-from ktrace.parallel.write_behind import Behind
+from ktrace.parallel.write_behind import WriteBehind
 
 if TYPE_CHECKING:
     from ktrace.input.format import Format
@@ -94,7 +94,7 @@ class Sink:
             stream = pa.CompressedOutputStream(pa.PythonFile(stream), "zstd")  # level 1
         if stream is not self._streams[-1]:
             self._streams.append(stream)
-        behind: Any = Behind(stream)
+        behind: Any = WriteBehind(stream)
         self._streams.append(behind)
         return behind  # type: ignore[no-any-return]
 

@@ -8,11 +8,11 @@ from ktrace.conversion import Conversion
 from ktrace.input.format import Format
 from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink
-from ktrace.parallel.prefetch import ahead
+from ktrace.parallel.prefetch import prefetch
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.tables import layout
 from ktrace.stages.order.timeline import order
-from ktrace.stages.pair import paired
+from ktrace.stages.pair import pair_halves
 
 
 def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
@@ -24,11 +24,11 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         timeline = order(layout(batches, report), report, device_lanes=lanes)
         ledger = report.stage(fmt.name)
         writer.start(timeline)
-        for ordered in ahead(timeline.batches()):
+        for ordered in prefetch(timeline.batches()):
             rows = len(ordered) + ordered.link_ends
             _account(report, ledger, rows, writer.write(ordered))
     else:
-        batches = paired(batches, report)
+        batches = pair_halves(batches, report)
         table = conversion.options.get("table")
         if table:
             batches = _only(table, batches, report.stage("--table"))

@@ -28,7 +28,7 @@ _CLASSES, _LABELS = 60, 4
 
 
 @dataclass(frozen=True)
-class Part:
+class Segment:
     """A piece of a stack: its name, its figure (ns), the class of its colour."""
 
     name: str
@@ -41,7 +41,7 @@ def percent(value: float, whole: float) -> str:
     return f"{100 * value / whole:.3f}%" if whole > 0 else "0%"
 
 
-def stack(parts: Sequence[Part], whole: float) -> Markup:
+def stack(parts: Sequence[Segment], whole: float) -> Markup:
     """A bar of parts one behind the other, to the length of `whole`."""
     drawn, titles, begin = [], [], 0.0
     for part in parts:
@@ -75,7 +75,7 @@ def diverging(change: float, longest: float, colour: str, title: str) -> Markup:
     return _svg("diverging", [rect, axis])
 
 
-def columns(stacks: Sequence[Sequence[Part]], titles: Sequence[str], marks: Sequence[float] = ()) -> Markup:
+def columns(stacks: Sequence[Sequence[Segment]], titles: Sequence[str], marks: Sequence[float] = ()) -> Markup:
     """A column for each stack, in their order, on lines of round times; a line across each at its mark, where given."""
     highest = max([*(sum(part.value for part in parts) for parts in stacks), *marks], default=0.0)
     lines = _round_steps(highest)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ktrace.page.blocks import bars, legend, named, row, section, share
-from ktrace.page.charts import LogAxis, Part, columns, stack
+from ktrace.page.charts import LogAxis, Segment, columns, stack
 from ktrace.page.markup import Markup, tag
 from ktrace.summary.keys import OTHER
 from ktrace.summary.model import DeviceUse, Float64, Group, Spread, Summary
@@ -40,15 +40,15 @@ def operation_colours(operations: Sequence[Group]) -> dict[str, str]:
     return colours
 
 
-def device_parts(use: DeviceUse) -> list[Part]:
+def device_parts(use: DeviceUse) -> list[Segment]:
     """What a device did, in parts that add up to its span."""
     overlapped = use.communication - use.exposed_communication
     return [
-        Part("compute", use.compute - overlapped, "compute"),
-        Part("compute and communication at once", overlapped, "overlapped"),
-        Part("communication alone (exposed)", use.exposed_communication, "communication"),
-        Part("copies alone", use.busy - use.compute - use.exposed_communication, "copies"),
-        Part("idle", use.idle, "idle"),
+        Segment("compute", use.compute - overlapped, "compute"),
+        Segment("compute and communication at once", overlapped, "overlapped"),
+        Segment("communication alone (exposed)", use.exposed_communication, "communication"),
+        Segment("copies alone", use.busy - use.compute - use.exposed_communication, "copies"),
+        Segment("idle", use.idle, "idle"),
     ]
 
 
@@ -94,7 +94,7 @@ def steps(summary: Summary, colours: dict[str, str]) -> Markup | None:
     walls = np.array([use.wall for use in summary.step_use])
     stacks, titles, marks, per = [], [], [], -(-len(totals) // _COLUMNS)
     for part in _parts(len(totals), per):
-        stacks.append([Part(name, float(of[part].mean()), colours[name]) for name, of in operations.items()])
+        stacks.append([Segment(name, float(of[part].mean()), colours[name]) for name, of in operations.items()])
         lines = [f"{_named(summary.steps[part])}: {duration(float(totals[part].mean()))} of work"]
         if len(walls):
             marks.append(float(walls[part].mean()))
@@ -116,7 +116,7 @@ def layers(summary: Summary) -> Markup | None:
     stacks, titles, per = [], [], -(-len(groups) // _COLUMNS)
     for part in _parts(len(groups), per):
         mean = float(totals[part].mean())
-        stacks.append([Part(_named(names[part]), mean, "k1")])
+        stacks.append([Segment(_named(names[part]), mean, "k1")])
         titles.append(f"{_named(names[part])}: {duration(mean)}, {share(mean, summary.total)} of all")
     known = share(float(totals.sum()), summary.total)
     hint = f"All work of each layer; {known} of the work says its layer.{_averaged(per, 'layers')}"

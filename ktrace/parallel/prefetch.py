@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 Made = TypeVar("Made")
 
 
-def ahead(items: Iterator[Item]) -> Generator[Item, None, None]:
+def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
     """The items in their order, each made while the one before is worked on.
 
     It pays where making an item leaves the interpreter to others: in numpy, Arrow, SQLite. An error comes where its

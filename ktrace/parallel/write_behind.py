@@ -17,7 +17,7 @@ START = 4 << 20
 WAITING = 2
 
 
-class Behind(io.RawIOBase):
+class WriteBehind(io.RawIOBase):
     """Writes to another stream, which is closed with it. An error is raised at the next write, or at the close.
 
     At most `waiting` writes wait for the thread; the next one waits for them.

@@ -20,7 +20,7 @@ from ktrace.model.json_text import decoded
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.pair import paired
+from ktrace.stages.pair import pair_halves
 
 #: Name -> how often, and ns.
 _Work = defaultdict[str, list[float]]
@@ -71,7 +71,7 @@ def _inspected(path: str | Path, from_: str | None) -> Info:
     info = Info(str(path), [], report, Catalog())
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
-    for batch in paired(read_batches([str(path)], report, format=from_), report):
+    for batch in pair_halves(read_batches([str(path)], report, format=from_), report):
         if batch.record == "catalog":
             info.catalog.add(batch)
             continue

@@ -22,7 +22,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
 from ktrace.report import Report
-from ktrace.stages.pair import paired
+from ktrace.stages.pair import pair_halves
 
 if TYPE_CHECKING:
     import numpy as np
@@ -238,7 +238,7 @@ def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, re
     from ktrace.stages.select.crop import cropped
     from ktrace.stages.select.filter import filtered
 
-    batches = paired(batches, report)
+    batches = pair_halves(batches, report)
     if crop is not None:
         batches = cropped(batches, crop, report)
     return batches if filter is None else filtered(batches, filter, report)
@@ -266,6 +266,6 @@ def open_batches(
     report = Report()
     batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores())
     try:
-        yield paired(batches, report)
+        yield pair_halves(batches, report)
     finally:
         batches.close()

@@ -39,7 +39,7 @@ COUNTED_IDS = 10_000_000
 LONGEST_REASON = 300
 
 
-class Part(NamedTuple):
+class RecordRun(NamedTuple):
     """Records as JSON texts that follow one another.
 
     `number` is that of the first one, from 1; number 0 is the header alone. `line` is the first one's line
@@ -78,7 +78,7 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
     check = _Check(limit)
     source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
     room = import_module(f"ktrace.converters.{_format(source)}.texts")
-    items: Iterator[Part | Fault] = room.texts(source)
+    items: Iterator[RecordRun | Fault] = room.texts(source)
     for item in _ahead(items):
         if isinstance(item, Fault):
             check.add(item)
@@ -141,7 +141,7 @@ class _Check:
             reason = reason[: LONGEST_REASON // 2] + " … " + reason[-LONGEST_REASON // 2 :]
         self.add(Fault(number, path, reason, line))
 
-    def header(self, part: Part) -> None:
+    def header(self, part: RecordRun) -> None:
         """Checks the header; of a newer minor version, what it adds isn't known and passes."""
         row = self._decode_anew(part.texts[0], 0, part.line)
         for error in Draft202012Validator(self._schema["header"]).iter_errors(row):
@@ -152,7 +152,7 @@ class _Check:
             self._schema = _open_ended(self._schema)
             self.__dict__.pop("_valid", None)
 
-    def records(self, part: Part) -> None:
+    def records(self, part: RecordRun) -> None:
         """Checks records: fast as long as they are valid, once more for the reasons where one isn't."""
         self.result.checked += len(part.texts)
         decode, validators = _DECODE, self._valid

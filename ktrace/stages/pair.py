@@ -23,10 +23,10 @@ from ktrace.store.events import GONE, EventStore
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill, ranges
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 
-def paired(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:
+def pair_halves(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:
     """Passes batches on; halves wait for the end of the source and come as slices, in the order of their begins.
 
     A begin without an end keeps `dur` null, an end without a begin is a skip.
@@ -39,7 +39,7 @@ def paired(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_
 
 
 def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -> Iterator[Batch]:
-    words = Words()
+    words = Vocabularies()
     tracks = TrackIndex(words)
     store: EventStore | None = None
     links = EndLinks(spill, words)

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
-from ktrace.store.gathered import Gathered, join
+from ktrace.store.gathered import GatheredRows, join
 from ktrace.store.spill import Batches, Runs, Spill
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.uint16]
@@ -42,7 +42,7 @@ class EventStore:
     `removed` counts the rows that were left out, by kind of issue.
     """
 
-    def __init__(self, spill: Spill, words: Words, tracks: TrackIndex) -> None:
+    def __init__(self, spill: Spill, words: Vocabularies, tracks: TrackIndex) -> None:
         self._spill = spill
         self.words = words
         self._tracks = tracks
@@ -169,7 +169,7 @@ class EventStore:
             count += int(np.count_nonzero(open_))
         return count
 
-    def at(self, places: Int64) -> Gathered:
+    def at(self, places: Int64) -> GatheredRows:
         """The rows at the places, in that order."""
         starts = np.asarray(self.keys.starts)
         number = np.searchsorted(starts, places, "right") - 1
@@ -177,7 +177,7 @@ class EventStore:
         part = np.zeros(len(starts), np.int64)
         part[used] = np.arange(len(used))
         parts = [self._batches.get(int(batch)) for batch in used]
-        return Gathered(parts, part[number], places - starts[number], self.words)
+        return GatheredRows(parts, part[number], places - starts[number], self.words)
 
 
 def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, npt.NDArray[np.bool_]]:

@@ -19,16 +19,16 @@ import pyarrow as pa
 
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, json_cells
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)
 
 
-class Gathered:
+class GatheredRows:
     """Rows of `parts`: each is row `row` of the part of number `part`, in the order that is wanted."""
 
-    def __init__(self, parts: list[pa.RecordBatch], part: Int64, row: Int64, words: Words) -> None:
+    def __init__(self, parts: list[pa.RecordBatch], part: Int64, row: Int64, words: Vocabularies) -> None:
         self._parts = parts
         self._part = part
         self._row = row
@@ -37,16 +37,18 @@ class Gathered:
         self.names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
 
     @classmethod
-    def whole(cls, columns: pa.RecordBatch, words: Words) -> Gathered:
+    def whole(cls, columns: pa.RecordBatch, words: Vocabularies) -> GatheredRows:
         """All rows of one batch, as they stand."""
         rows = np.arange(columns.num_rows)
         return cls([columns], np.zeros_like(rows), rows, words)
 
-    def some(self, index: Int64) -> Gathered:
+    def some(self, index: Int64) -> GatheredRows:
         """Some of the rows, with the columns that some of them have, to be joined where they are asked for."""
         part = self._part[index]
         used = np.flatnonzero(np.bincount(part)) if len(part) else np.zeros(1, np.int64)
-        return Gathered([self._parts[one] for one in used], np.searchsorted(used, part), self._row[index], self._words)
+        return GatheredRows(
+            [self._parts[one] for one in used], np.searchsorted(used, part), self._row[index], self._words
+        )
 
     def __len__(self) -> int:
         return len(self._row)
@@ -102,7 +104,7 @@ def _some(columns: Columns, rows: Int64) -> Columns:
     return columns.take(pa.array(rows))
 
 
-def join(parts: list[pa.RecordBatch], words: Words) -> pa.RecordBatch:
+def join(parts: list[pa.RecordBatch], words: Vocabularies) -> pa.RecordBatch:
     """The rows of batches of which each may lack columns, or have one of another type."""
     if len(parts) == 1:
         return parts[0]
@@ -115,7 +117,7 @@ def join(parts: list[pa.RecordBatch], words: Words) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _joined(name: str, found: list[pa.Array | None], rows: list[int], words: Words) -> pa.Array:
+def _joined(name: str, found: list[pa.Array | None], rows: list[int], words: Vocabularies) -> pa.Array:
     kinds = {column.type for column in found if column is not None}
     if len(kinds) > 1:
         found = [None if column is None else _plain(name, words.decode(name, column)) for column in found]

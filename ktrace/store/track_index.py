@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.model.tracks import Track
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -16,7 +16,7 @@ Int32 = npt.NDArray[np.int32]
 class TrackIndex:
     """All tracks that rows are on."""
 
-    def __init__(self, words: Words) -> None:
+    def __init__(self, words: Vocabularies) -> None:
         self._words = words
         self._number: dict[tuple[int | None, ...], int] = {}
 

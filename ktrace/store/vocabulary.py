@@ -70,7 +70,7 @@ class Vocabulary:
         return result
 
 
-class Words:
+class Vocabularies:
     """The vocabularies of all columns of words, by the name of the column.
 
     These are the dictionaries of the model, `name`, `track`, and typed arguments that come as dictionaries.

@@ -28,7 +28,7 @@ from ktrace.store.spill import Batches, Spill
 BLOCK = 1 << 18
 
 
-class Columns:
+class StoredColumns:
     """Columns of numbers. No rows are added after the first were given back."""
 
     def __init__(self, spill: Spill, name: str, **types: str) -> None:
@@ -111,7 +111,7 @@ def _mapped(path: Path, dtype: np.dtype[Any], mode: Any) -> npt.NDArray[Any]:
     return np.asarray(np.memmap(path, dtype, mode))
 
 
-class Rows:
+class StoredRows:
     """Arrow rows. None are added after the first were given back."""
 
     def __init__(self, spill: Spill, name: str) -> None:

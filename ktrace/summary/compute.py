@@ -22,7 +22,7 @@ from ktrace.store.spill import SPILL_BYTES, Spill
 from ktrace.summary.columns import by_source
 from ktrace.summary.events import Work, natural
 from ktrace.summary.figures import Durations
-from ktrace.summary.gather import COLUMNS, Gathered
+from ktrace.summary.gather import COLUMNS, SummaryInput
 from ktrace.summary.keys import BY, CLASSIFIED, OTHER, UNCLASSIFIED
 from ktrace.summary.labels import Key, Labels, Shape
 from ktrace.summary.marked import Marked
@@ -87,7 +87,7 @@ def summary_of(
 
     `filter` says what is counted.
     """
-    from ktrace.stages.pair import paired
+    from ktrace.stages.pair import pair_halves
     from ktrace.stages.select.filter import filtered
 
     for name in by or ():
@@ -95,8 +95,8 @@ def summary_of(
             raise UsageError(f"'{name}' is nothing to group by", expected=", ".join(BY))
     spill = Spill(SPILL_BYTES)
     try:
-        gathered = Gathered(rules, spill)
-        known = _known(by_source(paired(batches, report)), gathered)
+        gathered = SummaryInput(rules, spill)
+        known = _known(by_source(pair_halves(batches, report)), gathered)
         for batch in known if filter is None else filtered(known, filter, report):
             gathered.count(batch)
         pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
@@ -107,7 +107,7 @@ def summary_of(
         pa.default_memory_pool().release_unused()  # a diff reads its other side next
 
 
-def _known(batches: Iterable[Batch], gathered: Gathered) -> Iterator[Batch]:
+def _known(batches: Iterable[Batch], gathered: SummaryInput) -> Iterator[Batch]:
     """The batches, of which is known what work was launched in."""
     for batch in batches:
         gathered.know(batch)
@@ -117,7 +117,7 @@ def _known(batches: Iterable[Batch], gathered: Gathered) -> Iterator[Batch]:
 class _Summarised:
     """The parts of a summary."""
 
-    def __init__(self, gathered: Gathered, asked: Sequence[str] | None, report: Report) -> None:
+    def __init__(self, gathered: SummaryInput, asked: Sequence[str] | None, report: Report) -> None:
         self._gathered, self._report = gathered, report
         self._asked = asked or ()
         self._by = BY if asked is None else dict.fromkeys(asked)

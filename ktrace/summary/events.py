@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
-from ktrace.summary.columns import BLOCK, Columns
+from ktrace.summary.columns import BLOCK, StoredColumns
 from ktrace.summary.figures import by_group
-from ktrace.summary.gather import WORK, Gathered, durations, kinds_in
+from ktrace.summary.gather import WORK, SummaryInput, durations, kinds_in
 from ktrace.summary.joining import Correlated, innermost, launches, linked
 from ktrace.summary.model import DeviceUse, Int64
 from ktrace.summary.shapes import Shapes
@@ -33,7 +33,7 @@ class Work:
     What each shape of it is stands by the number of the shape; `each` gives the work of one source.
     """
 
-    def __init__(self, gathered: Gathered, rows: Columns, shapes: Shapes) -> None:
+    def __init__(self, gathered: SummaryInput, rows: StoredColumns, shapes: Shapes) -> None:
         self.gathered, self.rows = gathered, rows
         self.unfinished = sum(int(np.count_nonzero(rows.of(source)["dur"] < 0)) for source in rows.sources)
         self.shapes = shapes.all()
@@ -46,14 +46,14 @@ class Work:
         self.process = np.where(process < 0, _only(self.thread_process, self.thread_machine, self.machine), process)
 
     @classmethod
-    def of_devices(cls, gathered: Gathered) -> Work:
+    def of_devices(cls, gathered: SummaryInput) -> Work:
         """Device work."""
         return cls(gathered, gathered.work, gathered.shapes)
 
     @classmethod
-    def of_host(cls, gathered: Gathered) -> Work:
+    def of_host(cls, gathered: SummaryInput) -> Work:
         """Calls and operators, else ranges, each with the time that it didn't spend in others of its thread."""
-        shapes, rows = Shapes(gathered.shapes.names), Columns(gathered.spill, "host_work", **WORK)
+        shapes, rows = Shapes(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
         for source in gathered.host.sources:
             found = _of_host(gathered, source, shapes)
             if found is not None:
@@ -74,7 +74,7 @@ class Work:
         return np.array(numbers, np.int32), list(known)
 
 
-def _of_host(gathered: Gathered, source: str, shapes: Shapes) -> dict[str, Any] | None:
+def _of_host(gathered: SummaryInput, source: str, shapes: Shapes) -> dict[str, Any] | None:
     """What the host did in one source."""
     threads = Shapes(TRACK_COLUMNS)
     parts: list[tuple[npt.NDArray[Any], ...]] = []

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ktrace.store.spill import Spill
-from ktrace.summary.columns import BLOCK, Columns, new_column
+from ktrace.summary.columns import BLOCK, StoredColumns, new_column
 from ktrace.summary.model import Float64, Group, Int64, Spread
 
 Int32 = npt.NDArray[np.int32]
@@ -53,7 +53,9 @@ class Durations:
         """`steps` and `layers` say how many there are."""
         self._spill, self._steps = spill, steps
         self._names = ["dur", "shape", *(["step"] if steps else []), *(["layer"] if layers else [])]
-        self._rows = Columns(spill, "durations", **{name: "i8" if name == "dur" else "i4" for name in self._names})
+        self._rows = StoredColumns(
+            spill, "durations", **{name: "i8" if name == "dur" else "i4" for name in self._names}
+        )
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -26,7 +26,7 @@ from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.stages.select.marks import step_of
 from ktrace.store.events import LIMIT, values
 from ktrace.store.spill import Spill
-from ktrace.summary.columns import Columns, Rows, source_of
+from ktrace.summary.columns import StoredColumns, StoredRows, source_of
 from ktrace.summary.shapes import Shapes
 
 Bools = npt.NDArray[np.bool_]
@@ -69,7 +69,7 @@ _STATISTICS = (
 )
 
 
-class Gathered:
+class SummaryInput:
     """What batches say that a summary is made of. `know` and `count` all of them first.
 
     Those of events and links are of one source each (`by_source`).
@@ -84,11 +84,11 @@ class Gathered:
         self.shapes = Shapes(_SHAPE)
         self.threads = Shapes(TRACK_COLUMNS[:4])
         self.tracks = Shapes(TRACK_COLUMNS)
-        self.work = Columns(spill, "work", **WORK)
-        self.calls = Columns(spill, "calls", ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
-        self.marks = Columns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
-        self.links = Rows(spill, "links")
-        self.host = Rows(spill, "host")
+        self.work = StoredColumns(spill, "work", **WORK)
+        self.calls = StoredColumns(spill, "calls", ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
+        self.marks = StoredColumns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
+        self.links = StoredRows(spill, "links")
+        self.host = StoredRows(spill, "host")
         self.has_calls = False
         self.statistics: list[pa.RecordBatch] = []
         self.span: tuple[int, int] | None = None

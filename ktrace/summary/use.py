@@ -26,7 +26,7 @@ COMPUTE, COMMUNICATION, COPY = 0, 1, 2
 _GREATEST = 1 << 61
 
 
-class Parts(NamedTuple):
+class Usage(NamedTuple):
     """The times of no work between some work, and the time that it takes, ns, as in `DeviceUse`."""
 
     gaps: Int64
@@ -38,7 +38,7 @@ class Parts(NamedTuple):
     exposed_copies: int
 
 
-def parts(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Parts:
+def usage(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Usage:
     """How the time of some work is used; `role` is COMPUTE, COMMUNICATION or COPY of each piece.
 
     Window after window of time, each with the begins of `block` pieces; what lasts beyond is open in the next one.
@@ -60,7 +60,7 @@ def parts(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Parts:
             gaps.append(between[between > 0])
             reached = busy.end[-1]
         times += _times(begins, ends, roles, busy)
-    return Parts(np.concatenate(gaps), *times.tolist())
+    return Usage(np.concatenate(gaps), *times.tolist())
 
 
 def _beyond(until: np.int64, end: Int64, role: Roles) -> tuple[Int64, Int64, Roles]:
@@ -72,7 +72,7 @@ def _beyond(until: np.int64, end: Int64, role: Roles) -> tuple[Int64, Int64, Rol
 
 
 def _times(begin: Int64, end: Int64, role: Roles, busy: Intervals) -> list[int]:
-    """The times of `Parts`."""
+    """The times of `Usage`."""
     compute, communication, copies = (
         Intervals.union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
     )
@@ -147,7 +147,7 @@ def device_use(
     `waits` are the times between the return of a call and the begin of the work that it launched, where that is known;
     `occupancy` is in percent, NaN where a kernel doesn't say it.
     """
-    found = parts(begin, end, role)
+    found = usage(begin, end, role)
     said = ~np.isnan(occupancy) & (end > begin)
     weights = (end - begin)[said]
     return DeviceUse(

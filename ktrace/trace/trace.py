@@ -234,11 +234,11 @@ def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, s
     """
     from ktrace.input.expand import paths_of
     from ktrace.pipeline.read import cores, read_batches
-    from ktrace.stages.pair import paired
+    from ktrace.stages.pair import pair_halves
 
     paths = paths_of(path)
     report = Report(strict=strict)
-    return Trace(paired(read_batches(paths, report, format=from_, jobs=cores()), report), report)
+    return Trace(pair_halves(read_batches(paths, report, format=from_, jobs=cores()), report), report)
 
 
 def _whole(batch: Batch) -> pa.RecordBatch:

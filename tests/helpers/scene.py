@@ -8,7 +8,7 @@ from typing import Any
 from ktrace.conversion import Conversion
 from ktrace.input.detection import by_name
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.output.sink import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.report import Report
@@ -29,9 +29,9 @@ ARGS: dict[str, Any] = {
 }
 
 
-def rows() -> Rows:
+def rows() -> RowBuilder:
     """Somewhere to add rows."""
-    return Rows(Conversion(Report(), "run"))
+    return RowBuilder(Conversion(Report(), "run"))
 
 
 def scene(start: int = 0) -> list[Batch]:

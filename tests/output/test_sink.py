@@ -15,7 +15,7 @@ import pytest
 from ktrace.errors import OutputError
 from ktrace.input.source import Source
 from ktrace.output.sink import Sink, writing
-from ktrace.parallel.write_behind import Behind
+from ktrace.parallel.write_behind import WriteBehind
 
 
 def test_the_output_appears_when_all_is_well(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ class _Full:
 
 def test_writes_behind_come_in_order() -> None:
     disk = _Full(1 << 30)
-    stream = Behind(disk)  # type: ignore[arg-type]
+    stream = WriteBehind(disk)  # type: ignore[arg-type]
     parts = [bytes([number]) * (1 << 20) for number in range(12)]
     changing = bytearray(b"x" * 10)
     for part in parts:
@@ -172,7 +172,7 @@ def test_writes_behind_come_in_order() -> None:
 
 def test_an_error_of_a_write_behind_is_raised() -> None:
     disk = _Full(6 << 20)
-    stream = Behind(disk)  # type: ignore[arg-type]
+    stream = WriteBehind(disk)  # type: ignore[arg-type]
     with pytest.raises(OSError, match="No space"):
         for _ in range(20):
             stream.write(b"0" * (1 << 20))

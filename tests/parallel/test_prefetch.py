@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ktrace.parallel.prefetch import ahead
+from ktrace.parallel.prefetch import prefetch
 
 
 def test_items_come_in_order_each_made_ahead() -> None:
@@ -18,7 +18,7 @@ def test_items_come_in_order_each_made_ahead() -> None:
             made.append(number)
             yield number
 
-    assert list(ahead(make())) == made == [0, 1, 2, 3, 4]
+    assert list(prefetch(make())) == made == [0, 1, 2, 3, 4]
 
 
 def test_an_error_comes_where_its_item_would_have_come() -> None:
@@ -26,7 +26,7 @@ def test_an_error_comes_where_its_item_would_have_come() -> None:
         yield 1
         raise ValueError("the second")
 
-    items = ahead(make())
+    items = prefetch(make())
     assert next(items) == 1
     with pytest.raises(ValueError, match="the second"):
         next(items)
@@ -41,7 +41,7 @@ def test_what_is_given_up_is_closed_and_leaves_no_thread() -> None:
         finally:
             closed.append(True)
 
-    items = ahead(make())
+    items = prefetch(make())
     assert next(items) == 0
     items.close()
     assert closed == [True]

@@ -16,8 +16,8 @@ from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
 from ktrace.stages.select import crop as stage
-from ktrace.stages.select.attached import Attached
 from ktrace.stages.select.crop import Crop, cropped
+from ktrace.stages.select.dependents import Attached
 from ktrace.stages.select.filter import Filter
 from ktrace.stages.select.intervals import Intervals
 from ktrace.stages.select.marks import step_of

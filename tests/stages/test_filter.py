@@ -17,7 +17,7 @@ import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
-from ktrace.stages.select import attached
+from ktrace.stages.select import dependents as attached
 from ktrace.stages.select.filter import Filter, filtered
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"

@@ -10,7 +10,7 @@ import pytest
 
 from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows, to_rows
+from ktrace.model.row_builder import RowBuilder, to_rows
 from ktrace.report import Report
 from ktrace.stages.layout.tables import layout
 
@@ -30,8 +30,8 @@ def laid_out(made: list[Batch]) -> tuple[list[dict[str, Any]], Report]:
     return sorted(found, key=lambda row: row["id"]), report
 
 
-def rows(size: int = 65_536) -> Rows:
-    return Rows(Conversion(Report(), label="run", batch_rows=size))
+def rows(size: int = 65_536) -> RowBuilder:
+    return RowBuilder(Conversion(Report(), label="run", batch_rows=size))
 
 
 def test_launches_follow_one_another_on_their_streams() -> None:

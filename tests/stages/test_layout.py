@@ -7,17 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 from ktrace.stages.layout.tables import layout
 
 Event = dict[str, Any]
 
 
-def lay_out(fill: Callable[[Rows], object]) -> tuple[list[Event], Report]:
+def lay_out(fill: Callable[[RowBuilder], object]) -> tuple[list[Event], Report]:
     """The events that layout makes of the rows, arguments decoded, and the report."""
     report = Report()
-    rows = Rows(Conversion(report, "run"))
+    rows = RowBuilder(Conversion(report, "run"))
     fill(rows)
     batches = list(rows.rest())
     for batch in batches:
@@ -33,7 +33,7 @@ def lay_out(fill: Callable[[Rows], object]) -> tuple[list[Event], Report]:
 
 
 def test_rows_stand_side_by_side_as_wide_as_their_total_in_the_order_of_the_source() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.summary("kernel", "gemm", total=30.0, unit="ns", count=3, table=0, scope=["Statistics"], run="q4")
         rows.summary("kernel", "norm", avg=5.0, count=4, unit="ns", table=0, scope=["Statistics"], run="q4")
         rows.summary("kernel", "take", value=7.0, unit="ns", table=0, scope=["Statistics"], run="q4")
@@ -51,7 +51,7 @@ def test_rows_stand_side_by_side_as_wide_as_their_total_in_the_order_of_the_sour
 
 
 def test_tables_of_one_track_follow_one_another_and_tracks_start_together() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         for table, section in enumerate(("A", "A", "B")):
             rows.summary("kernel", "k", total=10.0, unit="ns", table=table, scope=[section])
 
@@ -60,7 +60,7 @@ def test_tables_of_one_track_follow_one_another_and_tracks_start_together() -> N
 
 
 def test_a_table_with_a_time_ends_there() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.summary("kernel", "a", total=30.0, unit="ns", table=0, ts=1000)
         rows.summary("kernel", "b", total=20.0, unit="ns", table=0, ts=1000)
 
@@ -69,7 +69,7 @@ def test_a_table_with_a_time_ends_there() -> None:
 
 
 def test_rows_nest_in_their_total_which_holds_them_even_where_rounding_made_it_too_small() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         total = rows.reserve()
         rows.summary("kernel", "a", total=30.0, unit="ns", parent=total, table=0, ts=100)
         rows.summary("kernel", "b", total=20.0, unit="ns", parent=total, table=0, ts=100)
@@ -85,7 +85,7 @@ def test_rows_nest_in_their_total_which_holds_them_even_where_rounding_made_it_t
 
 
 def test_several_measures_of_one_thing_are_one_slice() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.summary("total", "cycle", value=1000.0, unit="ns", table=0, run="a")
         rows.summary(
             "kernel",
@@ -108,7 +108,7 @@ def test_several_measures_of_one_thing_are_one_slice() -> None:
 
 
 def test_metrics_and_notes_of_a_section_are_one_point() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.summary("metric", "ttft", metric="ttft", value=308.1e6, unit="ns", table=0, scope=["metrics"], ts=9)
         rows.summary("metric", "tokens", metric="tokens", value=9.0, table=0, scope=["metrics"], ts=9)
         rows.summary("note", "look here", table=1, scope=["Findings"])
@@ -126,7 +126,7 @@ def test_shares_of_an_unknown_whole_are_parts_of_100_ms_and_that_is_noted() -> N
 
 
 def test_figures_that_are_no_numbers_have_no_width() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.summary("kernel", "nan", total=float("nan"), unit="ns", table=0)
         rows.summary("kernel", "minus", total=-5.0, unit="ns", table=0)
 
@@ -136,7 +136,7 @@ def test_figures_that_are_no_numbers_have_no_width() -> None:
 
 
 def test_devices_in_one_table_have_tracks_of_their_own() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.summary("kernel", "a", total=10.0, unit="ns", table=0, scope=["S"], device=0)
         rows.summary("kernel", "b", total=10.0, unit="ns", table=0, scope=["S"], device=1)
 
@@ -145,7 +145,7 @@ def test_devices_in_one_table_have_tracks_of_their_own() -> None:
 
 
 def test_a_table_in_a_source_with_times_begins_where_the_source_begins() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         rows.event("log", "hello", ts=5_000)
         rows.summary("kernel", "a", total=10.0, unit="ns", table=0)
 
@@ -154,7 +154,7 @@ def test_a_table_in_a_source_with_times_begins_where_the_source_begins() -> None
 
 
 def test_no_figure_hides_another_of_the_same_name() -> None:
-    def fill(rows: Rows) -> None:
+    def fill(rows: RowBuilder) -> None:
         for value in (1.0, 2.0, 3.0):
             rows.summary("metric", "load", metric="load", value=value, unit="ns", table=0, scope=["metrics"], ts=9)
         head = rows.summary("kernel", "gemm", total=30.0, unit="ns", table=1)

@@ -16,7 +16,7 @@ import ktrace
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.report import Report
-from ktrace.stages.pair import paired
+from ktrace.stages.pair import pair_halves
 
 
 @settings(deadline=None, max_examples=150)
@@ -27,7 +27,7 @@ def test_same_as_the_reference(events: list[Row], size: int, range_rows: int) ->
     with patch("ktrace.store.events.BATCH_ROWS", size):
         found = [
             row
-            for batch in paired(in_batches("events", events, size), report, range_rows=range_rows)
+            for batch in pair_halves(in_batches("events", events, size), report, range_rows=range_rows)
             for row in to_rows(batch)
         ]
     want = expected(events, [])
@@ -74,7 +74,7 @@ def test_what_has_no_halves_is_passed_on_as_it_is() -> None:
     report = Report()
     report.rows["events"] = 1
     (batch,) = in_batches("events", rows, 9)
-    (found,) = paired([batch], report)
+    (found,) = pair_halves([batch], report)
     assert found is batch
     assert not report.stages
     assert isinstance(found, Batch)

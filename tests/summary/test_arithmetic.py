@@ -15,7 +15,7 @@ from ktrace.store.spill import Spill
 from ktrace.summary.figures import Durations, percentiles, spread
 from ktrace.summary.joining import Correlated, Ranges, innermost, launches
 from ktrace.summary.shapes import Shapes
-from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts, parts_of
+from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts_of, usage
 
 INTERVALS = st.lists(st.tuples(st.integers(-50, 50), st.integers(0, 30)), max_size=25)
 BLOCKS = st.sampled_from([1, 2, 7, 1000])
@@ -47,7 +47,7 @@ def test_union(rows: list[tuple[int, int]]) -> None:
 @settings(deadline=None)
 def test_parts(rows: list[tuple[int, int, int]], block: int) -> None:
     begin, dur, role = columns(rows, 3)
-    found = parts(begin, begin + dur, role, block)
+    found = usage(begin, begin + dur, role, block)
     swept = plain.sweep((at, at + length, ROLES[what]) for at, length, what in rows)
     assert found.busy == sum(time for roles, time in swept.items() if roles)
     assert found.gaps.tolist() == plain.gaps((at, at + length) for at, length, _ in rows)
@@ -68,7 +68,7 @@ def test_parts_of_groups(rows: list[tuple[int, int, int, int]], far: bool, block
     for number in range(4):
         mine = group == number
         if mine.any():
-            own = parts(begin[mine], (begin + dur)[mine], role[mine])
+            own = usage(begin[mine], (begin + dur)[mine], role[mine])
             assert found[number].tolist() == [*own[1:]]
         else:
             assert not found[number].any()

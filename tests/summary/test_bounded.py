@@ -22,7 +22,7 @@ from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
 from ktrace.store.spill import Spill
 from ktrace.summary import columns, compute, events, figures, joining, marked
-from ktrace.summary.columns import Columns, Rows, by_source, new_column
+from ktrace.summary.columns import StoredColumns, StoredRows, by_source, new_column
 from ktrace.summary.model import Group, Summary
 
 RANKS = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
@@ -119,7 +119,7 @@ def test_nothing_is_left_where_reading_stops(error: type[BaseException], tempora
 @settings(deadline=None)
 def test_columns_of_each_source(added: list[tuple[str, list[int]]], limit: int) -> None:
     spill = Spill(limit)
-    numbers, rows = Columns(spill, "numbers", value="i8", same="i4"), Rows(spill, "rows")
+    numbers, rows = StoredColumns(spill, "numbers", value="i8", same="i4"), StoredRows(spill, "rows")
     wanted: dict[str, list[int]] = {}
     for source, values in added:
         if values:

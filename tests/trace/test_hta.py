@@ -12,7 +12,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 from ktrace.trace.hta import COLUMNS
 from ktrace.trace.trace import Trace
@@ -75,7 +75,7 @@ def test_work_belongs_to_the_step_of_its_call() -> None:
 
 
 def made(**rank: int) -> Trace:
-    rows = Rows(Conversion(Report(), "run"))
+    rows = RowBuilder(Conversion(Report(), "run"))
     rows.event("range", "ProfilerStep#7", ts=0, dur=9_000, pid=1, tid=2, cat="user_annotation")
     rows.event("api", "hipLaunchKernel", ts=1_500, dur=200, pid=1, tid=2, correlation=5, cat="HIP_API")
     rows.event("api", "hipLaunchKernel", ts=1_500, dur=200, pid=9, tid=2, correlation=5)

@@ -13,7 +13,7 @@ from conftest import SAMPLES
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.model.batch import RECORDS, arrow_schema
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 from ktrace.trace.trace import Trace
 
@@ -22,7 +22,7 @@ LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"
 
 @pytest.fixture
 def trace() -> Trace:
-    rows = Rows(Conversion(Report(), "rank0"))
+    rows = RowBuilder(Conversion(Report(), "rank0"))
     rows.event("kernel", "gemm", ts=2**53 + 1, dur=10, pid=7, device=0, stream=3, args={"queued": 0})
     rows.event("op", "aten::mm", ts=5, dur=20, pid=7, tid=8)
     rows.event("instant", "mark", ts=9, value=float("nan"))
@@ -82,7 +82,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 def test_a_trace_differs_from_one_that_says_something_else(trace: Trace) -> None:
-    rows = Rows(Conversion(Report(), "rank0"))
+    rows = RowBuilder(Conversion(Report(), "rank0"))
     rows.event("kernel", "gemm", ts=2**53, dur=10)
     assert trace.equals(trace)
     assert not trace.equals(Trace(rows.rest()))

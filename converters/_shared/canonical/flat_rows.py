@@ -88,7 +88,7 @@ class FlatRows:
         if not len(numbers):
             return
         self._keep_unknown(record, rows, columns, numbers)
-        self._report.used(len(numbers), went="catalog" if record == "catalog" else None)
+        self._report.used(len(numbers), outcome="catalog" if record == "catalog" else None)
         yield Batch(record, pa.RecordBatch.from_pydict(columns))
 
     def _bad(self, number: int, reason: str) -> None:

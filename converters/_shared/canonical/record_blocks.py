@@ -49,7 +49,7 @@ class Blocks:
             assert columns is not None
             self._columns[record] = self._columns.get(record, frozenset()).union(columns)
             self._held[record].append(pa.table(columns))
-            self._report.used(number, went="catalog" if record == "catalog" else None)
+            self._report.used(number, outcome="catalog" if record == "catalog" else None)
         return True
 
     def ready(self) -> Iterator[Batch]:

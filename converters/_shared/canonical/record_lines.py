@@ -118,18 +118,18 @@ class _Lines:
             text = line.strip(b" \t\r\n,")
             where = f"line {number}"
             if not text:
-                report.used(went="structure")
+                report.used(outcome="structure")
             elif not self.headed or text.startswith(b'{"ktrace"'):
                 _check_header(text, self._conversion, self._path, where)
-                report.used(went="structure")
+                report.used(outcome="structure")
                 self.headed = True
             elif self._document and CLOSING.fullmatch(text):
-                report.used(went="structure")
+                report.used(outcome="structure")
                 self.closed = True
             else:
                 try:
                     if self.records.take(text, where) == "catalog":
-                        report.used(went="catalog")
+                        report.used(outcome="catalog")
                     else:
                         used += 1
                 except BadRecord as bad:

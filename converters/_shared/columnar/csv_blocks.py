@@ -29,7 +29,7 @@ from ..text.line_account import LineAccount
 from ..text.lines import Line
 from .blocks import Block
 from .csv_headings import Dialect, Fits, are_units, headings_of
-from .csv_parse import LONGEST_ROW, Part, line_count, parse_fast, parse_lines, wordy_rows
+from .csv_parse import LONGEST_ROW, ParsedLines, line_count, parse_fast, parse_lines, wordy_rows
 
 #: Bytes of lines that are taken at once.
 CHUNK = 4 << 20
@@ -185,13 +185,13 @@ class CsvBlocks(LineAccount):
             self._line += 1
         return table, len(following) if has_units else 0
 
-    def _one_by_one(self, table: CsvTable, text: bytes, last: bool) -> Part:
+    def _one_by_one(self, table: CsvTable, text: bytes, last: bool) -> ParsedLines:
         part = parse_lines(text, self._line, len(table.headings), table.dialect, last)
         for number in part.bad:
             self._report.issue("encoding", f"{self._place}line {number}")
         return part
 
-    def _next_headings(self, part: Part) -> int | None:
+    def _next_headings(self, part: ParsedLines) -> int | None:
         """The number of the first line that is headings, of the same table or of another one."""
         found = [number for number, line in part.others if headings_of(line, self._fits)]
         for row in wordy_rows(part.columns) if len(part.numbers) else ():
@@ -200,11 +200,11 @@ class CsvBlocks(LineAccount):
                 break
         return min(found, default=None)
 
-    def _blocks(self, table: CsvTable, part: Part) -> Iterator[CsvRows]:
+    def _blocks(self, table: CsvTable, part: ParsedLines) -> Iterator[CsvRows]:
         count = len(part.numbers)
         for first in range(0, count, self._rows_at_once):
             rows = part.rows(first, min(first + self._rows_at_once, count))
-            self._report.used(int(rows.spans.sum()) - len(rows.spans), went="structure")
+            self._report.used(int(rows.spans.sum()) - len(rows.spans), outcome="structure")
             columns = dict(zip(table.headings, rows.columns, strict=True))
             yield CsvRows(table, Block(f"{self._place}line", pa.array(rows.numbers), columns))
 

@@ -37,7 +37,7 @@ _DIGIT_FIRST = np.zeros(256, np.bool_)
 _DIGIT_FIRST[list(b"0123456789+-.")] = True
 
 
-class Part(NamedTuple):
+class ParsedLines(NamedTuple):
     """The rows in some lines: the number of the first line of each, how many lines it takes, its cells by column.
 
     `others` are the lines that are no rows, with their numbers; `bad` those with bytes that are no UTF-8. `left` is how
@@ -51,10 +51,10 @@ class Part(NamedTuple):
     bad: Sequence[int] = ()
     left: int = 0
 
-    def rows(self, first: int, end: int) -> Part:
+    def rows(self, first: int, end: int) -> ParsedLines:
         """Some of the rows alone."""
         columns = [column.slice(first, end - first) for column in self.columns]
-        return Part(self.numbers[first:end], self.spans[first:end], columns, [])
+        return ParsedLines(self.numbers[first:end], self.spans[first:end], columns, [])
 
 
 def line_count(text: bytes) -> int:
@@ -62,7 +62,7 @@ def line_count(text: bytes) -> int:
     return text.count(b"\n") + (not text.endswith(b"\n") and text != b"")
 
 
-def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect) -> Part | None:
+def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect) -> ParsedLines | None:
     """The rows by Arrow; None where it refuses them, or the lines can't be numbered.
 
     `lines` is how many there are, `first` the number of the first. A blank one is among the others, as ''.
@@ -106,7 +106,9 @@ def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect
     return _numbered(columns, invalid, lines, first)
 
 
-def _numbered(columns: list[pa.StringArray], invalid: list[tuple[int, str]], lines: int, first: int) -> Part | None:
+def _numbered(
+    columns: list[pa.StringArray], invalid: list[tuple[int, str]], lines: int, first: int
+) -> ParsedLines | None:
     """The rows with their lines; None where rows and lines don't tally."""
     count = len(columns[0])
     total = count + len(invalid)
@@ -124,11 +126,11 @@ def _numbered(columns: list[pa.StringArray], invalid: list[tuple[int, str]], lin
             return None
     starts = np.cumsum(spans) - spans + first
     return _without_blank(
-        Part(starts[kept], spans[kept], columns, [(int(starts[index]), row) for index, row in invalid])
+        ParsedLines(starts[kept], spans[kept], columns, [(int(starts[index]), row) for index, row in invalid])
     )
 
 
-def _without_blank(part: Part) -> Part:
+def _without_blank(part: ParsedLines) -> ParsedLines:
     """Rows in which nothing stands are blank lines, which Arrow takes for rows."""
     blank = np.ones(len(part.numbers), np.bool_)
     for column in part.columns:
@@ -137,10 +139,12 @@ def _without_blank(part: Part) -> Part:
             return part
     keep = pa.array(~blank)
     others = sorted([*part.others, *((number, "") for number in part.numbers[blank].tolist())])
-    return Part(part.numbers[~blank], part.spans[~blank], [column.filter(keep) for column in part.columns], others)
+    return ParsedLines(
+        part.numbers[~blank], part.spans[~blank], [column.filter(keep) for column in part.columns], others
+    )
 
 
-def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: bool) -> Part:
+def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: bool) -> ParsedLines:
     """The rows line by line, whatever they are. `last` says that no more lines come."""
     lines, bad = [], []
     for number, raw in enumerate(text.removesuffix(b"\n").split(b"\n"), first):
@@ -167,7 +171,7 @@ def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: boo
     found = np.array(places, np.int64).reshape(-1, 2)
     left = len(lines) - index
     bad = [number for number in bad if number < first + index]
-    return Part(found[:, 0], found[:, 1], columns, others, bad, left)
+    return ParsedLines(found[:, 0], found[:, 1], columns, others, bad, left)
 
 
 def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple[list[str] | None, int]:

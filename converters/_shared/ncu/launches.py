@@ -19,7 +19,7 @@ import pyarrow as pa
 from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from ..columnar.dictionaries import words
 from .cells import numbers
@@ -86,7 +86,7 @@ class Launches:
         self._most = min(_MOST, max(_LEAST, conversion.batch_rows))
         self._conversion = conversion
         self._european = european
-        self._facts = Rows(conversion)
+        self._facts = RowBuilder(conversion)
         self._told: set[tuple[Any, ...]] = set()
         self._figures: list[Figure] = []
         self._numbers: dict[tuple[Any, ...], int] = {}

@@ -75,7 +75,7 @@ class Worth(Enum):
     USELESS = 2
 
 
-class Rows(NamedTuple):
+class TimedRows(NamedTuple):
     """Rows of a table whose times are worth the same."""
 
     rows: CsvRows
@@ -114,16 +114,16 @@ def floats_of(column: pa.Array | None) -> pa.DoubleArray:
     return floats(column.cast(pa.string()))
 
 
-def apart(item: CsvRows, report: Report) -> Iterator[Rows]:
+def apart(item: CsvRows, report: Report) -> Iterator[TimedRows]:
     """The rows, those apart of which times were rounded before they were written; these are reported."""
     missing = rounded(item, FIELDS, report)
     if missing is None:
-        yield Rows(item, Worth.EXACT)
+        yield TimedRows(item, Worth.EXACT)
         return
     useless = missing >= _USELESS
     for worth, rows in ((Worth.EXACT, missing == 0), (Worth.NEAR, (missing > 0) & ~useless), (Worth.USELESS, useless)):
         if rows.any():
-            yield Rows(CsvRows(item.table, item.block.filter(pa.array(rows))), worth)
+            yield TimedRows(CsvRows(item.table, item.block.filter(pa.array(rows))), worth)
 
 
 def placed(item: CsvRows, fields: Mapping[str, Field], report: Report) -> CsvRows:

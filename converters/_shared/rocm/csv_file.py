@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ktrace.conversion import Conversion
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from ..columnar.csv_blocks import CsvBlocks, CsvRows
 from ..text.lines import Line
@@ -49,7 +49,7 @@ def read_file(
     file: RocmFile,
     conversion: Conversion,
     agents: Agents,
-    rows: Rows,
+    rows: RowBuilder,
     on_line: OnLine | None = None,
     at_end: Callable[[], Iterator[CsvRows]] | None = None,
 ) -> Iterator[Batch]:
@@ -73,7 +73,7 @@ def read_file(
 class _Reading:
     """What makes rows of the tables of a file."""
 
-    def __init__(self, file: RocmFile, conversion: Conversion, agents: Agents, rows: Rows) -> None:
+    def __init__(self, file: RocmFile, conversion: Conversion, agents: Agents, rows: RowBuilder) -> None:
         first, pid, host = file.number * IDS_OF_FILE, file.pid, file.host
         self._file = file
         self._conversion = conversion

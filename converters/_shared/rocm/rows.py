@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from ..columnar.blocks import Batches, Block, timed
 from ..columnar.csv_blocks import CsvRows
@@ -258,7 +258,14 @@ _MADE = {
 
 
 def add_statistics(
-    item: CsvRows, rows: Rows, conversion: Conversion, *, first_id: int, scope: str, host: str | None, pid: int | None
+    item: CsvRows,
+    rows: RowBuilder,
+    conversion: Conversion,
+    *,
+    first_id: int,
+    scope: str,
+    host: str | None,
+    pid: int | None,
 ) -> None:
     """Adds the summaries of a table of statistics. `scope` is what the file's name says that it is of."""
     headings = [heading(name) for name in item.table.headings]
@@ -314,12 +321,12 @@ class Agents:
             if number is None:
                 conversion.report.issue("bad-record", item.block.where(index), "no Node_Id")
                 continue
-            conversion.report.used(went="catalog")
+            conversion.report.used(outcome="catalog")
             if said.get("Agent_Type") == "GPU":
                 self._gpus[host, number] = said
                 self.engines[number] = (_whole(said.get("Num_Xcc")), _whole(said.get("Num_Shader_Banks")))
 
-    def facts(self, rows: Rows, first_id: int) -> int:
+    def facts(self, rows: RowBuilder, first_id: int) -> int:
         """Adds them to the catalog, and returns the next id."""
         for (host, number), said in sorted(self._gpus.items(), key=repr):
             facts: dict[str, Any] = {"api": "hip", "vendor": said.get("Vendor_Name") or "AMD"}

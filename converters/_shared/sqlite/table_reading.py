@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.parallel.prefetch import ahead, ahead_of
+from ktrace.parallel.prefetch import ahead_of, prefetch
 from ktrace.report import Report
 
 from ..columnar.blocks import Block
@@ -151,7 +151,7 @@ class TableReading:
 
     def _fast(self, size: int) -> Iterator[Block]:
         select = self._select(self.last + 1 if self.last > _FIRST else None)
-        with self._reader(select, size, self._types) as reader, closing(ahead(reader)) as batches:
+        with self._reader(select, size, self._types) as reader, closing(prefetch(reader)) as batches:
             for number, batch in enumerate(batches):
                 rows = batch if number else batch.slice(1)
                 if rows.num_rows:

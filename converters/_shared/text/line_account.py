@@ -19,7 +19,7 @@ class LineAccount:
         self._what = what
         self._number = 0
         self._decided = True
-        self._held = 0
+        self._deferred = 0
         self._skipping: tuple[str, int, int, str] | None = None  # kind, first, last, detail
 
     def begin(self, number: int) -> None:
@@ -33,40 +33,40 @@ class LineAccount:
         self._end_skip()
 
     def used(self, lines: int = 1) -> None:
-        """The line gave a row. `lines` above 1 counts lines that were held before it, too."""
+        """The line gave a row. `lines` above 1 counts lines that were deferred before it, too."""
         self._decide(lines)
         self._report.used(lines)
 
     def structure(self, lines: int = 1) -> None:
         """The line is a heading, a rule, blank: it carries no figures of its own."""
         self._decide(lines)
-        self._report.used(lines, went="structure")
+        self._report.used(lines, outcome="structure")
 
-    def went(self, where: str, lines: int = 1) -> None:
+    def became(self, where: str, lines: int = 1) -> None:
         """The line's content went into the catalog, or was folded into other rows."""
         self._decide(lines)
-        self._report.used(lines, went=where)
+        self._report.used(lines, outcome=where)
 
-    def hold(self) -> None:
-        """Nothing is decided yet: a later `used`, `structure` or `went` counts this line in, or `skip_held`."""
+    def defer(self) -> None:
+        """Nothing is decided yet: a later `used`, `structure` or `became` counts this line in, or `skip_deferred`."""
         self._decided = True
-        self._held += 1
+        self._deferred += 1
 
     def skip(self, kind: str, detail: str = "") -> None:
         """The line is left out, as an issue of that kind."""
         self._decided = True
         self._skip(kind, self._number, self._number, detail)
 
-    def skip_held(self, kind: str, first: int, last: int, detail: str = "") -> None:
-        """Lines that were held are left out after all."""
-        self._held -= last - first + 1
+    def skip_deferred(self, kind: str, first: int, last: int, detail: str = "") -> None:
+        """Deferred lines are left out after all."""
+        self._deferred -= last - first + 1
         self._skip(kind, first, last, detail)
 
     def _decide(self, lines: int) -> None:
-        held = lines if self._decided else lines - 1
-        if held > self._held:
-            raise ValueError(f"{lines} lines decided, {self._held} were held")
-        self._held -= held
+        deferred = lines if self._decided else lines - 1
+        if deferred > self._deferred:
+            raise ValueError(f"{lines} lines decided, {self._deferred} were deferred")
+        self._deferred -= deferred
         self._decided = True
         self._end_skip()
 

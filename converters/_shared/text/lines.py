@@ -33,8 +33,8 @@ class Lines(LineAccount):
             elif parse(line.text):
                 lines.used()
 
-    A reader that must look ahead before it decides holds a line by `lines.hold()`, and says later what became
-    of it: `lines.used(3)` counts this line and the two that were held before it.
+    A reader that must look ahead before it decides defers a line by `lines.defer()`, and says later what became
+    of it: `lines.used(3)` counts this line and the two that were deferred before it.
     """
 
     def __init__(self, source: Source, conversion: Conversion) -> None:

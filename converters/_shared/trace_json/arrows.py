@@ -31,7 +31,7 @@ def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     kind = by_word(events.columns.get("cat"), rows, lambda cat: kinds.index(dialect.flows.get(cat or "", "flow") or ""))
     folded = kind == len(kinds) - 1
     if folded.any():
-        task.report.used(int(folded.sum()), went="folded")
+        task.report.used(int(folded.sum()), outcome="folded")
         if folded.all():
             return
     draft = Draft.of(events)

@@ -159,7 +159,7 @@ class Decoder:
         taken = []
         for group in groups:
             if self._is_folded(group):
-                self._report.used(len(group.rows), went="folded")
+                self._report.used(len(group.rows), outcome="folded")
                 continue
             key = group.struct.type if group.struct else None
             gather = self._gathers.get(key)
@@ -219,7 +219,7 @@ class Decoder:
         """Accounts for the elements that are no events."""
         for place, element in strange:
             if element in (b"{}", b"null"):
-                self._report.used(went="structure")
+                self._report.used(outcome="structure")
             elif element == b"[":
                 self._report.issue("json-repair", f"byte {byte + place}", "a list within the list")
             else:

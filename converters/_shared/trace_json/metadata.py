@@ -27,7 +27,7 @@ def metadata(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     What isn't a name, a label or an order is a fact of the process (of the thread, of a pid that is a text: of a
     track) under its own name.
     """
-    task.report.used(len(events), went="catalog")
+    task.report.used(len(events), outcome="catalog")
     draft = Draft.of(events)
     for member in ("ts", "dur", "cat", "id", "bp", "s", "args.$tts"):
         draft.left.pop(member, None)

@@ -30,7 +30,7 @@ LEAST = 32 << 20
 
 
 @dataclass(frozen=True)
-class Part:
+class RangeResult:
     """What came of a range: where it was begun, where it ended, whether that is the list's end, its account."""
 
     start: int
@@ -82,7 +82,7 @@ class Ranges:
         finally:
             workers.close()
 
-    def _range(self, start: int, stop: int, *, guessed: bool) -> Generator[Batch, None, Part]:
+    def _range(self, start: int, stop: int, *, guessed: bool) -> Generator[Batch, None, RangeResult]:
         """The batches of the events from `start`, or the first boundary there, to the first boundary from `stop` on."""
         report = Report()
         conversion = replace(self._conversion, report=report, progress=None)
@@ -97,4 +97,4 @@ class Ranges:
             events = List(text, decoder, report, self._chunk)
             for some in chain(events.read(stop), decoder.flush()):
                 yield from self._rows(some, conversion)
-            return Part(start, text.pos, events.ended, report)
+            return RangeResult(start, text.pos, events.ended, report)

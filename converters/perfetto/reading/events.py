@@ -106,7 +106,7 @@ def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> I
     begins, ends, opened = halves[pairs.begins], halves[pairs.ends], halves[pairs.lone_begins]
     for row in halves[pairs.lone_ends].tolist():
         report.issue("end-without-begin", context.where(int(events.id[row])))
-    report.used(len(ends), went="end of a slice")
+    report.used(len(ends), outcome="end of a slice")
     parsed.dur[begins] = events.ts[ends] - events.ts[begins]
     has_dur = np.zeros(len(events), np.bool_)
     has_dur[begins] = True

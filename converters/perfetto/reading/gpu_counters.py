@@ -24,7 +24,7 @@ from ktrace.converters._shared.columnar.protobuf import (
     signed,
 )
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
 from ..writing.gpu_counters import DERIVED, ESTIMATE
@@ -66,7 +66,7 @@ class Counter(NamedTuple):
 class Gpus:
     """Reads these packets; `rows` takes what they say. All methods raise ValueError for what is no protobuf."""
 
-    def __init__(self, context: Context, rows: Rows) -> None:
+    def __init__(self, context: Context, rows: RowBuilder) -> None:
         self._context = context
         self._rows = rows
         self._known: dict[tuple[int, int], Counter] = {}  # (gpu, counter id), of descriptors that aren't interned
@@ -98,7 +98,7 @@ class Gpus:
         report.used(int(has.sum()))
         for count, went in ((empty, "counter descriptors"), (~has & ~empty, "counters that follow from columns")):
             if count.any():
-                report.used(int(count.sum()), went=went)
+                report.used(int(count.sum()), outcome=went)
         if not len(rows):
             return
         owner, which = given.owner[rows], which[rows]

@@ -72,7 +72,7 @@ def _read(context: Context, chunk: Chunk, parsed: Parsed, row: int, found: dict[
         parsed.extra.append((row, chunk.own.code(dump_json(said | {"phase": phase}).encode())))
     if phase == "M":
         parsed.what[row] = _NOTHING
-        context.conversion.report.used(went="legacy metadata")
+        context.conversion.report.used(outcome="legacy metadata")
         return
     place = context.tracks.places[int(parsed.place[row])]
     columns: dict[str, Any] = {name: place.columns.get(name) for name in _PLACE}

@@ -22,7 +22,7 @@ from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.model.batch import Batch
 from ktrace.parallel.fork import fork, may_fork, portable
-from ktrace.parallel.write_behind import Behind
+from ktrace.parallel.write_behind import WriteBehind
 from ktrace.report import Report
 
 #: Bytes of a trace from which on it pays.
@@ -92,7 +92,7 @@ def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:
     report = Report(strict=conversion.report.strict)
     report.path = conversion.report.path
     mine = Conversion(report, conversion.label, conversion.batch_rows, conversion.options)
-    with Behind(os.fdopen(send, "wb"), _WAITING) as stream:
+    with WriteBehind(os.fdopen(send, "wb"), _WAITING) as stream:
         try:
             for batch in read(mine):
                 _send_batch(stream, batch)
@@ -103,7 +103,7 @@ def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:
             _send(stream, _ERROR, pickle.dumps(portable(error)))
 
 
-def _send_batch(stream: Behind, batch: Batch) -> None:
+def _send_batch(stream: WriteBehind, batch: Batch) -> None:
     sink = pa.BufferOutputStream()
     columns = batch.columns.replace_schema_metadata({b"ktrace.record": batch.record.encode()})
     with pa.ipc.new_stream(sink, columns.schema) as writer:
@@ -111,5 +111,5 @@ def _send_batch(stream: Behind, batch: Batch) -> None:
     _send(stream, _BATCH, sink.getvalue())
 
 
-def _send(stream: Behind, kind: bytes, data: Any) -> None:
+def _send(stream: WriteBehind, kind: bytes, data: Any) -> None:
     stream.write(b"".join((_HEAD.pack(kind, len(data)), data)))

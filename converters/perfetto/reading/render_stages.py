@@ -90,7 +90,7 @@ def _work(context: Context, chunk: Chunk, events: Events, found: Fields, old: Sp
     for name in ("event_id", "duration"):
         no_work &= ~found.get(_G[name], VARINT).has(len(events))
     if no_work.any():
-        report.used(int(no_work.sum()), went="specifications")
+        report.used(int(no_work.sum()), outcome="specifications")
     kept &= ~no_work
     report.used(int(kept.sum()))
     return kept

@@ -9,7 +9,7 @@ import numpy as np
 
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 from ktrace.model.batch import Batch
-from ktrace.model.row_builder import Rows
+from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
 from .args import Chunk
@@ -68,7 +68,7 @@ class TraceReader:
         self.context = context
         self._report = context.conversion.report
         self._old = Specifications()
-        self._rows = Rows(context.conversion)
+        self._rows = RowBuilder(context.conversion)
         self._gpus = Gpus(context, self._rows)
         self._links: list[Batch] = []  # that the sidecar has just said
         self._own_clock: set[int] = set()  # sequences that may have a default clock
@@ -119,7 +119,7 @@ class TraceReader:
         parts = parse(
             np.frombuffer(packet + bytes(64), np.uint8), np.zeros(1, np.int64), np.array([len(packet)], np.int64)
         )
-        self._report.used(went="compressed packets")
+        self._report.used(outcome="compressed packets")
         for name in _COMPRESSED:
             column = parts.get(_P[name], LENGTH)
             for start, size in zip(column.start.tolist(), column.value.tolist(), strict=True):
@@ -305,15 +305,15 @@ class TraceReader:
                 self._is_of_no_row(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
                 left &= ~mine
         if left.any():
-            report.used(int(left.sum()), went="structure")
+            report.used(int(left.sum()), outcome="structure")
         return taken
 
     def _is_of_no_row(self, name: str, count: int, id_: int) -> None:
         """Counts packets of a kind that gives no row: read, about the recording, or unread."""
         if name in _READ:
-            self._report.used(count, went=name)
+            self._report.used(count, outcome=name)
         elif name in _OF_THE_RECORDING:
-            self._report.used(count, went="about the recording")
+            self._report.used(count, outcome="about the recording")
         else:
             if not self.context.unread:
                 self.context.first_unread = id_

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.timeline_arguments import is_in, plain
-from ktrace.model.batch import Rows
+from ktrace.model.batch import EventRows
 
 from ..proto.sidecar import LAUNCH_METRICS
 from .message_columns import Bools, Int64
@@ -26,7 +26,7 @@ class Metrics:
     kernel: Int64
 
 
-def metrics_of(batch: Rows, stage: Bools) -> Metrics:
+def metrics_of(batch: EventRows, stage: Bools) -> Metrics:
     """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch.
 
     Samples within a kernel are counters like any others.
@@ -44,7 +44,7 @@ def metrics_of(batch: Rows, stage: Bools) -> Metrics:
     return Metrics(kernel >= 0, kernel)
 
 
-def launch_arguments(batch: Rows, metrics: Metrics, rows: Int64) -> dict[str, pa.Array]:
+def launch_arguments(batch: EventRows, metrics: Metrics, rows: Int64) -> dict[str, pa.Array]:
     """What metrics of the kernels `rows` say of their launch, as the GPU tab wants it: name -> an argument a kernel."""
     which = np.flatnonzero(metrics.rows)
     if not len(which):

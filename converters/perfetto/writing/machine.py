@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.timeline_arguments import PLAIN, is_in, plain, slice_rows
-from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, Rows
+from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
@@ -270,7 +270,7 @@ def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
     return Batch("events", columns.select(names))
 
 
-def _no_numbers(batch: Rows) -> Bools:
+def _no_numbers(batch: EventRows) -> Bools:
     """Which rows are counters without a finite value."""
     counter = is_in(batch.column("kind"), ("counter",))
     if not counter.any():
@@ -280,7 +280,7 @@ def _no_numbers(batch: Rows) -> Bools:
     return lost
 
 
-def _series(batch: Rows) -> tuple[list[tuple[str, str | None]], Int64]:
+def _series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
     """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
     numbers = np.full(len(batch), -1, np.int64)
     rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))

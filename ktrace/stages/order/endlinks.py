@@ -18,7 +18,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.store.events import EventStore, values
 from ktrace.store.joins import find
 from ktrace.store.spill import Batches, Runs, Spill, ranges
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int32 = npt.NDArray[np.int32]
 
@@ -26,7 +26,7 @@ Int32 = npt.NDArray[np.int32]
 class EndLinks:
     """Links that name an event, until it is known which events are ends of slices."""
 
-    def __init__(self, spill: Spill, words: Words) -> None:
+    def __init__(self, spill: Spill, words: Vocabularies) -> None:
         self._spill = spill
         self._words = words
         self._held = Batches(spill, "end_links")

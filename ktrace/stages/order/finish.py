@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.store.events import EventStore
-from ktrace.store.gathered import Gathered
+from ktrace.store.gathered import GatheredRows
 from ktrace.store.spill import Rows, Runs
 
 Int64 = npt.NDArray[np.int64]
@@ -25,7 +25,7 @@ _OF_BEGIN = {
 }
 
 
-def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: int | None) -> Gathered:
+def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: int | None) -> GatheredRows:
     """The events of `rows`, whose ts are from `low` to below `high`."""
     place = np.ascontiguousarray(rows["place"])
     found = store.at(place)
@@ -34,7 +34,7 @@ def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: 
         order = np.argsort(place)
         begins = order[np.searchsorted(place[order], here["begin"])]
         ends = store.at(here["end"]).batch().columns
-        return Gathered.whole(_paired(found.batch().columns, ends, begins, rows["end"] - rows["ts"]), store.words)
+        return GatheredRows.whole(_paired(found.batch().columns, ends, begins, rows["end"] - rows["ts"]), store.words)
     return found
 
 

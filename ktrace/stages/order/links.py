@@ -18,7 +18,7 @@ from ktrace.store.joins import find, fresh
 from ktrace.store.spill import Batches, Rows, Runs, Spill, ranges
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -37,7 +37,7 @@ class LinkStore:
     After `number_arrows` they stand in `by_event`, `enclosed` and `next`, by what they are bound by.
     """
 
-    def __init__(self, spill: Spill, words: Words) -> None:
+    def __init__(self, spill: Spill, words: Vocabularies) -> None:
         self._words = words
         self._tracks = TrackIndex(words)
         self._pending: list[pa.RecordBatch] = []

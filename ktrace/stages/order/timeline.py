@@ -30,10 +30,10 @@ from ktrace.stages.order.links import LinkStore, PlaceBinder, bind_by_event
 from ktrace.stages.order.pairing import pair
 from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
 from ktrace.store.events import LAUNCHED, EventStore
-from ktrace.store.gathered import Gathered
+from ktrace.store.gathered import GatheredRows
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
@@ -99,7 +99,7 @@ class TimelineBatch:
     `batch` has all of this as columns; `column` and `taken` cost less where some columns or rows are enough.
     """
 
-    rows: Gathered
+    rows: GatheredRows
     lane: Int32
     track: Int32
     serial: Int64
@@ -175,7 +175,7 @@ def order(
 
 
 def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, device_lanes: bool) -> Timeline:
-    words = Words()
+    words = Vocabularies()
     index = TrackIndex(words)
     catalog, store, links = Catalog(), EventStore(spill, words, index), LinkStore(spill, words)
     for batch in batches:

@@ -27,14 +27,14 @@ from ktrace.model.masks import Bools, some, truth, words_in
 from ktrace.model.times import parse_interval, parse_time
 from ktrace.report import Report
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.attached import Attached, are_figures
-from ktrace.stages.select.crop_bounds import Bounds, Part, steps_of
+from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
+from ktrace.stages.select.dependents import Attached, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.stages.select.launched import launch_ends, launch_links
 from ktrace.store.events import GONE, SLICE, EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 
@@ -109,7 +109,7 @@ class _Stage:
     def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
         self._report = report
         self._spill = spill
-        self._words = Words()
+        self._words = Vocabularies()
         self._index = TrackIndex(self._words)
         self._store = EventStore(spill, self._words, self._index)
         self._others = Batches(spill, "others")
@@ -187,7 +187,7 @@ class _Stage:
             self._given += len(mine)
             yield self._store.at(mine).batch()
 
-    def _other(self, batch: Batch, part: Part, attached: Attached) -> Iterator[Batch]:
+    def _other(self, batch: Batch, part: CropBounds, attached: Attached) -> Iterator[Batch]:
         """The statistics of a batch that stay; its links wait."""
         ts, timed = values(batch.columns, "ts")
         inside = part.hold(ts, batch)
@@ -201,7 +201,7 @@ class _Stage:
         attached.know(rest, stays)
         yield from self._stay(rest, stays, "no time of their own, or another")
 
-    def _kept(self, part: Part) -> Bools:
+    def _kept(self, part: CropBounds) -> Bools:
         """Which events stay, by place."""
         keys = self._store.keys
         kept, begun = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)

@@ -24,7 +24,7 @@ from ktrace.model.times import parse_interval, time_text
 from ktrace.report import Report
 from ktrace.stages.select.intervals import ALWAYS, NEVER, Intervals
 from ktrace.stages.select.marks import Marks, called, no_such, step_of
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 if TYPE_CHECKING:
     from ktrace.stages.select.crop import Crop
@@ -64,7 +64,7 @@ class Bounds:
             if marks is not None:
                 marks.add(batch)
 
-    def part(self, start: int, end: int, catalog: Catalog, report: Report) -> Part:
+    def part(self, start: int, end: int, catalog: Catalog, report: Report) -> CropBounds:
         """The time that is wanted of each source, of a trace from `start` to `end` (ns); noted in the report.
 
         Raises InputError where there is no such time, name, step or range.
@@ -78,7 +78,7 @@ class Bounds:
             assert isinstance(wanted.margin, int)
             common = common.both(self._around.around(wanted.margin))
         each, ids = self._own()
-        part = Part(common, each, ids)
+        part = CropBounds(common, each, ids)
         spans = [pair for found in part.all() for pair in found.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
             raise InputError("nothing is in all of the parts that are named", remedy="name one of them")
@@ -113,7 +113,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Part:
+class CropBounds:
     """The time that is wanted: `common` of all sources, and of it what `each` has, where this isn't None.
 
     `ids` are rows that stay anyway: ranges on a device, whose time there may be a later one.
@@ -136,7 +136,9 @@ class Part:
         """The intervals, of each source that has its own."""
         return [self.common] if self.each is None else [self.of(source) for source in self.each]
 
-    def sources(self, words: Words, source: npt.NDArray[np.int32]) -> Iterator[tuple[Bools, Intervals, list[int]]]:
+    def sources(
+        self, words: Vocabularies, source: npt.NDArray[np.int32]
+    ) -> Iterator[tuple[Bools, Intervals, list[int]]]:
         """For each source among the rows: which they are, its intervals, its rows that stay."""
         for number in np.unique(source).tolist():
             name = words["source"].word(number)

@@ -22,7 +22,7 @@ from ktrace.store.events import EventStore
 from ktrace.store.joins import among
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Spill, ranges
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 
@@ -89,7 +89,7 @@ def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
 def _by_time(batches: Iterable[Batch]) -> Iterator[Batch]:
     """All but events as they come, then the events in the order of time."""
     spill = Spill(SPILL_BYTES)
-    words = Words()
+    words = Vocabularies()
     store = EventStore(spill, words, TrackIndex(words))
     try:
         for batch in batches:

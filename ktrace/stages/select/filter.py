@@ -27,7 +27,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.masks import Bools, Fits, some, truth, words_in
 from ktrace.model.times import parse_time
 from ktrace.report import Ledger, Report
-from ktrace.stages.select.attached import Attached, are_figures
+from ktrace.stages.select.dependents import Attached, are_figures
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 #: Kinds of events and summaries; those of other packages begin with "x_".

@@ -23,14 +23,14 @@ from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.masks import Bools, some
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.attached import Attached, are_figures
+from ktrace.stages.select.dependents import Attached, are_figures
 from ktrace.stages.select.launched import launch_ends, launch_links
 from ktrace.stages.split.split_by import SplitBy
 from ktrace.stages.split.steps import Steps
 from ktrace.store.events import EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Int64 = npt.NDArray[np.int64]
 
@@ -46,7 +46,7 @@ class Split:
 
     def __init__(self, batches: Iterable[Batch], by: SplitBy) -> None:
         self._spill = Spill(SPILL_BYTES)
-        self._words = Words()
+        self._words = Vocabularies()
         self._index = TrackIndex(self._words)
         self._store = EventStore(self._spill, self._words, self._index)
         self._others = Batches(self._spill, "others")

@@ -32,8 +32,8 @@ from ktrace.converters.perfetto.proto.wire import bytes_field, int_field
 from ktrace.errors import DamagedInput, InputError, KtraceError, StrictFailure
 from ktrace.input.detection import detect
 from ktrace.model.batch import DEVICE_KINDS, Batch
-from ktrace.model.row_builder import Rows, to_rows
-from ktrace.parallel.write_behind import Behind
+from ktrace.model.row_builder import RowBuilder, to_rows
+from ktrace.parallel.write_behind import WriteBehind
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.info import inspect
 from ktrace.pipeline.read import read_batches
@@ -665,7 +665,7 @@ def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatc
     """Between two batches, or in the middle of one."""
     from ktrace.converters.perfetto.reading import read_ahead
 
-    def die(stream: Behind, batch: Batch) -> None:
+    def die(stream: WriteBehind, batch: Batch) -> None:
         if sent:
             stream.write(read_ahead._HEAD.pack(b"b", 1 << 20) + bytes(sent))
         os._exit(1)
@@ -678,7 +678,7 @@ def test_a_child_that_dies_is_an_error(sent: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_metrics_of_kernels_come_back_to_their_kernels(tmp_path: Path) -> None:
-    made = Rows(Conversion(Report(), "run"))
+    made = RowBuilder(Conversion(Report(), "run"))
     metric = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
     for device in (0, 1):
         for ts in (1000, 2000):

@@ -1,6 +1,6 @@
 """The processes that a database holds: a set of tables each, or rows of one guid where several share the tables.
 
-rocpd_region_0000ddb5_...  rocpd_string_0000ddb5_...      Part("_0000ddb5_...", {"region": ..., "string": ...})
+rocpd_region_0000ddb5_...  rocpd_string_0000ddb5_...      ProcessTables("_0000ddb5_...", {"region": ..., "string": ...})
 rocpd_region  guid a, guid b                              two parts of the same tables, by guid
 """
 
@@ -59,7 +59,7 @@ _NAMES = (
 
 
 @dataclass(frozen=True)
-class Part:
+class ProcessTables:
     """The tables of a process by what they are called without prefix and suffix; `where` is a condition in SQL."""
 
     tables: dict[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Part:
         return self.tables.get(kind)
 
 
-def parts_of(database: Database) -> list[Part]:
+def process_tables(database: Database) -> list[ProcessTables]:
     """The processes, in the order in which their tables were made."""
     sets: dict[str, dict[str, str]] = {}
     for table in database.tables:
@@ -80,7 +80,7 @@ def parts_of(database: Database) -> list[Part]:
     return [part for tables in sets.values() for part in _by_guid(database, tables)]
 
 
-def _by_guid(database: Database, tables: dict[str, str]) -> list[Part]:
+def _by_guid(database: Database, tables: dict[str, str]) -> list[ProcessTables]:
     """The parts of a set of tables: one where they have one guid, as all that a profiler wrote have."""
     guids: set[str] = set()
     for kind in ("info_process", "info_node", "info_thread", "info_agent"):
@@ -89,10 +89,12 @@ def _by_guid(database: Database, tables: dict[str, str]) -> list[Part]:
             answer = database.query(table, f"SELECT DISTINCT guid FROM {quoted_name(table)}")
             guids |= {guid for (guid,) in answer if isinstance(guid, str)}
     if len(guids) < 2:
-        return [Part(tables)]
+        return [ProcessTables(tables)]
     quoted = ["'" + guid.replace("'", "''") + "'" for guid in sorted(guids)]
     conditions = [f"guid = {guid}" for guid in quoted]
     conditions.append(f"(guid IS NULL OR guid NOT IN ({', '.join(quoted)}))")
     with_guid = {kind: table for kind, table in tables.items() if database.has(table, "guid")}
     of_all = {kind: table for kind, table in tables.items() if kind not in with_guid}
-    return [Part(with_guid, condition) for condition in conditions] + ([Part(of_all)] if of_all else [])
+    return [ProcessTables(with_guid, condition) for condition in conditions] + (
+        [ProcessTables(of_all)] if of_all else []
+    )

@@ -28,7 +28,7 @@ from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import find
 from ktrace.store.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
 from ktrace.store.track_index import TrackIndex
-from ktrace.store.vocabulary import Words
+from ktrace.store.vocabulary import Vocabularies
 
 Values = npt.NDArray[Any]
 Int64 = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ class Attached:
     """
 
     def __init__(self, spill: Spill, value: np.dtype[Any] = _BOOL) -> None:
-        self._words = Words()
+        self._words = Vocabularies()
         self._tracks = TrackIndex(self._words)
         self._ids = Runs(spill, "known_ids", [("id", "i8"), ("source", "i4"), ("kept", value.str)])
         self._slices = Runs(
