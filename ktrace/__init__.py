@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from ktrace.stages.select.filter import Filter
     from ktrace.summary.compute import summarise
     from ktrace.summary.model import Summary
-    from ktrace.trace.trace import Trace, read
+    from ktrace.trace.read import read
+    from ktrace.trace.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -62,8 +63,8 @@ _HOME = {
     "Align": "ktrace.stages.align",
     "open_batches": "ktrace.pipeline.read",
     "Report": "ktrace.report",
-    "Trace": "ktrace.trace",
-    "read": "ktrace.trace",
+    "Trace": "ktrace.trace.trace",
+    "read": "ktrace.trace.read",
     "summarise": "ktrace.summary.compute",
     "Summary": "ktrace.summary.model",
     "classify": "ktrace.naming.taxonomy",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,8 +12,31 @@ import pytest
 from conftest import ROOT
 
 HEAVY = ("pyarrow", "pandas", "numpy", "rich", "jsonschema", "jsonschema_rs", "perfetto", "google", "msgspec", "duckdb")
-ABOVE_ROOMS = ("ktrace.cli", "ktrace.pipeline.convert", "ktrace.pipeline.read", "ktrace.input.detection")
 LIGHT_CORE = {"ktrace.input.format", "ktrace.input.source", "ktrace.errors", "ktrace.input.detection"}
+
+#: The rooms of the core, the lowest storey first. A room imports only what stands on a lower storey.
+STOREYS = (
+    ("errors",),
+    ("report", "model", "naming", "tables"),
+    ("conversion", "parallel", "store"),
+    ("input", "stages.order", "stages.layout", "stages.classify"),
+    ("stages.pair", "stages.metrics"),
+    ("stages.select",),
+    ("stages.align", "stages.split"),
+    ("output",),
+    ("pipeline",),
+    ("summary", "fleet", "viewer"),
+    ("diff",),
+    ("trace", "page"),
+    ("cli",),
+    ("__main__",),
+)
+
+#: What a room of converters/ may import of the core.
+FOR_ROOMS = {"errors", "report", "conversion", "model", "naming", "parallel", "store", "input", "output", "stages"}
+
+#: Modules that know how to read and how to write: each is one way from inputs to outputs.
+BOTH = {"ktrace.pipeline.convert", "ktrace.pipeline.merge", "ktrace.fleet.tasks"}
 
 
 class Import(NamedTuple):
@@ -59,7 +83,9 @@ def imports(file: Path) -> Iterator[Import]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
-            names = [".".join([*base, node.module or ""]).rstrip(".")]
+            module = ".".join([*base, node.module or ""]).rstrip(".")
+            members = [f"{module}.{alias.name}" for alias in node.names]
+            names = list(dict.fromkeys(member if member in MODULES else module for member in members))
         for name in names:
             yield Import(file, getattr(node, "lineno", 0), name, id(node) not in local)
 
@@ -69,10 +95,15 @@ def sources(folder: str) -> list[Path]:
 
 
 ALL = [file for folder in ("ktrace", "converters") for file in sources(folder) if not file.is_symlink()]
-CORE = [
-    file for file in ALL if file.relative_to(ROOT).parts[:2] != ("ktrace", "cli") and "converters" not in file.parts
-]
+MODULES = {module_name(file): file for file in ALL}
+CORE = [file for file in ALL if "converters" not in file.parts]
 ROOMS = [file for file in sources("converters") if file.parent != ROOT / "converters"]
+
+
+def room(module: str) -> str:
+    """The room of a module: ktrace.stages.order.sweep is in stages.order, ktrace.model.batch in model."""
+    parts = module.split(".")[1:]
+    return ".".join(parts[:2]) if parts[:1] == ["stages"] else ".".join(parts[:1])
 
 
 def test_something_is_looked_at() -> None:
@@ -80,53 +111,97 @@ def test_something_is_looked_at() -> None:
     assert len(ROOMS) > 10
 
 
-def test_the_core_imports_only_the_core() -> None:
-    allowed_in_core = {"ktrace.__main__": "ktrace.cli"}
-    wrong = [
-        found
-        for file in CORE
-        for found in imports(file)
-        if found.module.startswith(("ktrace.converters", "ktrace.cli"))
-        and allowed_in_core.get(module_name(file)) != found.module
-    ]
+def test_the_root_has_few_entries() -> None:
+    entries = {path.name for path in (ROOT / "ktrace").iterdir()} - {"__pycache__"}
+    assert len(entries) <= 25, sorted(entries)
+
+
+def test_every_room_of_the_core_has_its_storey() -> None:
+    placed = [name for storey in STOREYS for name in storey]
+    assert len(placed) == len(set(placed))
+    assert {room(module_name(file)) for file in CORE} - {"", "stages"} == set(placed)
+    assert len(STOREYS) <= 14
+
+
+def test_no_import_goes_up() -> None:
+    """A room imports lower storeys; `ktrace` itself gives its version to all."""
+    storey = {name: number for number, names in enumerate(STOREYS) for name in names}
+    wrong = []
+    for file in CORE:
+        mine = room(module_name(file))
+        if module_name(file) in ("ktrace", "ktrace.stages"):
+            continue
+        for found in imports(file):
+            other = room(found.module)
+            foreign = not found.module.startswith("ktrace") or other in (mine, "", "schema", "proto")
+            if not foreign and storey.get(other, len(STOREYS)) >= storey[mine]:
+                wrong.append(found)
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_only_the_pipeline_knows_readers_and_writers() -> None:
-    above = {
-        "ktrace",
-        "ktrace.output.archive",
-        "ktrace.fleet.tasks",
-        "ktrace.pipeline.merge",
-        "ktrace.output.parts",
-        "ktrace.pipeline.convert",
-        "ktrace.pipeline.info",
-        "ktrace.trace",
-        "ktrace.pipeline.validate",
-        "ktrace.viewer",
+def test_there_are_no_circles() -> None:
+    """No chain of imports leads back to the module where it began, neither in the core nor in a room."""
+    graph = {
+        name: {found.module: found for found in imports(file) if found.module in MODULES and found.module != name}
+        for name, file in MODULES.items()
     }
-    wrong = [
-        found
+    done: set[str] = set()
+    circles: list[str] = []
+
+    def visit(name: str, path: list[str]) -> None:
+        if name in path:
+            circle = [*path[path.index(name) :], name]
+            circles.append("\n".join(str(graph[one][other]) for one, other in pairwise(circle)))
+        elif name not in done:
+            for other in graph[name]:
+                visit(other, [*path, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+    assert not circles, "\n\n".join(circles)
+
+
+def test_few_modules_know_how_to_read_and_how_to_write() -> None:
+    reads, writes = (
+        {"ktrace.pipeline.read"},
+        {"ktrace.output.write", "ktrace.output.destination", "ktrace.output.parts"},
+    )
+    both = {
+        module_name(file)
         for file in CORE
-        if module_name(file) not in above and not module_name(file).startswith("ktrace.cli")
-        for found in imports(file)
-        if found.module == "ktrace.pipeline.convert"
-    ]
-    assert not wrong, "\n".join(map(str, wrong))
+        if (known := {found.module for found in imports(file)}) & reads and known & writes
+    }
+    assert both == BOTH
 
 
 def test_a_room_imports_the_core_and_shared_alone() -> None:
     wrong = []
     for file in ROOMS:
-        room = module_name(file).split(".")[2]
+        mine = module_name(file).split(".")[2]
         for found in imports(file):
             parts = found.module.split(".")
-            other_room = parts[:2] == ["ktrace", "converters"] and parts[2:3] not in ([room], ["_shared"], [])
-            if other_room or found.module.startswith(
-                ("ktrace.cli", "ktrace.pipeline.convert", "ktrace.pipeline.read", "ktrace.input.detection")
-            ):
+            if parts[0] != "ktrace" or len(parts) == 1:
+                continue
+            allowed = parts[2:3] in ([mine], ["_shared"], []) if parts[1] == "converters" else parts[1] in FOR_ROOMS
+            if not allowed:
                 wrong.append(found)
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_a_room_imports_its_own_modules_relatively_and_all_else_absolutely() -> None:
+    """So the text of a room is the same inside ktrace and in a package of its own."""
+    wrong = []
+    for file in ROOMS:
+        own, depth = ".".join(module_name(file).split(".")[:3]), len(file.relative_to(ROOT / "converters").parts) - 1
+        found = [node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+        for node in found:
+            place = f"{file.relative_to(ROOT)}:{node.lineno}"
+            if not node.level and f"{node.module}.".startswith(f"{own}."):
+                wrong.append(f"{place}: imports {node.module}, which is in its own room")
+            elif node.level > depth:
+                wrong.append(f"{place}: leaves its room by dots")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_nobody_imports_the_given_folders_by_their_bare_names() -> None:

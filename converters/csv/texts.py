@@ -16,7 +16,7 @@ from ktrace.model.batch import VERSION, WORD, union_schema
 from ktrace.model.json_rows import Cells as Member
 from ktrace.model.json_rows import as_text, join_rows
 from ktrace.model.json_text import dump_json, quoted
-from ktrace.pipeline.validate import Fault, RecordRun
+from ktrace.model.record_texts import Fault, RecordRun
 
 from .reader import Cells, table_record
 

@@ -9,7 +9,7 @@ import msgspec
 
 from ktrace.converters._shared.canonical.record_lines import CLOSING, HEADER, utf8
 from ktrace.input.source import Source
-from ktrace.pipeline.validate import Fault, RecordRun
+from ktrace.model.record_texts import Fault, RecordRun
 
 
 class _Document(msgspec.Struct):

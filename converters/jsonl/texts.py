@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ktrace.converters._shared.canonical.record_lines import CHUNK, utf8
 from ktrace.input.source import Source
-from ktrace.pipeline.validate import Fault, RecordRun
+from ktrace.model.record_texts import Fault, RecordRun
 
 
 def texts(source: Source) -> Iterator[RecordRun | Fault]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from ktrace.fleet.manifest import Shard
+from ktrace.input.dataset_manifest import Shard
 from ktrace.input.source import Source
 
 from .dataset import dataset_of

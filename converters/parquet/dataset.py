@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.fleet.manifest import MARK, Manifest, Shard, is_dataset, manifests
+from ktrace.input.dataset_manifest import MARK, Manifest, Shard, is_dataset, manifests
 from ktrace.input.source import Source
 from ktrace.input.stores import Store, is_remote, open_store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-#: What `ktrace batch` puts into its datasets (ktrace/fleet/manifest.py, which isn't imported for a look at a folder).
+#: What `ktrace batch` puts into its datasets. A probe doesn't import ktrace/input/dataset_manifest.py: it is heavy.
 _MARK = "_ktrace/dataset.json"
 
 _FILES = {"events.parquet", "summaries.parquet", "links.parquet", "catalog.parquet"}

@@ -17,7 +17,7 @@ from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, VERSION, WORD, arrow_schema, union_schema
 from ktrace.model.json_rows import Cells, as_text, join_rows
 from ktrace.model.json_text import decoded, dump_json
-from ktrace.pipeline.validate import Fault, RecordRun
+from ktrace.model.record_texts import Fault, RecordRun
 
 from .dataset import dataset_of
 from .reader import open_file, record_of

@@ -12,7 +12,8 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._memory import keep_freed_memory
 
 if TYPE_CHECKING:
-    from ktrace.pipeline.validate import Fault, Validation
+    from ktrace.model.record_texts import Fault
+    from ktrace.pipeline.validate import Validation
 
 
 @click.command("validate")

@@ -18,11 +18,11 @@ from ktrace import __version__
 from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
-from ktrace.fleet.manifest import Manifest, is_dataset, is_shard, manifests, mark
-from ktrace.fleet.places import Place, place_of
 from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Options, Outcome, Task
+from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.input.expand import paths_of
+from ktrace.input.places import Place, place_of
 from ktrace.input.stores import Store, is_remote, open_store
 from ktrace.pipeline.read import cores
 from ktrace.report import Report

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ktrace.errors import InputError
-from ktrace.fleet.manifest import Stamp
 from ktrace.input.compression import split_member
+from ktrace.input.dataset_manifest import Stamp
 from ktrace.input.expand import expanded
 from ktrace.input.source import stem
 from ktrace.input.stores import filesystem, is_remote, told

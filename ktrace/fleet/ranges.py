@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from ktrace.errors import KtraceError
-from ktrace.fleet.manifest import Manifest, Shard, file_stem, write_manifest
 from ktrace.fleet.tasks import Outcome, RangeResult, Task
+from ktrace.input.dataset_manifest import Manifest, Shard, file_stem, write_manifest
 from ktrace.input.detection import by_name, choose
 from ktrace.input.source import Source
 from ktrace.input.stores import Store, told

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.fleet.places import Place
+from ktrace.input.places import Place
 from ktrace.input.relabel import relabelled
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog, Entry

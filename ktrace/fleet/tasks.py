@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from ktrace import __version__
 from ktrace.conversion import Conversion, Span
 from ktrace.errors import KtraceError
-from ktrace.fleet.manifest import Manifest, Shard, Stamp, file_stem, write_manifest
-from ktrace.fleet.places import Place
 from ktrace.fleet.sources import Sources, of_sources
+from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.input.detection import by_name
+from ktrace.input.places import Place
 from ktrace.input.source import stem
 from ktrace.input.stores import Store, open_store
 from ktrace.model.batch import Batch

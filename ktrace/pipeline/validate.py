@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jsonschema_rs
 import msgspec
@@ -27,6 +27,7 @@ from ktrace.errors import InputError
 from ktrace.input.detection import by_name
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
+from ktrace.model.record_texts import Fault, RecordRun
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
 
@@ -37,28 +38,6 @@ COUNTED_IDS = 10_000_000
 
 #: Characters of a reason that are shown; jsonschema repeats the whole value in it.
 LONGEST_REASON = 300
-
-
-class RecordRun(NamedTuple):
-    """Records as JSON texts that follow one another.
-
-    `number` is that of the first one, from 1; number 0 is the header alone. `line` is the first one's line
-    in the file where each has a line of its own, else None.
-    """
-
-    number: int
-    line: int | None
-    texts: list[bytes]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with a record: its number from 1 (0 is the header), the JSON path in it, the reason."""
-
-    record: int
-    path: str
-    reason: str
-    line: int | None = None
 
 
 @dataclass

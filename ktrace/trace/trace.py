@@ -226,21 +226,6 @@ class Trace:
         return pc.sum(events["dur"].filter(mine)).as_py() or 0
 
 
-def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, strict: bool = False) -> Trace:
-    """Reads one or several inputs whole. `from_` is a format that overrides what they look like.
-
-    Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
-    repaired, skipped or cut off.
-    """
-    from ktrace.input.expand import paths_of
-    from ktrace.pipeline.read import cores, read_batches
-    from ktrace.stages.pair import pair_halves
-
-    paths = paths_of(path)
-    report = Report(strict=strict)
-    return Trace(pair_halves(read_batches(paths, report, format=from_, jobs=cores()), report), report)
-
-
 def _whole(batch: Batch) -> pa.RecordBatch:
     """All columns of the model with plain strings for dictionaries, then those of other packages."""
     full = batch.full()

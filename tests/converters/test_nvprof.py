@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.trace.trace import Trace, read
+from ktrace.trace.read import read
+from ktrace.trace.trace import Trace
 
 FOLDER = SAMPLES / "nvprof"
 CORPUS = SHARED / "corpus" / "nvprof"

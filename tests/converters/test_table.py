@@ -21,7 +21,8 @@ from ktrace.converters.table.probe import probe
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
 from ktrace.input.source import Sample, Source
-from ktrace.trace.trace import Trace, read
+from ktrace.trace.read import read
+from ktrace.trace.trace import Trace
 
 
 def sample(name: str) -> Trace:

@@ -7,9 +7,9 @@ What a room calls, and what it hands over:
     rows(events: Events, conversion: Conversion) -> Iterator[Batch]
         is called for some events of the document at a time, in any process, with `conversion.report` that of the part;
         it keeps no state from one call to the next. It says what became of each event: report.used(n) for those that
-        gave rows, report.used(n, outcome="catalog"), report.issue("bad-record", f"id {at}", ...). The decoder has called
-        report.record() for all, and has settled those that it can't hand over: `{}` and null (went "structure"), what
-        is no object or can't be repaired (bad-record).
+        gave rows, report.used(n, outcome="catalog"), report.issue("bad-record", f"id {at}", ...). The decoder has
+        called report.record() for all, and has settled those that it can't hand over: `{}` and null ("structure"), what
+        isn't an object or can't be repaired (bad-record).
 
     member(found: Member, conversion: Conversion) -> Iterable[Batch]
         is called in the parent process for each member of a top-level object that is no list of events, in the order

@@ -12,7 +12,8 @@ from ktrace.converters._shared.text.numbers import quantity
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.trace.trace import Trace, read
+from ktrace.trace.read import read
+from ktrace.trace.trace import Trace
 
 
 def one(tmp_path: Path, text: str) -> Trace:

@@ -22,7 +22,8 @@ from ktrace.input.source import Sample, Source
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
-from ktrace.trace.trace import Trace, read
+from ktrace.trace.read import read
+from ktrace.trace.trace import Trace
 
 FOLDER = SAMPLES / "nsys-stats"
 FOUR = FOLDER / "traces-of-a-copy-two-kernels-and-their-calls.csv"

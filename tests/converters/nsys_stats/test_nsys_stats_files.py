@@ -16,7 +16,8 @@ from ktrace.converters.nsys_stats import html_tables, json_tables
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
-from ktrace.trace.trace import Trace, read
+from ktrace.trace.read import read
+from ktrace.trace.trace import Trace
 
 FOLDER = SAMPLES / "nsys-stats"
 CORPUS = SHARED / "corpus" / "nsys_stats_2023.4"

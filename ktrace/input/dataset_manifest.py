@@ -20,7 +20,7 @@ from urllib.parse import quote
 import msgspec
 
 from ktrace.errors import DamagedInput, VersionError
-from ktrace.fleet.places import Place
+from ktrace.input.places import Place
 from ktrace.input.source import stem
 from ktrace.input.stores import Store
 
