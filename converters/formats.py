@@ -11,7 +11,7 @@ FORMATS = (
     Format("chrome", "Chrome trace JSON", ".chrome_json", ("*.trace.json",), reads=True, writes=True, timeline=True),
     Format("jsonl", "canonical records, a line each", ".jsonl", ("*.jsonl",), reads=True, writes=True),
     Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True),
-    Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True, columnar=True),
+    Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True),
     Format("csv", "canonical records as one flat table", ".csv", ("*.csv",), reads=True, writes=True),
     # Traces, logs and tables that ktrace reads.
     Format("kineto", "PyTorch profiler (Kineto) JSON", ".kineto", ("*.pt.trace.json",), reads=True),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline.convert import convert
     from ktrace.pipeline.merge import merge
     from ktrace.pipeline.read import open_batches
+    from ktrace.pipeline.selection import Selection
     from ktrace.report import Report
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
@@ -62,6 +63,7 @@ _HOME = {
     "merge": "ktrace.pipeline.merge",
     "Align": "ktrace.stages.align",
     "open_batches": "ktrace.pipeline.read",
+    "Selection": "ktrace.pipeline.selection",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace.trace",
     "read": "ktrace.trace.read",
@@ -107,6 +109,7 @@ __all__ = [
     "OutputError",
     "Report",
     "Score",
+    "Selection",
     "StrictFailure",
     "Summary",
     "Trace",

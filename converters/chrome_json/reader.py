@@ -12,6 +12,7 @@ from ktrace.converters._shared.text.numbers import to_ns
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.phases import mapper
+from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
@@ -24,7 +25,7 @@ from .own import Own, own_head, own_rows
 _LATEST_US = (1 << 62) // 1000
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+def read(source: Source, conversion: Conversion, part: ByteRange | None = None) -> Iterator[Batch]:
     """Slices, instants, counters, arrows, and what the document says beside its events.
 
     Raises DamagedInput for what is no Trace Event JSON at all.
@@ -44,7 +45,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     said = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
     yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": said}])
-    yield from read_document(source, conversion, mapper(DIALECT), member)
+    yield from read_document(source, conversion, mapper(DIALECT), member, part=part)
     yield from facts
 
 

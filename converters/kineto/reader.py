@@ -9,6 +9,7 @@ from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.member import Member
 from ktrace.converters._shared.trace_json.phases import mapper
 from ktrace.errors import ClosedFormat
+from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
@@ -24,7 +25,7 @@ from .stacks import read_stacks
 _SINCE_1970 = 10**18
 
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+def read(source: Source, conversion: Conversion, part: ByteRange | None = None) -> Iterator[Batch]:
     """What the file says: a trace, a memory timeline, stacks with their times.
 
     Raises DamagedInput for what is no Trace Event JSON at all, ClosedFormat for a page with a picture.
@@ -39,10 +40,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         raise ClosedFormat("is a page, and no trace", path=source.path, remedy=NUMBERS)
     if head and head[:1] not in b"[{":
         return read_stacks(source, conversion)
-    return _read_trace(source, conversion)
+    return _read_trace(source, conversion, part)
 
 
-def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
+def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) -> Iterator[Batch]:
     """The events of all categories, links, and the facts of the document."""
     facts: list[Batch] = []
     anchored = False
@@ -54,12 +55,12 @@ def _read_trace(source: Source, conversion: Conversion) -> Iterator[Batch]:
         return ()
 
     first = None
-    for batch in read_document(source, conversion, mapper(DIALECT), member, DIALECT.folded):
+    for batch in read_document(source, conversion, mapper(DIALECT), member, DIALECT.folded, part=part):
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
         yield batch
     yield from facts
-    if conversion.span and conversion.span.stop is not None:
+    if part and part.stop is not None:
         return  # the facts are in the last part
     if first is not None and first > _SINCE_1970 and not anchored:
         yield to_batch("catalog", [_row(clock("unix", unix_ns=0), conversion, 0)])

@@ -33,9 +33,9 @@ class Dataset:
         for manifest in self.inputs:
             yield from manifest.shards
 
-    def wanted(self, conversion: Conversion) -> list[Shard]:
+    def wanted(self, conversion: Conversion, ranks: frozenset[int] | None) -> list[Shard]:
         """The shards of the ranks that are looked at, or of no known rank; all, where no shard is of these ranks."""
-        shards, ranks = list(self.shards()), conversion.ranks
+        shards = list(self.shards())
         if ranks is None or not any(shard.place.rank in ranks for shard in shards):
             return shards
         mine = [shard for shard in shards if shard.place.rank is None or shard.place.rank in ranks]

@@ -16,6 +16,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.canonical.records import BadRecord, Records, check_version
 from ktrace.errors import DamagedInput
+from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
 from ktrace.parallel.prefetch import prefetch
@@ -37,23 +38,26 @@ _DICTIONARIES = {
 #: Columns that are always read: they take rows apart, and a row without one that it must have is counted as bad.
 _NEEDED = {"record", "dur"} | {field.name for record in RECORDS for field in arrow_schema(record) if not field.nullable}
 
+#: Nothing is left out.
+_ALL = Pushdown()
 
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The batches of the file, or of the files of a folder or dataset; of each the catalog first.
+
+def read(source: Source, conversion: Conversion, pushdown: Pushdown = _ALL) -> Iterator[Batch]:
+    """Yields the batches of the file, or of the files of a folder or dataset; of each file the catalog first.
 
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
     if dataset := dataset_of(source):
-        for shard in dataset.wanted(conversion):
+        for shard in dataset.wanted(conversion, pushdown.ranks):
             with dataset.opened(shard) as file:
-                yield from _read_file(file, dataset.shown(shard), conversion)
+                yield from _read_file(file, dataset.shown(shard), conversion, pushdown)
         return
     if source.is_folder:
         for path in _files(source):
-            yield from _read_file(path, str(path), conversion)
+            yield from _read_file(path, str(path), conversion, pushdown)
         return
     with source.local_path() as path:
-        yield from _read_file(path, source.path, conversion)
+        yield from _read_file(path, source.path, conversion, pushdown)
 
 
 def _files(source: Source) -> list[Path]:
@@ -69,7 +73,7 @@ def _files(source: Source) -> list[Path]:
     )
 
 
-def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion) -> Iterator[Batch]:
+def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdown: Pushdown) -> Iterator[Batch]:
     with open_file(path, shown) as file:
         footer = file.metadata.metadata or {}
         names = file.schema_arrow.names
@@ -78,8 +82,8 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion) -> Ite
         record = record_of(names, footer, shown)
         rows = FlatRows(conversion, record)
         yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
-        looked_at = _looked_at(names, record, conversion.columns)
-        ids = conversion.ids if record != "catalog" else None
+        looked_at = _looked_at(names, record, pushdown.columns)
+        ids = pushdown.ids if record != "catalog" else None
         try:
             for columns, first in prefetch(_parts(file, looked_at, conversion.batch_rows, ids)):
                 yield from rows.batches(columns, first, None if ids is None else _named(columns.column("id"), ids))

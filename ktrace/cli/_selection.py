@@ -10,6 +10,7 @@ import click
 from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
+    from ktrace.pipeline.selection import Selection
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
 
@@ -81,6 +82,13 @@ def crop_of(part: dict[str, Any]) -> Crop | None:
     if "margin" in given and "around" not in given:
         raise UsageError("--margin is for --around", remedy="leave it out, or name what to be around")
     return Crop(**given) if given else None
+
+
+def selection_of(part: dict[str, Any], **options: Any) -> Selection:
+    """The selection that the options of a command say. Raises UsageError as `Crop` and `Filter` do."""
+    from ktrace.pipeline.selection import Selection
+
+    return Selection(crop=crop_of(part), filter=filter_of(part), **options)
 
 
 class Grouped(click.Command):

@@ -9,7 +9,7 @@ import click
 from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._options import classify_of, classify_option, from_all_option
-from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, part_options, selection_of
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -59,13 +59,9 @@ def command(
             account = batch(
                 list(inputs),
                 output,
-                from_=from_,
-                jobs=jobs,
                 dask=dask,
                 strict=strict,
-                classify=classify_of(classify),
-                crop=crop_of(part),
-                filter=filter_of(part),
+                selection=selection_of(part, from_=from_, jobs=jobs, classify=classify_of(classify)),
                 progress=_tell,
             )
             write_account(account)

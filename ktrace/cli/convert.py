@@ -23,7 +23,7 @@ from ktrace.cli._options import (
     strict_option,
     to_option,
 )
-from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, part_options, selection_of
 
 
 @click.command("convert", cls=Grouped)
@@ -96,21 +96,22 @@ def command(
         account = convert(
             list(inputs),
             output,
-            from_=from_,
+            selection=selection_of(
+                part,
+                from_=from_,
+                jobs=jobs,
+                classify=classify_of(classify),
+                metrics=metrics,
+                launch_skip=launch_skip,
+                split_by=split_by,
+                keep_export=keep_export,
+            ),
             to=to,
             table=table,
+            gpu=gpu,
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
-            jobs=jobs,
-            metrics=metrics,
-            launch_skip=launch_skip,
-            classify=classify_of(classify),
-            filter=filter_of(part),
-            crop=crop_of(part),
-            split_by=split_by,
-            gpu=gpu,
-            keep_export=keep_export,
         )
         write_account(account)
     tell_account(account, output)

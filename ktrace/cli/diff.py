@@ -12,7 +12,7 @@ from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
-from ktrace.cli._selection import Grouped, crop_of, filter_of, listed, part_options
+from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: Rows of a table that people see, if nothing is said; programs get all.
 _TOP = 20
@@ -99,7 +99,7 @@ def command(
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)
     form = format_ or format_of(output)
-    wanted = filter_of(part)
+    selection = selection_of(part, from_=from_, jobs=jobs)
     with Progress(inputs) as progress:
         diff = compare(
             a,
@@ -107,19 +107,16 @@ def command(
             by=by or None,
             total=total,
             runs=runs,
-            from_=from_,
             rules=rules,
-            crop=crop_of(part),
-            filter=wanted,
+            selection=selection,
             progress=progress.callback,
-            jobs=jobs,
         )
     for side in (diff.a, diff.b):
         if side.report is not None:
             tell_issues(side.report)
     slower = []
     if fail_over is not None or fail_over_each is not None:
-        slower = regressions(diff, fail_over, fail_over_each, part=wanted is not None)
+        slower = regressions(diff, fail_over, fail_over_each, part=selection.filter is not None)
     few = top is None and form in ("text", "md")
     tables = diff.tables(_TOP if few else top, full=form in ("csv", "json"))
     title = f"{diff.name_a} > {diff.name_b}"

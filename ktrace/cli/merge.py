@@ -23,7 +23,7 @@ from ktrace.cli._options import (
     strict_option,
     to_option,
 )
-from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.errors import UsageError
 
 
@@ -104,18 +104,13 @@ def command(
             output,
             align=align,
             offsets=_offsets(offsets),
-            from_=from_,
+            keep_shift=keep_shift,
+            selection=selection_of(part, from_=from_, jobs=jobs, classify=classify_of(classify), split_by=split_by),
             to=to,
+            gpu=gpu,
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
-            jobs=jobs,
-            classify=classify_of(classify),
-            filter=filter_of(part),
-            crop=crop_of(part),
-            split_by=split_by,
-            gpu=gpu,
-            keep_shift=keep_shift,
         )
         write_account(account)
     tell_account(account, output)

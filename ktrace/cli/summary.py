@@ -12,7 +12,7 @@ from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
-from ktrace.cli._selection import Grouped, crop_of, filter_of, listed, part_options
+from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: What is shown where nobody asks for anything else; a page shows all.
 _BY = ("operation", "kernel")
@@ -77,12 +77,9 @@ def command(
         summary = summarise(
             list(inputs),
             by=wanted,
-            from_=from_,
-            crop=crop_of(part),
-            filter=filter_of(part),
             rules=rules,
+            selection=selection_of(part, from_=from_, jobs=jobs),
             progress=progress.callback,
-            jobs=jobs,
         )
     if summary.report:
         tell_issues(summary.report)

@@ -14,7 +14,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, gpu_option, inputs_argument
-from ktrace.cli._selection import Grouped, crop_of, filter_of, part_options
+from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:
@@ -59,19 +59,11 @@ def command(
     import_pyarrow()
     from ktrace.viewer import served
 
-    crop, filter = crop_of(part), filter_of(part)
+    selection = selection_of(part, from_=from_)
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(
-                served(
-                    list(inputs),
-                    from_=from_,
-                    offline=offline,
-                    progress=progress.callback,
-                    crop=crop,
-                    filter=filter,
-                    gpu=gpu,
-                )
+                served(list(inputs), offline=offline, gpu=gpu, selection=selection, progress=progress.callback)
             )
         if view.account:
             tell_issues(view.account)

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Protocol
 from ktrace.diff.compare import compared
 from ktrace.diff.model import Diff
 from ktrace.errors import InputError, UsageError
+from ktrace.pipeline.selection import selected
 from ktrace.summary.compute import summarise
 from ktrace.summary.model import Summary
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ktrace.pipeline.read import Progress
-    from ktrace.stages.select.crop import Crop
-    from ktrace.stages.select.filter import Filter
+    from ktrace.pipeline.selection import Options, Selection
 
 
 class Summarised(Protocol):
@@ -46,32 +48,57 @@ def compare(
     by: Sequence[str] | None = None,
     total: bool = False,
     runs: tuple[str, str] | None = None,
-    from_: str | None = None,
     rules: str | Path | None = None,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
+    selection: Selection | None = None,
     progress: Progress | None = None,
-    jobs: int | None = None,
+    **options: Unpack[Options],
 ) -> Diff:
-    """What changed from `a` to `b`, each a path (a file, a pattern, a folder of ranks), a Trace or a Summary.
+    """Compares two traces: what changed from `a` to `b`.
 
-    Without `b`, two runs that `a` says are compared: `runs` names them where there are more than two.
-    `by` are the tables wanted (of `ktrace.summary.keys.BY`); by default those by kernel where most are shared, by
-    operation, and by layer. Where both sides have steps, totals are those of a step on average, unless the `total` of
-    each whole is wanted. `rules` is a file of rules for operations that come before those of ktrace. `from_`, `crop`,
-    `filter`, `progress` and `jobs` are those of `ktrace.convert`, for sides that are read.
+    Parameters
+    ----------
+    a, b : path, Trace or Summary
+        The sides; a path may be a file, a pattern or a folder of ranks. Without `b`, two runs in `a` are compared.
+    by : sequence of str, optional
+        The tables wanted (`ktrace.summary.keys.BY`). By default: by kernel where most kernels are in both, by
+        operation, and by layer.
+    total : bool
+        Compare the totals of each whole, also where both sides have steps. By default totals are those of a step on
+        average then.
+    runs : pair of str, optional
+        The two runs of `a` to compare, where it has more than two.
+    rules : path, optional
+        A file of rules for operations that come before those of ktrace.
+    selection, progress, **options
+        As for `ktrace.summarise`, for sides that are read.
 
-    Raises InputError and its kin for what can't be read, UsageError for what can't be compared.
+    Returns
+    -------
+    Diff
+        Changes of groups of work and of the use of devices, in ns, with what the samples say about noise.
+
+    Raises
+    ------
+    InputError
+        A side can't be read.
+    UsageError
+        The sides can't be compared.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> same = "samples/kineto/two-steps.json"
+    >>> ktrace.compare(same, same).whole.verdict
+    'within noise'
     """
+    wanted = selected(selection, options)
     groups = tuple(dict.fromkeys((*(_USUAL if by is None else by), *_NEEDED)))
 
     def summary(side: Side) -> Summary:
         if isinstance(side, Summary):
             return side
         if isinstance(side, (str, Path)):
-            return summarise(
-                str(side), by=groups, from_=from_, crop=crop, filter=filter, rules=rules, progress=progress, jobs=jobs
-            )
+            return summarise(str(side), by=groups, rules=rules, selection=wanted, progress=progress)
         return side.summary(groups, rules=rules)
 
     if b is None:

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +18,17 @@ from ktrace.errors import OutputError, UsageError
 from ktrace.fleet.executor import in_processes, on_dask
 from ktrace.fleet.finding import Found, find, labels
 from ktrace.fleet.ranges import Joiner
-from ktrace.fleet.tasks import Options, Outcome, Task
+from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.input.expand import paths_of
 from ktrace.input.places import Place, place_of
 from ktrace.input.stores import Store, is_remote, open_store
 from ktrace.pipeline.read import cores
+from ktrace.pipeline.selection import Reading, Selection, selected
 from ktrace.report import Report
 
 if TYPE_CHECKING:
-    from ktrace.stages.select.crop import Crop
-    from ktrace.stages.select.filter import Filter
+    from typing_extensions import Unpack
 
 
 @dataclass
@@ -104,42 +103,73 @@ def batch(
     patterns: str | Path | Sequence[str | Path],
     dst: str | Path,
     *,
-    from_: str | None = None,
-    jobs: int | None = None,
     dask: str | None = None,
     strict: bool = False,
-    classify: bool | str | Path = False,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
+    selection: Selection | None = None,
     progress: Callable[[Outcome, BatchReport], None] | None = None,
+    **options: Unpack[Reading],
 ) -> BatchReport:
-    """Converts every input that the patterns name to Parquet in the folder `dst`, and returns what became of each.
+    """Converts every input that the patterns name into one dataset: Parquet files by run, host and rank.
 
-    `patterns` and `dst` are paths or URLs (fsspec). `jobs` is how many processes work, by default as many as there
-    are cores; `dask` the address of a scheduler whose workers do it instead. An input that can't be read doesn't stop
-    the others: it is in `failed`. What an earlier call finished and hasn't changed since is kept. `progress` is told
-    of each input that is done or failed. The other options are those of `ktrace.convert`; `strict` fails an input.
+    An input that can't be read doesn't stop the others. Inputs that an earlier call finished, and that haven't changed
+    since, are kept. In a script the call belongs under `if __name__ == "__main__":`, since processes import the script.
 
-    In a script of one's own the call stands under `if __name__ == "__main__":`, since processes import the script.
+    Parameters
+    ----------
+    patterns : path or sequence of paths
+        Paths, patterns or URLs (fsspec).
+    dst : path
+        The folder of the dataset, a path or URL.
+    dask : str, optional
+        Address of a Dask scheduler whose workers convert, instead of processes on this machine.
+    strict : bool
+        Fail an input where anything had to be repaired, skipped or cut off.
+    selection : Selection, optional
+        As for `ktrace.convert`, without `metrics`, `align`, `split_by` and `keep_export`.
+    progress : callable, optional
+        Called with the outcome of each input and the report so far.
+    **options
+        `from_`, `jobs`, `classify`, `crop` and `filter` as keywords.
 
-    Raises InputError where a pattern names nothing, OutputError where `dst` isn't such a folder, UsageError.
+    Returns
+    -------
+    BatchReport
+        What became of each input; `failed` maps paths to reasons.
+
+    Raises
+    ------
+    InputError
+        A pattern names nothing.
+    OutputError
+        `dst` is a file, or a folder that isn't such a dataset.
+    UsageError
+        Options contradict each other.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> report = ktrace.batch("samples/kineto/rank*-of-2.json", "run.parquet", jobs=1)
+    >>> len(report.done), len(report.failed)
+    (2, 0)
     """
-    if dask is not None and jobs is not None:
+    wanted = selected(selection, options)
+    wanted.require_unset("a batch", "metrics", "align", "split_by", "keep_export")
+    if dask is not None and wanted.jobs is not None:
         raise UsageError("jobs are processes of this machine, Dask has workers", remedy="leave out --jobs or --dask")
+    if not isinstance(wanted.classify, bool):
+        wanted = wanted.but(classify=_absolute(str(wanted.classify)))
     paths = paths_of(patterns)
-    rules = classify if isinstance(classify, bool) else _absolute(str(classify))
-    options = Options(from_, strict, rules, crop, filter)
     store = open_store(_absolute(str(dst)))
     finding = Report()
     finding.output = store.path
-    found = [one for one in find(paths, finding, from_) if not one.path.startswith(store.path.rstrip("/") + "/")]
+    found = [one for one in find(paths, finding, wanted.from_) if not one.path.startswith(store.path.rstrip("/") + "/")]
     files = _prepared(store)
-    tasks, report = _planned(found, store, files, options)
+    tasks, report = _planned(found, store, files, wanted, strict)
     report.finding = finding
     joiner = Joiner(store, files)
     report.as_whole = joiner.as_whole
     try:
-        for outcome in _settled(joiner, tasks, jobs or cores(), dask):
+        for outcome in _settled(joiner, tasks, wanted.jobs or cores(), dask):
             report.take(outcome)
             if progress:
                 progress(outcome, report)
@@ -165,7 +195,7 @@ def _absolute(path: str) -> str:
 
 
 def _planned(
-    found: Sequence[Found], store: Store, files: dict[str, int], options: Options
+    found: Sequence[Found], store: Store, files: dict[str, int], selection: Selection, strict: bool
 ) -> tuple[list[Task], BatchReport]:
     """What is to be done, and the report with what is done already. Shards of unfinished inputs are removed."""
     known = {manifest.path: manifest for manifest in manifests(store, files)}
@@ -176,29 +206,31 @@ def _planned(
     tasks = []
     for one in found:
         place = place_of(one.inside)
-        wanted = _wanted(options, place)
+        wanted = _wanted(selection, place)
         if wanted is None:
             report.left_out.append(one.path)
             continue
-        digest = _digest(wanted)
+        digest = f"{wanted.fingerprint()}{'-strict' * strict}"
         before = known.get(one.path)
         if before and _is_done(before, one, digest, files):
             report.kept.append(before)
             continue
         old = tuple(shard.name for shard in before.shards) if before else ()
-        tasks.append(Task(one.path, one.stamp, label[one.path], place, one.root, store.path, wanted, digest, old))
+        tasks.append(
+            Task(one.path, one.stamp, label[one.path], place, one.root, store.path, wanted, strict, digest, old)
+        )
     return tasks, report
 
 
-def _wanted(options: Options, place: Place) -> Options | None:
-    """The options for an input whose path says that place; None where it says that the input is of another rank."""
-    filter = options.filter
+def _wanted(selection: Selection, place: Place) -> Selection | None:
+    """The selection for an input whose path says that place; None where it says that the input is of another rank."""
+    filter = selection.filter
     if not filter or not filter.ranks or place.rank is None:
-        return options
+        return selection
     if place.rank not in filter.ranks:
         return None
     rest = replace(filter, ranks=())
-    return replace(options, filter=None if rest == type(filter)() else rest)
+    return selection.but(filter=None if rest == type(filter)() else rest)
 
 
 def _prepared(store: Store) -> dict[str, int]:
@@ -224,11 +256,3 @@ def _is_done(manifest: Manifest, found: Found, digest: str, files: dict[str, int
     """Whether that input was converted in the same way, hasn't changed, and all its shards are there."""
     same = (manifest.stamp, manifest.ktrace, manifest.options) == (found.stamp, __version__, digest)
     return same and all(files.get(shard.name) == shard.size for shard in manifest.shards)
-
-
-def _digest(options: Options) -> str:
-    """What tells two ways of converting apart."""
-    said = repr(options)
-    if isinstance(options.classify, str):
-        said += Path(options.classify).read_text("utf-8")
-    return sha256(said.encode()).hexdigest()[:16]

@@ -31,23 +31,24 @@ RANGES = "_ktrace/ranges/"
 
 def divided(task: Task) -> list[Task]:
     """The tasks for the ranges of an input; none where it is to be read as a whole, as for a part of the time."""
-    options = task.options
-    if options.crop or options.filter or (task.stamp.size or 0) < 2 * STEP:
+    selection = task.selection
+    if selection.crop or selection.filter or (task.stamp.size or 0) < 2 * STEP:
         return []
     source = Source(task.path)
     try:
         if source.is_folder:
             return []
         with told(task.path):
-            known = by_name(options.format) if options.format else choose(source)
-            spans = known.spans(source, task.stamp.size or 0, STEP)
+            known = by_name(selection.from_) if selection.from_ else choose(source)
+            able = known.capability("ranges")
+            parts = able.ranges(source, task.stamp.size or 0, STEP) if able else []
     except (KtraceError, OSError):  # told when it is read
         return []
-    options = replace(options, format=known.name)
+    selection = selection.but(from_=known.name)
     stem = f"{RANGES}{file_stem(task.path)}"
     return [
-        replace(task, options=options, span=span, staged=f"{stem}.{number}", old=())
-        for number, span in enumerate(spans)
+        replace(task, selection=selection, part=part, staged=f"{stem}.{number}", old=())
+        for number, part in enumerate(parts)
     ]
 
 
@@ -124,7 +125,7 @@ class Joiner:
         if failed := next((outcome for outcome in one.outcomes if outcome.reason), None):
             return failed
         parts = [outcome.part for outcome in one.outcomes if outcome.part]
-        parts.sort(key=lambda part: part.span.start)
+        parts.sort(key=lambda part: part.part.start)
         why = next((outcome.undivided for outcome in one.outcomes if outcome.undivided), "") or _gap(parts)
         if why:
             self._store.remove(_staged(one.tasks))
@@ -158,8 +159,8 @@ def _staged(tasks: Iterable[Task]) -> list[str]:
 
 def _gap(parts: Sequence[RangeResult]) -> str:
     """Why ranges, in their order, aren't the whole document; '' where they are."""
-    ends = [parts[-1].span.list, *(part.span.end for part in parts[:-1])]
-    meet = all(end == part.span.begun for end, part in zip(ends, parts, strict=True))
-    if not meet or any(part.span.closed for part in parts[:-1]):
+    ends = [parts[-1].part.list, *(part.part.end for part in parts[:-1])]
+    meet = all(end == part.part.begun for end, part in zip(ends, parts, strict=True))
+    if not meet or any(part.part.closed for part in parts[:-1]):
         return "its ranges don't meet"
     return ""

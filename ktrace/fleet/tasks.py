@@ -17,9 +17,10 @@ import msgspec
 import pyarrow.parquet as pq
 
 from ktrace import __version__
-from ktrace.conversion import Conversion, Span
+from ktrace.conversion import Conversion
 from ktrace.errors import KtraceError
 from ktrace.fleet.sources import Sources, of_sources
+from ktrace.input.capabilities import ByteRange
 from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.input.detection import by_name
 from ktrace.input.places import Place
@@ -29,20 +30,8 @@ from ktrace.model.batch import Batch
 from ktrace.output.sink import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.pipeline.read import read_batches, read_selected
+from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
-from ktrace.stages.select.crop import Crop
-from ktrace.stages.select.filter import Filter
-
-
-@dataclass(frozen=True)
-class Options:
-    """How inputs are read; see `ktrace.convert` for their meaning."""
-
-    format: str | None = None
-    strict: bool = False
-    classify: bool | str = False
-    crop: Crop | None = None
-    filter: Filter | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +40,7 @@ class Task:
 
     `label` is what its source is called there, `place` what its path says of run, host and rank, `run` the run where
     nothing else says one, `digest` that of the options. `old` are the shards of an earlier conversion, which go.
-    Of a big input `span` is the range that is read, `staged` the file of the dataset that waits for the other ranges.
+    Of a big input `part` is the range that is read, `staged` the file of the dataset that waits for the other ranges.
     """
 
     path: str
@@ -60,10 +49,11 @@ class Task:
     place: Place
     run: str
     dst: str
-    options: Options
+    selection: Selection
+    strict: bool
     digest: str
     old: tuple[str, ...] = ()
-    span: Span | None = None
+    part: ByteRange | None = None
     staged: str = ""
 
 
@@ -71,7 +61,7 @@ class Task:
 class RangeResult:
     """A range of an input that is done: where its events began and ended, its file, its manifest with that shard."""
 
-    span: Span
+    part: ByteRange
     staged: str
     manifest: Manifest
 
@@ -82,8 +72,8 @@ class RangeResult:
 
     def is_of(self, task: Task) -> bool:
         """Whether that task would make it again."""
-        mine, made = self.span, self.manifest
-        same = task.span is not None and (mine.start, mine.stop) == (task.span.start, task.span.stop)
+        mine, made = self.part, self.manifest
+        same = task.part is not None and (mine.start, mine.stop) == (task.part.start, task.part.stop)
         return same and (made.stamp, made.ktrace, made.options) == (task.stamp, __version__, task.digest)
 
 
@@ -111,10 +101,10 @@ def convert_one(task: Task) -> Outcome:
     began = time.monotonic()
     manifest = part = None
     try:
-        if task.span is None:
+        if task.part is None:
             manifest = _converted(task)
         else:
-            part = _range(task, replace(task.span))
+            part = _range(task, replace(task.part))
     except _Undivided as why:
         return Outcome(task.path, undivided=str(why))
     except KtraceError as error:
@@ -125,17 +115,9 @@ def convert_one(task: Task) -> Outcome:
 
 
 def _converted(task: Task) -> Manifest:
-    store, report, options = open_store(task.dst), Report(strict=task.options.strict), task.options
+    store, report = open_store(task.dst), Report(strict=task.strict)
     sources = Sources(task.label, stem(task.path), task.place)
-    batches = read_selected(
-        [task.path],
-        report,
-        format=options.format,
-        jobs=1,
-        classify=options.classify,
-        crop=options.crop,
-        filter=options.filter,
-    )
+    batches = read_selected([task.path], report, task.selection.but(jobs=1))
     files = {store.temporary(): Place()}
     try:
         [whole] = files
@@ -156,11 +138,11 @@ def _converted(task: Task) -> Manifest:
     return manifest
 
 
-def _range(task: Task, span: Span) -> RangeResult:
+def _range(task: Task, part: ByteRange) -> RangeResult:
     """Reads a range of an input. What its document says of itself comes with the last range, and so do its places."""
-    store, report, options = open_store(task.dst), Report(strict=task.options.strict), task.options
-    sources = Sources(task.label, stem(task.path), task.place if span.stop is None else Place())
-    batches = read_selected([task.path], report, format=options.format, jobs=1, classify=options.classify, span=span)
+    store, report = open_store(task.dst), Report(strict=task.strict)
+    sources = Sources(task.label, stem(task.path), task.place if part.stop is None else Place())
+    batches = read_selected([task.path], report, task.selection.but(jobs=1), part=part)
     file = store.temporary()
     try:
         _write(sources.batches(_without_halves(batches)), file, report)
@@ -168,12 +150,12 @@ def _range(task: Task, span: Span) -> RangeResult:
         if set(places) != {task.label}:
             raise _Undivided("it has sources of its own")
         shard = Shard(task.staged, file.stat().st_size, pq.read_metadata(file).num_rows, *places.values())
-        part = RangeResult(span, task.staged, _manifest(task, report, sources, [shard]))
+        result = RangeResult(part, task.staged, _manifest(task, report, sources, [shard]))
         store.put(file, task.staged)
-        store.write(f"{task.staged}.json", msgspec.json.encode(part))
+        store.write(f"{task.staged}.json", msgspec.json.encode(result))
     finally:
         file.unlink(missing_ok=True)
-    return part
+    return result
 
 
 def _without_halves(batches: Iterable[Batch]) -> Iterator[Batch]:

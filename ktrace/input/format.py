@@ -10,8 +10,7 @@ A room is a package with up to six modules beside each other; one of ours is nam
                 heading -> lines
     export.py   exported(source: Source, conversion: Conversion) -> ContextManager[Source], in the place of a reader
                 where the format is read as another one (`via`): the source by a file of that format that says the same
-    spans.py    spans(source: Source, size: int, step: int) -> list[Span], if a big input can be read in parts: ranges
-                of about `step` of its `size` bytes, in their order; none where this one can't
+and modules for what it can do beyond that (capabilities.py beside this).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.conversion import Conversion, Span
+    from ktrace.conversion import Conversion
     from ktrace.input.source import Sample, Source
     from ktrace.model.batch import Batch
     from ktrace.output.sink import Sink
@@ -86,7 +85,6 @@ class Format:
     timeline: bool = False
     overlap: bool = False
     folder: bool = False
-    columnar: bool = False
     closed: bool = False
     via: str = ""
     surest: Score = Score.MAGIC
@@ -127,12 +125,9 @@ class Format:
         said: dict[str, list[str]] = self._module("about").about(source)
         return said
 
-    def spans(self, source: Source, size: int, step: int) -> list[Span]:
-        """Ranges of about `step` bytes by which an input of `size` bytes can be read; none where it can't."""
-        if not self._has("spans"):
-            return []
-        found: list[Span] = self._module("spans").spans(source, size, step)
-        return found
+    def capability(self, name: str) -> Any:
+        """The module by which the room offers a capability (`ktrace.input.capabilities`), None where it has none."""
+        return self._module(name) if self._has(name) else None
 
     def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
         """A writer onto the sink: a TimelineWriter where `timeline`, else a TableWriter."""

@@ -11,11 +11,11 @@ from ktrace.errors import InputError, UsageError
 from ktrace.input.expand import paths_of
 from ktrace.output.destination import gpu_option, output_format, writing_to
 from ktrace.pipeline.read import Progress, read_selected
+from ktrace.pipeline.selection import Options, Selection, selected
 from ktrace.report import Report
 
 if TYPE_CHECKING:
-    from ktrace.stages.select.crop import Crop
-    from ktrace.stages.select.filter import Filter
+    from typing_extensions import Unpack
 
 
 def require_rows(report: Report, paths: Sequence[str]) -> None:
@@ -42,70 +42,80 @@ def convert(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
     *,
-    from_: str | None = None,
+    selection: Selection | None = None,
     to: str | None = None,
     table: str | None = None,
+    gpu: str = "auto",
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
-    jobs: int | None = None,
-    metrics: str | Path | None = None,
-    launch_skip: int | None = None,
-    classify: bool | str | Path = False,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
-    split_by: str | None = None,
-    gpu: str = "auto",
-    keep_export: bool = False,
+    **options: Unpack[Options],
 ) -> Report:
-    """Converts one or several inputs to one output and returns the account of it.
+    """Converts one or several inputs to one output.
 
-    `src` and `dst` are paths; '-' is standard input and output. `from_` and `to` are format names that
-    override what the input looks like and what the output's name says. `table` is one record (events,
-    summaries, links, catalog) to write with its own columns alone. `strict` fails where anything had to be
-    repaired, skipped or cut off. `progress` is told how many bytes of the input were taken. `jobs` is how many
-    processes may work, by default as many as there are cores. `metrics` is a table of launches, such as those of
-    Nsight Compute, whose metrics become counters of the same kernels in `src`; `launch_skip` says how many launches of
-    `src` came before the first of them, where not all have metrics. `filter` says which rows to write, by kind, name,
-    device and more, `crop` which part of the time.
-    `classify` fills operation, library, precision, layer and a short name of device work where the source doesn't say
-    them; a path is a file of rules that come first. `split_by` writes numbered parts (run.000.perfetto, ...) of a time
-    ("time=10s"), a size in bytes ("size=500MB") or a step each ("step"), which stand in `Report.parts`. `gpu` says how
-    a Perfetto trace shows device work: as the "stages" of a GPU, which viewers from v55 on show with all their data, or
-    as "slices" on a track a stream, which any viewer does; "auto" is stages.
-    `keep_export` keeps what a vendor's program makes of a report beside it (run.sqlite of run.nsys-rep), or takes the
-    one that is there.
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs: files, folders, patterns or URLs; "-" is standard input.
+    dst : path
+        The output; "-" is standard output. Its name decides the format, unless `to` does.
+    selection : Selection, optional
+        Which rows to read and what to add to them.
+    to : str, optional
+        Format of the output.
+    table : {"events", "summaries", "links", "catalog"}, optional
+        Write one record alone, with its own columns (csv, parquet, jsonl, json).
+    gpu : {"auto", "stages", "slices"}
+        How a Perfetto trace shows device work: as "stages" of a GPU, which viewers from v55 on show with all their
+        data, or as "slices" on a track for each stream, which any viewer shows. "auto" is stages.
+    strict : bool
+        Fail where anything had to be repaired, skipped or cut off.
+    overwrite : bool
+        Replace an output that exists.
+    progress : callable, optional
+        Called with the number of input bytes each time some were read.
+    **options
+        The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `crop`, `filter`, `metrics`, `launch_skip`,
+        `align`, `split_by`, `keep_export`. They override those of `selection`.
 
-    Raises InputError, also where there is nothing to write, StrictFailure, OutputError or UsageError; then there is no
-    output.
+    Returns
+    -------
+    Report
+        The account of the conversion: records read, rows written, what was repaired or skipped. `Report.parts` lists
+        the outputs of `split_by`.
+
+    Raises
+    ------
+    InputError
+        The input can't be read, or nothing in it can be written.
+    StrictFailure
+        `strict`, and something had to be repaired, skipped or cut off.
+    OutputError
+        The output can't be written, or exists.
+    UsageError
+        Options contradict each other.
+
+    No output exists after an error.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> report = ktrace.convert("samples/doppler/prefill-and-three-decodes.log", "run.perfetto")
+    >>> report.written
+    145
     """
+    wanted = selected(selection, options)
     paths = paths_of(src)
     report = Report(strict=strict)
     report.output = str(dst)
     fmt = output_format(str(dst), to)
     if table and fmt.timeline:
         raise UsageError(f"--table is for tables, {fmt.name} is a timeline", remedy="csv, parquet, jsonl or json")
-    if launch_skip is not None and metrics is None:
-        raise UsageError("--launch-skip is for --metrics", remedy="leave it out, or name the metrics")
-    if table and split_by:
+    if table and wanted.split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
-    options = gpu_option(gpu, fmt) | ({"table": table} if table else {})
-    conversion = Conversion(report, options=options)
-    with writing_to(str(dst), fmt, split_by, overwrite=overwrite) as write:
-        batches = read_selected(
-            paths,
-            report,
-            format=from_,
-            progress=progress,
-            jobs=jobs,
-            metrics=None if metrics is None else str(metrics),
-            launch_skip=launch_skip,
-            classify=classify,
-            crop=crop,
-            filter=filter,
-            keep_export=keep_export,
-        )
-        write(batches, conversion)
+    conversion = Conversion(report, options=gpu_option(gpu, fmt) | ({"table": table} if table else {}))
+    with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:
+        write(read_selected(paths, report, wanted, progress=progress), conversion)
         report.require_balance()
         if table != "catalog":
             require_rows(report, paths)

@@ -21,74 +21,93 @@ from ktrace.output.destination import Write, gpu_option, output_format, writing_
 from ktrace.output.sink import open_sink, writing
 from ktrace.pipeline.convert import require_rows
 from ktrace.pipeline.read import Progress, read_selected
+from ktrace.pipeline.selection import Selection, Unaligned, selected
 from ktrace.report import Report
 from ktrace.stages.align import Align
 
 if TYPE_CHECKING:
-    from ktrace.stages.select.crop import Crop
-    from ktrace.stages.select.filter import Filter
+    from typing_extensions import Unpack
 
 
 def merge(
     src: str | Path | Sequence[str | Path],
     dst: str | Path,
     *,
-    align: str | Align = "auto",
+    align: str | Align | None = None,
     offsets: Mapping[str, int | str] | None = None,
-    from_: str | None = None,
+    keep_shift: bool = False,
+    selection: Selection | None = None,
     to: str | None = None,
+    gpu: str = "auto",
     strict: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
-    jobs: int | None = None,
-    classify: bool | str | Path = False,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
-    split_by: str | None = None,
-    gpu: str = "auto",
-    keep_shift: bool = False,
+    **options: Unpack[Unaligned],
 ) -> Report:
-    """Merges inputs of any formats into one output, all times in the clock of the first, and returns the account of it.
+    """Merges inputs of any formats into one output, all times in the clock of the first one.
 
-    `src` are files, patterns and folders; `dst` names the output, of any format that ktrace writes, or an archive
-    `*.tar` of a Perfetto trace for each source, which viewers from v58 on merge. `align` is a rule ("auto", "unix",
-    "collective", "marker NAME", "none"), see `Align`; `offsets` are ns, or text such as "+1.5ms", by path, file
-    name or label, that come on top of it. `keep_shift` keeps what was added to times by hand when they were
-    exported (`nsys export --ts-shift`), which unix time undoes. A part (`crop`, `filter`) is taken after the
-    alignment. Other arguments are those of `convert`. What was done with each source stands in `Report.alignment`.
+    Parameters
+    ----------
+    src : path or sequence of paths
+        Files, patterns and folders.
+    dst : path
+        The output, of any format that ktrace writes, or an archive `*.tar` with a Perfetto trace for each source, which
+        viewers from v58 on merge.
+    align : str or Align
+        How clocks are brought together: "auto" (the default), "unix", "collective", "marker NAME" or "none".
+    offsets : mapping, optional
+        Path, file name or label of an input -> ns, or text such as "+1.5ms", added to its times after the alignment.
+    keep_shift : bool
+        Keep what was added to times by hand when they were exported (`nsys export --ts-shift`); "unix" undoes it
+        otherwise.
+    selection, to, gpu, strict, overwrite, progress, **options
+        As for `ktrace.convert`. A crop or filter is applied after the alignment.
 
-    Raises InputError where a source can't be aligned as wanted, else what `convert` raises; then there is no output.
+    Returns
+    -------
+    Report
+        The account of the merge. `Report.alignment` records what was done with each source.
+
+    Raises
+    ------
+    InputError
+        A source can't be aligned as wanted, or what `ktrace.convert` raises. No output exists after an error.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ranks = ["samples/kineto/rank0-of-2.json", "samples/kineto/rank1-of-2.json"]
+    >>> report = ktrace.merge(ranks, "run.perfetto", align="none")
+    >>> len(report.alignment)
+    2
     """
-    wanted = align if isinstance(align, Align) else Align.of(align, offsets)
-    if isinstance(align, Align) and offsets:
-        wanted = replace(align, offsets={**align.offsets, **offsets})
-    wanted = replace(wanted, keep_shift=wanted.keep_shift or keep_shift)
+    chosen = selected(selection, options)
+    wanted = _alignment(align if align is not None else chosen.align or "auto", offsets, keep_shift)
+    chosen = chosen.but(align=wanted)
     inputs = paths_of(src)
     if not inputs:
         raise UsageError("there is nothing to merge", expected="files, patterns or folders")
     report = Report(strict=strict)
     report.output = str(dst)
     archive = str(dst).endswith(".tar") and to is None
-    if archive and split_by:
-        raise UsageError("--split-by is for a file, an archive has one a source", remedy="another output")
+    if archive and chosen.split_by:
+        raise UsageError("--split-by doesn't work for archives, which have one file a source", remedy="another output")
     fmt = output_format("members.perfetto" if archive else str(dst), to)
     conversion = Conversion(report, options=gpu_option(gpu, fmt))
-    with _writing(str(dst), fmt, archive, split_by, overwrite) as write:
-        batches = read_selected(
-            inputs,
-            report,
-            format=from_,
-            progress=progress,
-            jobs=jobs,
-            align=wanted,
-            classify=classify,
-            crop=crop,
-            filter=filter,
-        )
-        write(batches, conversion)
+    with _writing(str(dst), fmt, archive, chosen.split_by, overwrite) as write:
+        write(read_selected(inputs, report, chosen, progress=progress), conversion)
         report.require_balance()
         require_rows(report, inputs)
     return report
+
+
+def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep_shift: bool) -> Align:
+    """The alignment with the offsets that come on top of it."""
+    if isinstance(align, str):
+        wanted = Align.of(align, offsets)
+    else:
+        wanted = replace(align, offsets={**align.offsets, **(offsets or {})})
+    return replace(wanted, keep_shift=wanted.keep_shift or keep_shift)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ktrace.conversion import Conversion, Span
+from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
+from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded, labels, open_input
 from ktrace.input.format import Format
@@ -21,6 +22,7 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
+from ktrace.pipeline.selection import Selection
 from ktrace.report import Report
 from ktrace.stages.pair import pair_halves
 
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
 
     Int64 = npt.NDArray[np.int64]
 
 Progress = Callable[[int], None]
+
+#: All columns and rows.
+EVERYTHING = Pushdown()
 
 #: Columns by which crop, filter and classify decide, beside those that are never null.
 _DECIDING = frozenset(
@@ -54,22 +58,18 @@ def read_batches(
     batch_rows: int = 65_536,
     progress: Progress | None = None,
     jobs: int = 1,
-    columns: frozenset[str] | None = None,
-    ids: Int64 | None = None,
-    ranks: frozenset[int] | None = None,
+    pushdown: Pushdown = EVERYTHING,
+    part: ByteRange | None = None,
     labelled: Labels | None = None,
-    span: Span | None = None,
     keep_export: bool = False,
 ) -> Generator[Batch, None, None]:
-    """The batches of all inputs, one after the other, each with facts on its source first.
+    """Yields the batches of all inputs, one input after the other, each with facts about its source first.
 
-    A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `columns` are those
-    that will be looked at, `ids` those of the rows, `ranks` those of the sources, all by default; a reader may leave
-    out others. No two inputs have rows of one source label; `labelled` is told of which input each is. `span` is the
-    part of a single input that is read, with what it says beside its events where that part is the last.
-    `keep_export` is that of `ktrace.convert`.
+    A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `pushdown` names the
+    columns and rows that will be looked at; formats that can't leave out others yield all. `part` is the byte range of
+    a single input to read. No two inputs have rows of one source label; `labelled` records which input has which.
 
-    Raises InputError and its kin at the first batch of an input that can't be read.
+    Raises InputError and its subclasses at the first batch of an input that can't be read.
     """
     found = expanded(paths, report, format)
     taken = Labels() if labelled is None else labelled
@@ -77,35 +77,40 @@ def read_batches(
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
-        conversion = Conversion(
-            report,
-            label,
-            batch_rows,
-            options,
-            progress=progress,
-            jobs=jobs,
-            columns=columns,
-            ids=ids,
-            ranks=ranks,
-            span=span,
-        )
+        conversion = Conversion(report, label, batch_rows, options, progress=progress, jobs=jobs)
         source, fmt = open_input(one, label, conversion)
         report.inputs.append({"path": one.path, "format": fmt.name, "source": label})
-        yield from taken.apart(_batches(source, fmt, conversion), one.path, report)
+        yield from taken.apart(_batches(source, fmt, conversion, pushdown, part), one.path, report)
     report.path = None
 
 
-def _batches(source: Source, fmt: Format, conversion: Conversion) -> Iterator[Batch]:
-    """The batches of one input, counted."""
+def _batches(
+    source: Source, fmt: Format, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None
+) -> Iterator[Batch]:
+    """Yields the batches of one input and counts their rows."""
     if not fmt.writes:  # A canonical input brings its own facts.
         yield to_batch("catalog", [_source_fact(source, fmt)])
     try:
-        for batch in fmt.read(source, conversion):
+        for batch in _rows(source, fmt, conversion, pushdown, part):
             conversion.report.rows[batch.record] += len(batch)
             yield batch
     except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
         why = f"can't be read: {error.strerror or error}"
         raise InputError(why, path=source.path, remedy="check the disk, and the space in TMPDIR") from error
+
+
+def _rows(
+    source: Source, fmt: Format, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None
+) -> Iterator[Batch]:
+    """The batches of one input, read by the best that its format can do."""
+    batches: Iterator[Batch]
+    if part is not None:
+        batches = fmt.capability("ranges").read(source, conversion, part)
+    elif pushdown and (columnar := fmt.capability("columnar")):
+        batches = columnar.read(source, conversion, pushdown)
+    else:
+        batches = fmt.read(source, conversion)
+    return batches
 
 
 def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
@@ -116,55 +121,49 @@ def _source_fact(source: Source, fmt: Format) -> dict[str, Any]:
 def read_selected(
     paths: Sequence[str],
     report: Report,
+    selection: Selection,
     *,
-    format: str | None = None,
     progress: Progress | None = None,
-    jobs: int | None = None,
     columns: frozenset[str] | None = None,
-    align: Align | None = None,
-    metrics: str | None = None,
-    launch_skip: int | None = None,
-    classify: bool | str | Path = False,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
-    span: Span | None = None,
-    keep_export: bool = False,
+    part: ByteRange | None = None,
 ) -> Iterator[Batch]:
-    """The rows of all inputs that are wanted, with what options add to them; see `ktrace.convert` for their meaning.
+    """The selected rows of all inputs, with what the selection adds to them.
 
-    `columns` and `span` as in `read_batches`; what the steps need beside `columns` is read, too. Begins and ends are
-    paired where there is a crop or filter. Raises InputError and its kin.
+    `columns` are those that will be looked at, None for all; those that the steps need are read, too. `part` is the
+    byte range of a single input to read. Begins and ends are paired where there is a crop or filter. Raises InputError
+    and its subclasses.
     """
+    crop, filter, align, metrics = selection.crop, selection.filter, selection.align, selection.metrics
     labelled = Labels()
     if columns is not None:
         columns |= _ALIGNING if align is not None else frozenset()
-        columns |= _DECIDING if classify or crop is not None or filter is not None else frozenset()
+        columns |= _DECIDING if selection.classify or crop is not None or filter is not None else frozenset()
         columns = None if metrics is not None else columns
-    if crop is not None and align is None and metrics is None and (known := _columnar(paths, format)):
-        cropped = _cropped_twice(paths, report, known, progress, columns, classify, crop)
-        return cropped if filter is None else _part(cropped, None, filter, report)
-    apart = crop is None and align is None and metrics is None  # these look at other ranks, too
+    if crop is not None and align is None and metrics is None and (known := _columnar(paths, selection.from_)):
+        cropped = _cropped_twice(paths, report, selection.but(from_=known), progress, columns)
+        return cropped if filter is None else _select(cropped, None, filter, report)
+    each_alone = crop is None and align is None and metrics is None  # these look at other ranks, too
+    ranks = frozenset(filter.ranks) if each_alone and filter and filter.ranks else None
     batches: Iterator[Batch] = read_batches(
         paths,
         report,
-        format=format,
+        format=selection.from_,
         progress=progress,
-        jobs=jobs or cores(),
-        columns=columns,
-        ranks=frozenset(filter.ranks) if apart and filter and filter.ranks else None,
+        jobs=selection.jobs or cores(),
+        pushdown=Pushdown(columns, ranks=ranks),
+        part=part,
         labelled=labelled,
-        span=span,
-        keep_export=keep_export,
+        keep_export=selection.keep_export,
     )
     if align is not None:
         from ktrace.stages.align import aligned
 
         batches = aligned(batches, align, report, labelled.inputs)
     if metrics is not None:
-        batches = _joined(batches, metrics, report, launch_skip)
-    batches = _classified(batches, classify, report)
+        batches = _joined(batches, str(metrics), report, selection.launch_skip)
+    batches = _classified(batches, selection.classify, report)
     if crop is not None or filter is not None:
-        batches = _part(batches, crop, filter, report)
+        batches = _select(batches, crop, filter, report)
     return batches
 
 
@@ -196,45 +195,47 @@ def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: R
     return with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)
 
 
-def _columnar(paths: Sequence[str], format: str | None) -> str | None:
-    """The format of a single input whose columns can be read apart, and again; None of others."""
+def _columnar(paths: Sequence[str], from_: str | None) -> str | None:
+    """The format of a single input whose columns and rows can be read apart, and again; None for others."""
     if len(paths) != 1:
         return None
     source = Source(paths[0])
     if not (source.is_folder or Path(paths[0]).is_file()):
         return None
     try:
-        known = by_name(format) if format else choose(source)
-    except KtraceError:  # told when it is read
+        known = by_name(from_) if from_ else choose(source)
+    except KtraceError:  # raised again when it is read
         return None
-    return known.name if known.columnar else None
+    return known.name if known.capability("columnar") else None
 
 
 def _cropped_twice(
     paths: Sequence[str],
     report: Report,
-    format: str,
+    selection: Selection,
     progress: Progress | None,
     columns: frozenset[str] | None,
-    classify: bool | str | Path,
-    crop: Crop,
 ) -> Iterator[Batch]:
-    """The rows of a part, by a first reading of what decides and a second one of these rows."""
+    """The rows of a crop, by a first reading of the columns that decide and a second one of the rows that stay."""
     from ktrace.stages.select.crop_columnar import cropped_twice
 
+    assert selection.crop is not None
+
+    def read(account: Report, pushdown: Pushdown, progress: Progress | None = None) -> Iterator[Batch]:
+        batches = read_batches(paths, account, format=selection.from_, progress=progress, pushdown=pushdown)
+        return _classified(batches, selection.classify, account)
+
     def deciding(needed: frozenset[str]) -> Iterator[Batch]:
-        found = read_batches(paths, report, format=format, progress=progress, columns=needed)
-        return _classified(found, classify, report)
+        return read(report, Pushdown(needed), progress)
 
     def whole(ids: Int64, account: Report) -> Iterator[Batch]:
-        found = read_batches(paths, account, format=format, columns=columns, ids=ids)
-        return _classified(found, classify, account)
+        return read(account, Pushdown(columns, ids))
 
-    return cropped_twice(deciding, whole, crop, report)
+    return cropped_twice(deciding, whole, selection.crop, report)
 
 
-def _part(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
-    """The rows that are wanted; whether they are is known of a slice, not of its halves."""
+def _select(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
+    """The rows that pass; a slice passes or not as a whole, so that its halves are paired first."""
     from ktrace.stages.select.crop import cropped
     from ktrace.stages.select.filter import filtered
 

@@ -30,8 +30,10 @@ from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.summary.statistics import Statistic, Statistics, grouped, joined, statistics
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from ktrace.pipeline.read import Progress
-    from ktrace.stages.select.crop import Crop
+    from ktrace.pipeline.selection import Options, Selection
     from ktrace.stages.select.filter import Filter
 
 Int32 = npt.NDArray[np.int32]
@@ -41,37 +43,62 @@ def summarise(
     src: str | Path | Sequence[str | Path],
     *,
     by: Sequence[str] | None = None,
-    from_: str | None = None,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
     rules: str | Path | None = None,
+    selection: Selection | None = None,
     progress: Progress | None = None,
-    jobs: int | None = None,
+    **options: Unpack[Options],
 ) -> Summary:
-    """Where the time of one or several inputs went.
+    """Sums up where the time of one or several inputs went.
 
-    `by` is what work is grouped by (`ktrace.summary.keys.BY`), all by default. `rules` is a file of rules for
-    operations and layers that come before those of ktrace; `from_`, `crop`, `filter`, `progress`, `jobs` are those of
-    `ktrace.convert`. What the filter leaves out isn't counted; the steps and calls that work was launched in are known
-    all the same. The account of the reading is `Summary.report`.
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs; several are one summary.
+    by : sequence of str, optional
+        What to group work by (`ktrace.summary.keys.BY`), by default all.
+    rules : path, optional
+        A file of rules for operations and layers that come before those of ktrace; the same as `classify`.
+    selection, progress, **options
+        As for `ktrace.convert`, without `split_by`. Rows that the filter leaves out aren't counted; the steps and calls
+        that work was launched in are known all the same.
 
-    Raises InputError and its kin, UsageError for an unknown `by`.
+    Returns
+    -------
+    Summary
+        Times in ns. `Summary.report` is the account of the reading.
+
+    Raises
+    ------
+    InputError
+        The input can't be read.
+    UsageError
+        `by` names something unknown.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> summary = ktrace.summarise("samples/kineto/two-steps.json", by=["operation"])
+    >>> [group.key for group in summary.groups["operation"]]
+    ['gemm', 'elementwise']
     """
     from ktrace.pipeline.read import read_selected
+    from ktrace.pipeline.selection import selected
     from ktrace.stages.select.filter import Filter
 
-    paths = paths_of(src)
+    wanted = selected(selection, options)
+    wanted.require_unset("a summary", "split_by")
+    rules = rules if rules is not None or isinstance(wanted.classify, bool) else wanted.classify
+    filter = wanted.filter
     report = Report()
     batches = read_selected(
-        paths,
+        paths_of(src),
         report,
-        format=from_,
+        wanted.but(
+            classify=True if rules is None else rules,
+            filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
+        ),
         progress=progress,
-        jobs=jobs,
         columns=COLUMNS,
-        classify=True if rules is None else rules,
-        crop=crop,
-        filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
     )
     return summary_of(batches, report, taxonomy(rules), by, filter and replace(filter, ranks=()))
 

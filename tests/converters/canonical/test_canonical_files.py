@@ -18,6 +18,7 @@ import pytest
 from conftest import SAMPLES
 
 from ktrace.errors import DamagedInput, VersionError
+from ktrace.input.capabilities import Pushdown
 from ktrace.input.detection import by_name
 from ktrace.input.format import Score
 from ktrace.input.source import Sample, Source
@@ -381,7 +382,7 @@ def test_parquet_leaves_out_columns_that_nobody_looks_at(folder: bool, tmp_path:
     convert(ALL, str(out) + "/" * folder, from_="jsonl")
     reports = Report(), Report()
     whole = list(read_batches([str(out)], reports[0]))
-    part = list(read_batches([str(out)], reports[1], columns=frozenset({"pid", "correlation"})))
+    part = list(read_batches([str(out)], reports[1], pushdown=Pushdown(frozenset({"pid", "correlation"}))))
     assert reports[0].to_dict() == reports[1].to_dict()
     for full, narrow in zip(whole, part, strict=True):
         assert len(full) == len(narrow)
@@ -444,6 +445,7 @@ def test_an_aborted_output_is_silent_and_leaves_nothing(name: str, tmp_path: Pat
     code = f"""
 from ktrace.input.detection import by_name
 from ktrace.conversion import Conversion
+from ktrace.input.capabilities import Pushdown
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 from ktrace.output.sink import Sink, writing

@@ -3,9 +3,9 @@
     {"schemaVersion": 1, "traceEvents": [ {..},{..},{..},{..},{..},{..},{..},{..} ], "traceName": ...
     spans                                |  0           |  1        |  2        and all beside the events
 
-Where a span begins is a guess, as is where the list begins. Whoever puts them together has to see that each ended where
-the next one began, and that the first began where the last found the list; else they are not the document. Cuts are
-where the reading of the whole has ends of chunks, so that ids are the same.
+Where a range begins is a guess, as is where the list begins. Whoever joins the ranges checks that each one ended where
+the next one began, and that the first one began where the last one found the list; otherwise they aren't the document.
+Cuts are where the reading of the whole has ends of chunks, so that ids are the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import chain
 
 import msgspec
 
-from ktrace.conversion import Span
+from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 from ktrace.report import Report
 
@@ -30,13 +30,13 @@ _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', r
 _HALF = re.compile(rb'"ph"\s*:\s*"[BEbeSF]"')
 _SEPARATOR = re.compile(rb"\s*,\s*")
 
-#: Boundaries that are tried for the begin of a span, and the bytes behind one that have to be elements of a list.
+#: Boundaries that are tried for the begin of a range, and the bytes behind one that have to be elements of a list.
 _MOST_BEGINS = 32
 _MOST_CUTS = 4
 _LOOKED_AT = 1 << 16
 
 
-def spans(source: Source, size: int, step: int) -> list[Span]:
+def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
     """The ranges of about `step` bytes of a document of `size` bytes; none where it has to be read as a whole.
 
     That is where it is compressed or can't be read from the middle, where it doesn't begin with a list of events, and
@@ -48,34 +48,34 @@ def spans(source: Source, size: int, step: int) -> list[Span]:
     if count < 2 or not found or not source.in_ranges() or _HALF.search(sample.head) or _HALF.search(sample.tail):
         return []
     cuts = [size * number // count // CHUNK * CHUNK for number in range(1, count)]
-    first = Span(found.end(), cuts[0], guessed=False)
-    return [first, *map(Span, cuts, [*cuts[1:], None])]
+    first = ByteRange(found.end(), cuts[0], guessed=False)
+    return [first, *map(ByteRange, cuts, [*cuts[1:], None])]
 
 
-def read_span(
-    text: Text, span: Span, report: Report, folded: Container[str] = (), *, quoted: bool = False
+def read_range(
+    text: Text, part: ByteRange, report: Report, folded: Container[str] = (), *, quoted: bool = False
 ) -> Iterator[Events]:
-    """The events of a span that isn't the last; says in it where they began and ended."""
-    begin(text, span)
+    """The events of a range that isn't the last; says in it where they began and ended."""
+    begin(text, part)
     decoder = Decoder(report, MOST_EVENTS, folded, quoted=quoted)
     reading = List(text, decoder, report, CHUNK)
-    yield from chain(reading.read(span.stop), decoder.flush())
-    span.end, span.closed = text.pos, reading.ended
+    yield from chain(reading.read(part.stop), decoder.flush())
+    part.end, part.closed = text.pos, reading.ended
 
 
-def begin(text: Text, span: Span) -> None:
-    """Goes to the begin of a span: where that is a guess, to the first boundary from there on that is one of events."""
-    text.jump(span.start)
-    if span.guessed:
-        text.pos = first = text.cut(span.start)
+def begin(text: Text, part: ByteRange) -> None:
+    """Goes to the begin of a range: where that is a guess, to the first boundary between events from there on."""
+    text.jump(part.start)
+    if part.guessed:
+        text.pos = first = text.cut(part.start)
         for _ in range(_MOST_BEGINS):
             if _between_events(text):
                 break
             text.pos = text.cut(text.pos)
         else:
-            text.jump(span.start)
+            text.jump(part.start)
             text.pos = first
-    span.begun = text.pos
+    part.begun = text.pos
 
 
 def _between_events(text: Text) -> bool:
@@ -83,9 +83,9 @@ def _between_events(text: Text) -> bool:
     end = text.pos + _LOOKED_AT
     for _ in range(_MOST_CUTS):
         end = text.cut(end)
-        part = text.part(text.match(_SEPARATOR, text.pos), end)
+        elements = text.part(text.match(_SEPARATOR, text.pos), end)
         try:
-            elements_of(b"[" + part + b"]")
+            elements_of(b"[" + elements + b"]")
         except msgspec.DecodeError:
             continue
         return True

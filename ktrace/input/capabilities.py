@@ -1,0 +1,64 @@
+"""What some rooms can do beyond reading a whole input. A room offers it by having the module:
+
+    columnar.py   read(source, conversion, pushdown: Pushdown) -> Iterator[Batch]
+                  Reads some columns or some rows in a fraction of the time that all of them take. No slice comes in
+                  halves.
+    ranges.py     ranges(source, size: int, step: int) -> list[ByteRange]
+                  Cuts an input of `size` bytes into ranges of about `step` bytes, in order; none where it can't.
+                  read(source, conversion, part: ByteRange) -> Iterator[Batch]
+                  Reads one of these ranges.
+
+`Format.capability` finds these modules. A format without one is read whole: then more comes back than was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Pushdown:
+    """The columns and rows that will be looked at. Each field is None for all; a reader may leave out others.
+
+    Attributes
+    ----------
+    columns
+        Names of columns. Columns that are never null come back in any case.
+    ids
+        Ids of rows, sorted. Rows left out by id are not counted.
+    ranks
+        Ranks of sources. Rows of other ranks that are left out are counted in the report.
+    """
+
+    columns: frozenset[str] | None = None
+    ids: npt.NDArray[np.int64] | None = None
+    ranks: frozenset[int] | None = None
+
+    def __bool__(self) -> bool:
+        return self.columns is not None or self.ids is not None or self.ranks is not None
+
+
+@dataclass
+class ByteRange:
+    """A range of bytes of a document, whose events one worker reads while others read the rest.
+
+    Its events begin at `start`, or where `guessed` at the first event that can be recognised from there on, and end
+    before the first event that begins at `stop` or later. The range with `stop` None goes to the end of the document
+    and also reads everything next to the list of events, even what comes before it.
+
+    The reader fills in what it found, -1 where unknown: where its events `begun` and `end`, whether the list is
+    `closed` there, and for the last range where the `list` of events begins.
+    """
+
+    start: int
+    stop: int | None = None
+    guessed: bool = True
+    begun: int = -1
+    end: int = -1
+    closed: bool = False
+    list: int = -1

@@ -1,0 +1,135 @@
+"""What every command that reads inputs has in common: which rows are wanted, and what is added to them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from ktrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from ktrace.stages.align import Align
+    from ktrace.stages.select.crop import Crop
+    from ktrace.stages.select.filter import Filter
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which rows of the inputs are wanted, and what is added to them.
+
+    All functions that read inputs (`convert`, `merge`, `summarise`, `compare`, `batch`, `ktrace.viewer.served`) take
+    one as `selection`, and its fields as keywords of their own; a keyword overrides the field.
+
+    Parameters
+    ----------
+    from_ : str, optional
+        Format of the inputs. By default it is detected from the content of each.
+    jobs : int, optional
+        Number of processes that may work, by default as many as there are cores.
+    classify : bool, str or Path
+        Label device work with operation, library, precision, layer and short name where the source doesn't. A path
+        names a file of rules that come before those of ktrace.
+    crop : Crop, optional
+        The part of the time to keep.
+    filter : Filter, optional
+        The rows to keep, by kind, name, device and more.
+    metrics : str or Path, optional
+        A table of launches, such as a report of Nsight Compute. Its metrics become counters of the same kernels.
+    launch_skip : int, optional
+        Number of launches in the inputs before the first one that has metrics, where not all have.
+    align : Align, optional
+        How times of several inputs come into one clock. By default times stay as they are, except for `merge`.
+    split_by : str, optional
+        Write numbered parts (run.000.perfetto, ...) of a duration ("time=10s"), a size ("size=500MB") or one step each
+        ("step").
+    keep_export : bool
+        Keep what a vendor's program exports from a report next to it (run.sqlite for run.nsys-rep), or use the export
+        that is there.
+
+    Examples
+    --------
+    >>> from ktrace import Filter, Selection
+    >>> only_gemm = Selection(filter=Filter(names=["*gemm*"]), jobs=1)
+    >>> only_gemm.but(jobs=2).jobs
+    2
+    """
+
+    from_: str | None = None
+    jobs: int | None = None
+    classify: bool | str | Path = False
+    crop: Crop | None = None
+    filter: Filter | None = None
+    metrics: str | Path | None = None
+    launch_skip: int | None = None
+    align: Align | None = None
+    split_by: str | None = None
+    keep_export: bool = False
+
+    def __post_init__(self) -> None:
+        if self.launch_skip is not None and self.metrics is None:
+            raise UsageError("--launch-skip needs --metrics", remedy="leave it out, or name the file of metrics")
+
+    def but(self, **options: Any) -> Selection:
+        """Returns the same selection with some fields replaced."""
+        return replace(self, **options)
+
+    def reads_all(self) -> bool:
+        """Whether the rows are those of the inputs, none left out and nothing added."""
+        return replace(self, from_=None, jobs=None, keep_export=False) == Selection()
+
+    def require_unset(self, command: str, *names: str) -> None:
+        """Raises UsageError where a field is set that the command has no use for."""
+        for field in fields(self):
+            if field.name in names and getattr(self, field.name) != field.default:
+                raise UsageError(f"{command} doesn't take {field.name}", remedy="leave it out")
+
+    def fingerprint(self) -> str:
+        """Returns 16 hex digits that change whenever another dataset would come of the same input.
+
+        These fields decide: `from_`, `classify` with the text of its rules, `crop` and `filter`. `jobs` and
+        `keep_export` change nothing in a dataset; `metrics`, `align` and `split_by` aren't for datasets.
+        """
+        rules = self.classify if isinstance(self.classify, bool) else Path(self.classify).read_text("utf-8")
+        deciding = {
+            "from": self.from_,
+            "classify": rules,
+            "crop": self.crop and asdict(self.crop),
+            "filter": self.filter and asdict(self.filter),
+        }
+        return sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class Reading(TypedDict, total=False):
+    """Fields of a `Selection` as keywords: those that every function takes."""
+
+    from_: str | None
+    jobs: int | None
+    classify: bool | str | Path
+    crop: Crop | None
+    filter: Filter | None
+
+
+class Unaligned(Reading, total=False):
+    """All fields but `align`, for functions that have an `align` of their own."""
+
+    metrics: str | Path | None
+    launch_skip: int | None
+    split_by: str | None
+    keep_export: bool
+
+
+class Options(Unaligned, total=False):
+    """All fields of a `Selection` as keywords."""
+
+    align: Align | None
+
+
+def selected(selection: Selection | None, options: Reading) -> Selection:
+    """Returns the selection with the keywords that a caller gave in place of its fields.
+
+    Raises TypeError for a keyword that isn't a field, as a call with a wrong keyword does.
+    """
+    return replace(selection or Selection(), **options)
