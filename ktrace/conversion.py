@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ktrace.report import Report
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from ktrace.model.arrays import Int64
 
 
 @dataclass
@@ -54,6 +53,6 @@ class Conversion:
     progress: Callable[[int], None] | None = None
     jobs: int = 1
     columns: frozenset[str] | None = None
-    ids: npt.NDArray[np.int64] | None = None
+    ids: Int64 | None = None
     ranks: frozenset[int] | None = None
     span: Span | None = None

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, EventRows
 from ktrace.model.json_text import decoded
-
-Bools = npt.NDArray[np.bool_]
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 PLAIN = (
@@ -77,13 +75,13 @@ def is_in(column: pa.Array, words: Collection[str]) -> Bools:
     return found
 
 
-def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> npt.NDArray[np.int64]:
+def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> Int64:
     """The number of each word, `other` for one that has none, -1 for null."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     table = np.array([*(numbers.get(word, other) for word in column.dictionary.to_pylist()), -1], np.int64)
     codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
-    found: npt.NDArray[np.int64] = table[codes.to_numpy()]
+    found: Int64 = table[codes.to_numpy()]
     return found
 
 

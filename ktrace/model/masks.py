@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded
-
-Bools = npt.NDArray[np.bool_]
 
 
 def truth(mask: pa.Array) -> Bools:

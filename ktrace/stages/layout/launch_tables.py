@@ -17,16 +17,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.report import Ledger
-
-Bools = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
 
 #: The clock of samples that count from the begin of the launch that is their parent.
 LAUNCH_CLOCK = "launch"
