@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int64
-from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, EventRows
+from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
+from ktrace.model.masks import slice_mask
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 PLAIN = (
@@ -22,9 +24,6 @@ PLAIN = (
 #: Names of arguments that are columns, or made of columns. A key of the source's `args` that is one of them
 #: is shown as `args.<key>`.
 RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PLAIN})
-
-#: Kinds of slices whatever is known of their end; an allocation without a duration is at a time.
-_ALWAYS = tuple(word for word in SLICE_KINDS if word != "alloc")
 
 
 def argument_columns(batch: Batch, unsaid: Bools | None) -> dict[str, pa.Array]:
@@ -64,9 +63,8 @@ def argument_name(key: str, columns: Container[str]) -> str:
 
 def slice_rows(batch: EventRows) -> Bools:
     """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
-    kind, timed = batch.column("kind"), batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
-    slices: Bools = is_in(kind, _ALWAYS) | (timed & ~is_in(kind, POINT_KINDS))
-    return slices
+    timed = batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
+    return slice_mask(partial(is_in, batch.column("kind")), timed)
 
 
 def is_in(column: pa.Array, words: Collection[str]) -> Bools:

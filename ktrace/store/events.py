@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt16
-from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
+from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, arrow_schema
+from ktrace.model.masks import slice_mask
 from ktrace.store.gathered import GatheredRows, join
 from ktrace.store.spill import Batches, Runs, Spill
 from ktrace.store.tally import Tally
@@ -115,9 +116,7 @@ class EventStore:
     def _flags(self, columns: pa.RecordBatch, has_dur: Bools) -> UInt16:
         """What each row is. An alloc or a kind of another package is a slice where it has a duration."""
         kind, kinds = columns.column("kind"), self.words["kind"]
-        always = kinds.those(kind, lambda word: word in SLICE_KINDS and word != "alloc")
-        never = kinds.those(kind, lambda word: word in POINT_KINDS)
-        is_slice = always | (has_dur & ~never)
+        is_slice = slice_mask(lambda words: kinds.those(kind, words.__contains__), has_dur)
         flags = is_slice * np.uint16(SLICE) | (is_slice & ~has_dur) * np.uint16(UNFINISHED)
         if "half" in columns.schema.names:
             half = columns.column("half")

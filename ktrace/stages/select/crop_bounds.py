@@ -158,12 +158,8 @@ def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
     """
     first, last = parse_interval(text)
     given = [time for time in (first, last) if time is not None]
-    clocks = {
-        entry.facts["at_ns"] - entry.facts["unix_ns"]
-        for entry in catalog.of("clock")
-        if "at_ns" in entry.facts and "unix_ns" in entry.facts
-    }
-    for moved in (start, 0, *(clocks if len(clocks) == 1 else ())):
+    offsets = catalog.unix_offsets()
+    for moved in (start, 0, *((-offset for offset in offsets) if len(offsets) == 1 else ())):
         if any(start <= time + moved <= end for time in given):
             break
     else:

@@ -12,6 +12,7 @@ there are many. Of all other rows an id, and of slices begin, end and track are 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
-from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
+from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import truth, words_in
+from ktrace.model.masks import slice_mask, truth, words_in
 from ktrace.model.tracks import Track
 from ktrace.stages.order.slices import Slices, none_open
 from ktrace.store.events import LIMIT, values
@@ -50,9 +51,7 @@ def are_figures(batch: Batch) -> Bools:
 
 def are_slices(batch: Batch) -> Bools:
     """Which events last: all of some kinds, others where they have a duration."""
-    always = words_in(batch.column("kind"), tuple(kind for kind in SLICE_KINDS if kind != "alloc"))
-    never = words_in(batch.column("kind"), POINT_KINDS)
-    return always | (truth(batch.column("dur").is_valid()) & ~never)
+    return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
 
 
 class Attached:
