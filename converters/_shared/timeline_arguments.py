@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping
+from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, EventRows
+from ktrace.model.arrays import Bools, Int64
+from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
-
-Bools = npt.NDArray[np.bool_]
+from ktrace.model.masks import slice_mask
 
 #: The columns that are arguments under their own name, in the order in which they are shown.
 PLAIN = (
@@ -24,9 +24,6 @@ PLAIN = (
 #: Names of arguments that are columns, or made of columns. A key of the source's `args` that is one of them
 #: is shown as `args.<key>`.
 RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PLAIN})
-
-#: Kinds of slices whatever is known of their end; an allocation without a duration is at a time.
-_ALWAYS = tuple(word for word in SLICE_KINDS if word != "alloc")
 
 
 def argument_columns(batch: Batch, unsaid: Bools | None) -> dict[str, pa.Array]:
@@ -66,9 +63,8 @@ def argument_name(key: str, columns: Container[str]) -> str:
 
 def slice_rows(batch: EventRows) -> Bools:
     """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
-    kind, timed = batch.column("kind"), batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
-    slices: Bools = is_in(kind, _ALWAYS) | (timed & ~is_in(kind, POINT_KINDS))
-    return slices
+    timed = batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
+    return slice_mask(partial(is_in, batch.column("kind")), timed)
 
 
 def is_in(column: pa.Array, words: Collection[str]) -> Bools:
@@ -77,13 +73,13 @@ def is_in(column: pa.Array, words: Collection[str]) -> Bools:
     return found
 
 
-def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> npt.NDArray[np.int64]:
+def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> Int64:
     """The number of each word, `other` for one that has none, -1 for null."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     table = np.array([*(numbers.get(word, other) for word in column.dictionary.to_pylist()), -1], np.int64)
     codes = pc.fill_null(column.indices, len(table) - 1) if column.null_count else column.indices
-    found: npt.NDArray[np.int64] = table[codes.to_numpy()]
+    found: Int64 = table[codes.to_numpy()]
     return found
 
 

@@ -11,13 +11,10 @@ where there are no more. A flow ends (f) where nothing more arrives of it; until
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
-
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 LAUNCH = ARROW_KINDS.index("launch")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.timeline_arguments import slice_rows
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.model.json_text import dump_json, json_cells
@@ -23,10 +23,6 @@ from ktrace.stages.order.timeline import Arrows
 from .arguments import arguments, dimensions, source_arguments
 from .chains import LAUNCH
 from .rows import TrackIds
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 #: Before each line; the file's first one has none.
 SEPARATOR = ",\n"

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse
+from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, Column, Fields, parse
+from ktrace.model.arrays import Float64, Int64, UInt8
 from ktrace.model.json_text import dump_json
 
 _NAME, _VALUE, _INSTANCE, _CATEGORY = 1, 2, 3, 4
@@ -30,14 +30,13 @@ SAMPLER = 1
 _TIME = 10**18
 
 Value = float | int | str | None
-Texts = npt.NDArray[np.object_]
 
 
 class Samples(NamedTuple):
     """Values over time, ns since 1970."""
 
     times: Int64
-    values: npt.NDArray[np.float64]
+    values: Float64
 
 
 class Metric(NamedTuple):
@@ -105,7 +104,7 @@ def _in_order(column: Column) -> Column:
     return Column(column.owner[order], column.value[order], column.start[order])
 
 
-def _values(data: npt.NDArray[np.uint8], spans: Column, count: int) -> list[Value]:
+def _values(data: UInt8, spans: Column, count: int) -> list[Value]:
     """The value of each of `count` metrics, None where there is none."""
     inner = parse(data, spans.start, spans.start + spans.value.astype(np.int64))
     found: list[Value] = [None] * count
@@ -118,7 +117,7 @@ def _values(data: npt.NDArray[np.uint8], spans: Column, count: int) -> list[Valu
 class _Values:
     """The values in a field of instances: numbers and texts, by the number of the instance."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], outer: Fields, number: int) -> None:
+    def __init__(self, data: UInt8, outer: Fields, number: int) -> None:
         spans = outer.get(number, LENGTH)
         self._at = np.full(outer.count, -1, np.int64)
         self._at[spans.owner] = np.arange(len(spans.owner))
@@ -130,7 +129,7 @@ class _Values:
         return [self._all[at] if at >= 0 else None for at in self._at[first:last].tolist()]
 
 
-def _of(data: npt.NDArray[np.uint8], inner: Fields) -> list[Value]:
+def _of(data: UInt8, inner: Fields) -> list[Value]:
     """The value that each message says."""
     found: list[Value] = [None] * inner.count
     for number in (_UINT32, _UINT64):

@@ -14,10 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from ktrace.converters._shared.columnar.protobuf import Int64
+from ktrace.model.arrays import Float64, Int64
 
 from .metrics import Metric, Samples
 
@@ -31,7 +28,7 @@ class Series(NamedTuple):
     name: str
     replay: int | None
     ts: Int64
-    values: npt.NDArray[np.float64]
+    values: Float64
 
 
 class Sampling:

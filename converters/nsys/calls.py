@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 
 from .reading import Reading, numbered
@@ -62,7 +62,7 @@ def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
         yield reading.batches.events(block, ids, **columns)
 
 
-def _fold(reading: Reading, block: Block, folded: npt.NDArray[np.bool_]) -> None:
+def _fold(reading: Reading, block: Block, folded: Bools) -> None:
     """Accounts for rows that say again what others say."""
     count = int(folded.sum())
     reading.conversion.report.used(count, outcome="folded")

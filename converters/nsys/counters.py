@@ -11,17 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 
 from .reading import Reading
 from .wrapped import Whole
-
-Int64 = npt.NDArray[np.int64]
 
 _BRACKETS = re.compile(r"\[([^\[\]]+)\]\s*$")
 
@@ -53,7 +51,7 @@ class Series:
         return columns
 
 
-def _pairs(first: Int64, second: Int64) -> tuple[npt.NDArray[np.int32], list[tuple[int, int]]]:
+def _pairs(first: Int64, second: Int64) -> tuple[Int32, list[tuple[int, int]]]:
     """For each row the number of its pair, and the distinct pairs."""
     high, low = (pa.array(column).dictionary_encode() for column in (first, second))
     codes = high.indices.to_numpy().astype(np.int64) * len(low.dictionary) + low.indices.to_numpy()

@@ -11,15 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
-
-Int64 = npt.NDArray[np.int64]
 
 #: Columns of rows that wait for their end: id, start, cpu, whether it is in, globalTid, rowid; why a thread left.
 _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block, timed
 from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .places import NOTHING, without
@@ -30,7 +30,7 @@ _UNIFIED = 11
 _WAY = re.compile(r"(?:.*[ _])?([HDAP])(?:ost|evice|rray|eer)?-?to-?([HDAP])(?:ost|evice|rray|eer)?", re.IGNORECASE)
 
 
-Rows = Iterator[tuple[Block, npt.NDArray[np.int64], dict[str, Any]]]
+Rows = Iterator[tuple[Block, Int64, dict[str, Any]]]
 
 
 def _work(reading: Reading, table: str, *, each: int = 1, work: bool = True) -> Rows:

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .reading import Reading
-
-Int64 = npt.NDArray[np.int64]
 
 #: memoryOperationType of memory that is given back.
 _GIVEN_BACK = 1

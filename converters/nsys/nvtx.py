@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 
 from .payloads import parsed
@@ -25,8 +25,6 @@ from .places import LOW, pid_of, without
 from .reading import Reading
 from .strings import NO_NAME
 from .typed import row_of, unsigned
-
-Int64 = npt.NDArray[np.int64]
 
 #: Event types, those of NVTX and of its text files (nvtxt).
 _MARKS, _RANGES, _PROCESS_RANGES = (34, 65), (59, 70), (60, 71)
@@ -127,9 +125,7 @@ class Nvtx:
             return pc.fill_null(registered, NO_NAME) if registered.null_count else registered
         return pc.fill_null(pc.coalesce(text, registered.cast(pa.string())), NO_NAME)
 
-    def _domain_and_category(
-        self, block: Block, pids: pa.Array | None, process: npt.NDArray[np.bool_]
-    ) -> dict[str, pa.Array]:
+    def _domain_and_category(self, block: Block, pids: pa.Array | None, process: Bools) -> dict[str, pa.Array]:
         """The domain as the track, none for a thread's default one; the category as `cat` where it has a name."""
         domain, category = block.take("domainId"), block.get("category")
         columns: dict[str, pa.Array] = {}

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.sqlite.database import Database
+from ktrace.model.arrays import Int64
 
 from .enums import COLUMNS, Enums
 from .places import Places, without
@@ -66,7 +65,7 @@ class Reading:
         open_end: bool = False,
         each: int = 1,
         prepare: Callable[[Block], Block] | None = None,
-    ) -> Iterator[tuple[Block, npt.NDArray[np.int64]]]:
+    ) -> Iterator[tuple[Block, Int64]]:
         """The rows of which the times can be believed, and their ids; the others are reported.
 
         The time is in the first of the columns `starts` that the table has, ns as is `end`. A row has `each` ids.

@@ -13,15 +13,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
-
-Mask = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
+from ktrace.model.arrays import Bools, Int64
 
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)
@@ -53,7 +50,7 @@ class Repeats:
         every = np.concatenate(chains)
         self._chains = every[np.argsort(every[:, 0], kind="stable")]
 
-    def of(self, block: Block) -> tuple[Mask, Mask, pa.Array]:
+    def of(self, block: Block) -> tuple[Bools, Bools, pa.Array]:
         """Which rows of a block are within another call, which are repeats, and the call chains of repeated ones."""
         numbers = block.numbers.to_numpy()
         place = np.searchsorted(self._chains[:, 0], numbers)
@@ -64,11 +61,11 @@ class Repeats:
         return _among(numbers, self._inner), _among(numbers, self._folded), chains
 
 
-def _among(numbers: npt.NDArray[np.int64], known: npt.NDArray[np.int64]) -> Mask:
+def _among(numbers: Int64, known: Int64) -> Bools:
     if not len(known):
         return np.zeros(len(numbers), np.bool_)
     place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    found: Mask = known[place] == numbers
+    found: Bools = known[place] == numbers
     return found
 
 

@@ -12,20 +12,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
+from ktrace.model.arrays import Int32, Int64
 
 from .strings import NO_NAME, Strings
 from .typed import as_numbers
 
 #: What stands for an address that isn't there, and the bits of one.
 _NO_ADDRESS, _MASK = -1, (1 << 64) - 1
-
-Int64 = npt.NDArray[np.int64]
 
 _TABLES = ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "SYSCALL_CALLCHAINS", "MPI_CALLCHAINS")
 
@@ -36,7 +34,7 @@ class Stacks:
     def __init__(self, database: Database, conversion: Conversion, strings: Strings) -> None:
         self._strings = strings
         self._codes: dict[tuple[tuple[int, int, int], ...], int] = {}
-        self._chains: dict[str, tuple[Int64, npt.NDArray[np.int32]]] = {}
+        self._chains: dict[str, tuple[Int64, Int32]] = {}
         self._names: pa.StringArray | None = None
         for name in _TABLES:
             for table in database.like(name):
@@ -74,7 +72,7 @@ class Stacks:
                 facts["addresses"] = list(shown)
             yield {"entity": "stack", "name": str(code), "facts": facts}
 
-    def _read(self, blocks: Iterator[Block], conversion: Conversion) -> Iterator[tuple[Int64, npt.NDArray[np.int32]]]:
+    def _read(self, blocks: Iterator[Block], conversion: Conversion) -> Iterator[tuple[Int64, Int32]]:
         """Chains with the numbers of their stacks; the last one of a block waits for the next block."""
         waiting = np.zeros((0, 5), np.int64)
         for block in blocks:
@@ -89,7 +87,7 @@ class Stacks:
             yield self._coded(rows)
         yield self._coded(waiting)
 
-    def _coded(self, rows: Int64) -> tuple[Int64, npt.NDArray[np.int32]]:
+    def _coded(self, rows: Int64) -> tuple[Int64, Int32]:
         """The chains of rows of (chain, symbol, module, depth, address), and the number of the stack of each."""
         if not len(rows):
             return np.zeros(0, np.int64), np.zeros(0, np.int32)

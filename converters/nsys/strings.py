@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
+from ktrace.model.arrays import Bools, Int32, Int64
 
 from .typed import as_numbers, as_text
-
-Int64 = npt.NDArray[np.int64]
 
 #: Ids up to which a table of all ids is quicker than a search, however few strings there are.
 _DENSE = 1 << 22
@@ -122,7 +120,7 @@ class Words:
             return None
         return pa.DictionaryArray.from_arrays(codes.take(names.indices), words)
 
-    def _coded(self, places: Int64) -> npt.NDArray[np.int32]:
+    def _coded(self, places: Int64) -> Int32:
         """The code of each place, which is made where it is new; -1 for no place."""
         highest = int(places.max(initial=-1))
         if highest >= len(self._codes) - 1:
@@ -149,9 +147,7 @@ class Words:
             self._dictionary = pa.array(self._words, pa.string())
         return self._dictionary
 
-    def _lost(
-        self, block: Block, codes: npt.NDArray[np.int32], numbers: Int64, lost: Int64, null: npt.NDArray[np.bool_]
-    ) -> None:
+    def _lost(self, block: Block, codes: Int32, numbers: Int64, lost: Int64, null: Bools) -> None:
         """Makes words for the rows at `lost`; `null` says which of them have no id at all."""
         keys = np.where(null, np.iinfo(np.int64).min, numbers[lost])
         found, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)

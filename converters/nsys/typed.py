@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.model.arrays import Bools
 
 #: Columns of whole numbers, in small letters, wherever they stand.
 NUMBERS = frozenset(
@@ -71,8 +71,8 @@ def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block
     return block if good.all() else block.filter(pa.array(good))
 
 
-def _lost(before: pa.Array, after: pa.Array) -> npt.NDArray[np.bool_]:
-    lost: npt.NDArray[np.bool_] = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
+def _lost(before: pa.Array, after: pa.Array) -> Bools:
+    lost: Bools = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
     return lost
 
 

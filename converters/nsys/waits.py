@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.sqlite.database import Database
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 
 from .places import NOTHING
-
-Int64 = npt.NDArray[np.int64]
 
 
 class Waits:
@@ -82,7 +80,7 @@ class Waits:
         return found
 
 
-def _find(known: Int64, wanted: Int64) -> tuple[Int64, npt.NDArray[np.bool_]]:
+def _find(known: Int64, wanted: Int64) -> tuple[Int64, Bools]:
     """Where in a sorted list numbers stand, and whether they do."""
     if not len(known):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)

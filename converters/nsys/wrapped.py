@@ -10,16 +10,14 @@ import json
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.model.arrays import Int64
 
 from .reading import Reading
-
-Int64 = npt.NDArray[np.int64]
 
 #: The least number that 32 bits with a sign don't hold, and how many numbers 32 bits hold.
 _LEAST, _NUMBERS = 1 << 31, 1 << 32

@@ -13,18 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.text_cells import Bools, Times, argument, integers, stripped, times
+from ktrace.converters._shared.columnar.text_cells import Times, argument, integers, stripped, times
 from ktrace.converters._shared.text.headings import Heading, own_key
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.row_builder import RowBuilder
 
 from .cells import sizes
 from .units import ImpliedUnit, of_each_kind
-
-Int64 = npt.NDArray[np.int64]
 
 #: Rows of one line have ids from this times its number on.
 IDS = 8

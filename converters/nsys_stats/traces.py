@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.columnar.text_cells import Bools, Times
+from ktrace.converters._shared.columnar.text_cells import Times
 from ktrace.converters._shared.text.headings import Heading
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, arrow_schema
 
-from .block import IDS, Int64, Names, TraceBlock
+from .block import IDS, Names, TraceBlock
 from .kinds import NO_NAME, copy_kind, kind_of
 from .trace_columns import EXEC, TRACE, trace_of
 from .units import ImpliedUnit

@@ -13,8 +13,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.columnar.csv_blocks import CsvRows
 from ktrace.converters._shared.columnar.dictionaries import words
-from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES, Bools, only, says, sizes
+from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES, only, says, sizes
 from ktrace.converters._shared.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 
 from .names import device, named

@@ -13,16 +13,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .reading import Reading
-
-Int64 = npt.NDArray[np.int64]
 
 #: Below it a float64 is a whole number that was taken for one.
 _LEAST = 1e-300

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block, timed
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
-from .reading import Int64, Reading
+from .reading import Reading
 
 _BEGINS, _ENDS = 2, 4
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,8 +16,7 @@ from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.columnar.text_cells import integers
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Texts, first_ids
-
-Int64 = npt.NDArray[np.int64]
+from ktrace.model.arrays import Int64
 
 #: Columns of bytes.
 _BLOBS = frozenset({"cacheconfig", "objectid", "uuid", "payload", "attribute", "cubin"})

@@ -8,7 +8,6 @@ from typing import BinaryIO
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -18,13 +17,12 @@ from ktrace.converters._shared.canonical.records import BadRecord, Records, chec
 from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
 from ktrace.parallel.prefetch import prefetch
 from ktrace.store.joins import among
 
 from .dataset import dataset_of
-
-Int64 = npt.NDArray[np.int64]
 
 #: Columns of text that hardly repeat. All others come as dictionaries.
 _PLAIN = ("args", "facts", "key")

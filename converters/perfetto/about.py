@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 import numpy as np
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.protobuf import Int64
 from ktrace.input.source import Source
+from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
 from .reading.args import INT, Chunk, Values

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ktrace.conversion import Conversion
+from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.catalog import Catalog
 from ktrace.model.row_builder import to_rows
 from ktrace.model.tracks import Track, host_of
@@ -26,7 +26,6 @@ from .writing.descriptors import Descriptors
 from .writing.gpu_counters import MOST, KernelCounters
 from .writing.gpu_tracks import Gpus, Numbers, adopted, label_gpus
 from .writing.machine import Machine
-from .writing.message_columns import Bools
 from .writing.output import Shared
 from .writing.sequences import clock
 
@@ -99,7 +98,7 @@ class Writer:
         self._shared.say(end_text())
 
 
-def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> npt.NDArray[np.int64]:
+def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
     """The machine of each track: 0 for all where no two hosts are named, else a number for each host.
 
     The numbers rise from `first`, or from 1. What names no host has one of its own.
@@ -153,7 +152,7 @@ def _fact(row: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> npt.NDArray[np.uint8]:
+def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> UInt8:
     """For each track the number of the API that its source's devices have, 0 where they differ or none is known."""
     found: dict[str, set[int]] = {}
     for mine in gpus:

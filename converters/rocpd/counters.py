@@ -10,21 +10,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.rocm.common import MEANS, mean_counter
 from ktrace.converters._shared.sqlite.lookup import Children, Lookup, aligned
+from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
 
 from .infos import Ids, json_object, plain
 from .slices import Tables
 from .work import spoken
-
-Int64 = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 #: Rows of one event that are kept together at most.
 _MOST = 1 << 20
@@ -122,7 +119,7 @@ class Counters:
         report.used(int(count[known].sum()))
         yield from self._told(kept.filter(mask), columns, total[known], count[known])
 
-    def _told(self, kept: pa.Table, columns: dict[str, Any], total: Floats, count: Int64) -> Iterator[Batch]:
+    def _told(self, kept: pa.Table, columns: dict[str, Any], total: Float64, count: Int64) -> Iterator[Batch]:
         """The counters, and behind each the mean that the GPU tab asks for, if its number of instances is known."""
         tables = self._tables
         ids = tables.ids_of("pmc_event", plain(kept["_rowid_"]))
@@ -276,7 +273,7 @@ def _whole_events(rows: pa.Table) -> int:
     return len(rows) if len(rows) - whole > _MOST else whole
 
 
-def _sums(rows: pa.Table) -> tuple[Int64, Int64, Floats]:
+def _sums(rows: pa.Table) -> tuple[Int64, Int64, Float64]:
     """Of each counter of an event its first row, its number of instances, their sum. Sampled values stay apart."""
     events = rows["event_id"].to_numpy()
     run = np.concatenate(([0], np.cumsum(events[1:] != events[:-1])))

@@ -9,13 +9,10 @@ Arrows stand behind the slices.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.batch import Batch
-
-Int64 = npt.NDArray[np.int64]
 
 _US = 1_000
 

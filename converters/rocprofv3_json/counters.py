@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block
 from ktrace.converters._shared.rocm.common import MEANS, mean_counter
+from ktrace.model.arrays import Float64, Int64
 from ktrace.model.batch import Batch
 
 from .columns import block_of
@@ -28,9 +28,6 @@ from .walk import Records
 
 if TYPE_CHECKING:
     from .records import Reader
-
-Int64 = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 #: Lists whose records have values of counters.
 COUNTERS = frozenset({"counter_collection"})
@@ -46,7 +43,7 @@ class Counters:
         self._batches = batches
         self._conversion = conversion
         self._first = first
-        self._waiting: list[tuple[Int64, Int64, Floats, Int64]] = []
+        self._waiting: list[tuple[Int64, Int64, Float64, Int64]] = []
         self._dispatches: list[Int64] = []
         self._wanted: pa.Array | None = None
         self._blocks: list[Block] = []
@@ -113,7 +110,7 @@ class Counters:
             yield reader.kernels(part, self._batches.ids(len(part)))
         self._first = first
 
-    def _told(self, place: Int64, sums: tuple[Int64, Floats, Int64]) -> Iterator[Batch]:
+    def _told(self, place: Int64, sums: tuple[Int64, Float64, Int64]) -> Iterator[Batch]:
         """Counters as children of the kernels at those places (-1: of none)."""
         known = _joined(self._kernels)
         if not known:
@@ -172,7 +169,7 @@ class Counters:
         return units
 
 
-def _sums(values: list[Any]) -> tuple[Int64, Int64, Floats, Int64]:
+def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
     """Row, handle of the counter, sum and number of instances, in the order of rows and of first instances."""
     rows, handles, totals, counts = [], [], [], []
     for row, items in enumerate(values):

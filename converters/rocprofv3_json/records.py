@@ -17,10 +17,11 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.rocm.common import copy_kind, executed, launch, short_name
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from .columns import block_of
-from .counters import COUNTERS, Counters, Int64
+from .counters import COUNTERS, Counters
 from .tool import Tool
 from .walk import Records
 

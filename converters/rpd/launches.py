@@ -16,8 +16,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block
 from ktrace.converters._shared.rocm.common import blocks_of, copy_kinds
 from ktrace.converters._shared.sqlite.database import Database
-from ktrace.converters._shared.sqlite.lookup import FirstId, Int64, Lookup, Texts
+from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup, Texts
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 #: Arguments of a kernel's launch and of a copy that have no column.

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ktrace.diff.matching import Match, matched
 from ktrace.diff.model import UNKNOWN, Change, DeviceChange, Diff
 from ktrace.diff.verdicts import judged
 from ktrace.errors import UsageError
+from ktrace.model.arrays import Float64
 from ktrace.summary.keys import BY, OTHER
 from ktrace.summary.model import DeviceUse, Group, StepUse, Summary
 
@@ -24,8 +24,6 @@ SHARED = 0.5
 
 #: What is measured of a step (`StepUse`).
 _MEASURES = ("wall", "busy", "compute", "communication", "exposed_communication", "copies", "exposed_copies")
-
-Float64 = npt.NDArray[np.float64]
 
 _NONE = np.zeros(0, np.int64)
 

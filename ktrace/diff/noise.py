@@ -12,14 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ktrace.diff.model import Evidence
-
-Float64 = npt.NDArray[np.float64]
+from ktrace.model.arrays import AnyArray, Int64
 
 #: The part of rows called clear that may be so by chance.
 LEVEL = 0.05
@@ -31,7 +28,7 @@ COUNTED = 1000
 EXACT = 30
 
 
-def rank_test(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
+def rank_test(a: AnyArray, b: AnyArray) -> float:
     """The two-sided p of Mann and Whitney: the chance of ranks this far apart if both sides are of one distribution.
 
     Exact, also with ties, for `EXACT` values in all; else by the normal approximation with corrections for ties and
@@ -50,7 +47,7 @@ def rank_test(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> float:
     return _approximate(of_a, of_b)
 
 
-def _exact(of_a: npt.NDArray[np.int64], of_b: npt.NDArray[np.int64]) -> float:
+def _exact(of_a: Int64, of_b: Int64) -> float:
     """The part of all ways to deal the values that puts the sum of ranks at least as far from its mean."""
     both = of_a + of_b
     doubled = 2 * np.cumsum(both) - both + 1  # twice the mean rank of each value, a whole number
@@ -65,7 +62,7 @@ def _exact(of_a: npt.NDArray[np.int64], of_b: npt.NDArray[np.int64]) -> float:
     return min(1.0, float(ways[taken, off >= seen].sum() / ways[taken].sum()))
 
 
-def _approximate(of_a: npt.NDArray[np.int64], of_b: npt.NDArray[np.int64]) -> float:
+def _approximate(of_a: Int64, of_b: Int64) -> float:
     """By how many standard deviations the chance that a value of `b` is above one of `a` is off one half."""
     n, m = int(of_a.sum()), int(of_b.sum())
     below = np.cumsum(of_a) - of_a
@@ -110,7 +107,7 @@ def left_out(n: int) -> int | None:
     return outside - 1
 
 
-def median_bounds(rising: npt.NDArray[Any]) -> tuple[float, float] | None:
+def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
     """Between what the median lies with a probability of the square root of `CONFIDENCE`; None of fewer than 7."""
     n = min(len(rising), COUNTED)
     outside = left_out(n)
@@ -120,7 +117,7 @@ def median_bounds(rising: npt.NDArray[Any]) -> tuple[float, float] | None:
     return float(rising[place]), float(rising[len(rising) - 1 - place])
 
 
-def evidence(samples: str, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Evidence:
+def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
     """What samples of both sides, rising, say; each has one at least."""
     middle_a, middle_b = _quantile(a, 0.5), _quantile(b, 0.5)
     bounds_a, bounds_b = median_bounds(a), median_bounds(b)
@@ -139,7 +136,7 @@ def evidence(samples: str, a: npt.NDArray[Any], b: npt.NDArray[Any]) -> Evidence
     )
 
 
-def _quantile(rising: npt.NDArray[Any], part: float) -> float:
+def _quantile(rising: AnyArray, part: float) -> float:
     """The value below which this part lies, between its neighbours in proportion."""
     place = part * (len(rising) - 1)
     low = int(place)
@@ -147,7 +144,7 @@ def _quantile(rising: npt.NDArray[Any], part: float) -> float:
     return float(rising[low]) + (place - low) * (float(rising[high]) - float(rising[low]))
 
 
-def _spread(rising: npt.NDArray[Any], middle: float) -> float | None:
+def _spread(rising: AnyArray, middle: float) -> float | None:
     """The interquartile range in percent of the median; None of fewer than 3."""
     if len(rising) < 3 or not middle:
         return None

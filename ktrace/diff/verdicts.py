@@ -14,7 +14,8 @@ from dataclasses import replace
 import numpy as np
 
 from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, Evidence
-from ktrace.diff.noise import LEVEL, Float64, discoveries, evidence, least_p
+from ktrace.diff.noise import LEVEL, discoveries, evidence, least_p
+from ktrace.model.arrays import Float64
 from ktrace.tables.figures import percent
 
 

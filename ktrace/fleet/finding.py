@@ -22,6 +22,7 @@ from ktrace.input.dataset_manifest import Stamp
 from ktrace.input.expand import expanded
 from ktrace.input.source import stem
 from ktrace.input.stores import filesystem, is_remote, told
+from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
 
@@ -124,12 +125,8 @@ def labels(found: Sequence[Found], known: dict[str, str]) -> dict[str, str]:
             given[one.path] = known[one.path]
             continue
         label = stem(one.path) if often[stem(one.path)] == 1 else _without_suffix(one.inside)
-        unique, number = label, 1
-        while unique in taken:
-            number += 1
-            unique = f"{label}#{number}"
-        taken.add(unique)
-        given[one.path] = unique
+        given[one.path] = unique_name(label, taken.__contains__)
+        taken.add(given[one.path])
     return given
 
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
+    from ktrace.model.arrays import Int64
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Pushdown:
     """
 
     columns: frozenset[str] | None = None
-    ids: npt.NDArray[np.int64] | None = None
+    ids: Int64 | None = None
     ranks: frozenset[int] | None = None
 
     def __bool__(self) -> bool:

@@ -20,6 +20,7 @@ from ktrace.errors import ClosedFormat, InputError, UnknownFormat
 from ktrace.input.detection import by_name, choose, decide, detect_all
 from ktrace.input.format import Format, Score
 from ktrace.input.source import Source, stem
+from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
 #: Files that belong to another one beside them: SQLite's.
@@ -144,10 +145,7 @@ def labels(found: Sequence[Input]) -> Iterator[str]:
         label = stem(one.path)
         if often[label] > 1 and one.inside:
             label = str(PurePosixPath(one.inside).parent / label)
-        unique, number = label, 1
-        while unique in taken:
-            number += 1
-            unique = f"{label}#{number}"
+        unique = unique_name(label, taken.__contains__)
         taken.add(unique)
         yield unique
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
+from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
 
@@ -25,12 +26,8 @@ class Labels:
         self.inputs: dict[str, str] = {}
 
     def free(self, label: str) -> str:
-        """The label, with '#2' and so on behind it where another input's rows have it."""
-        unique, number = label, 1
-        while unique in self.inputs:
-            number += 1
-            unique = f"{label}#{number}"
-        return unique
+        """The label, with '#2' and so on after it where another input's rows have it."""
+        return unique_name(label, self.inputs.__contains__)
 
     def apart(self, batches: Iterable[Batch], path: str, report: Report) -> Iterator[Batch]:
         """The batches of one input, its labels new where an earlier input has them, which is noted.

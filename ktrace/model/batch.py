@@ -31,6 +31,7 @@ WORD = {"events": "event", "summaries": "summary", "links": "link", "catalog": "
 DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
 HOST_KINDS = ("api", "op")
 SLICE_KINDS = (*DEVICE_KINDS, *HOST_KINDS, "range", "sync", "alloc", "overhead")
+ALWAYS_SLICES = tuple(kind for kind in SLICE_KINDS if kind != "alloc")
 POINT_KINDS = ("instant", "log", "sample", "counter")
 
 #: The columns that say which track a row is on.

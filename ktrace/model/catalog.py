@@ -29,6 +29,12 @@ class Entry:
     facts: dict[str, Any] = field(default_factory=dict)
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def unix_offset(self) -> int | None:
+        """What is added to the times of a clock to make them unix times, in ns; None where its facts don't say it."""
+        at, unix = self.facts.get("at_ns"), self.facts.get("unix_ns")
+        return unix - at if type(at) is int and type(unix) is int else None
+
 
 class Catalog:
     """All facts of a trace, merged: a later fact replaces an earlier one of the same entity and field."""
@@ -86,12 +92,8 @@ class Catalog:
         return names.pop() if len(names) == 1 else None
 
     def unix_offsets(self) -> set[int]:
-        """What is added to times to make them unix times, in ns, as each clock that knows it says."""
-        return {
-            entry.facts["unix_ns"] - entry.facts["at_ns"]
-            for entry in self.of("clock")
-            if "unix_ns" in entry.facts and "at_ns" in entry.facts
-        }
+        """The different `Entry.unix_offset` of all clocks."""
+        return {offset for entry in self.of("clock") if (offset := entry.unix_offset) is not None}
 
     def to_batch(self) -> Batch:
         """The merged facts as one batch, in the order in which the entities were first named."""

@@ -15,13 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int64
 from ktrace.model.json_text import decoded, dump_json, json_cells
-
-Int64 = npt.NDArray[np.int64]
 
 #: Fewer rows of one shape than this are joined together with those of other shapes.
 FEW_ROWS = 128

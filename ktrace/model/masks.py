@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.batch import Batch
+from ktrace.model.arrays import Bools
+from ktrace.model.batch import ALWAYS_SLICES, POINT_KINDS, Batch
 from ktrace.model.json_text import decoded, encoded
-
-Bools = npt.NDArray[np.bool_]
 
 
 def truth(mask: pa.Array) -> Bools:
@@ -47,6 +44,14 @@ class Fits:
             fits = [word is not None and self._test(word) for word in coded.dictionary.to_pylist()]
             self._last = coded.dictionary, pa.array(fits, pa.bool_())
         return truth(self._last[1].take(coded.indices))
+
+
+def slice_mask(of_kinds: Callable[[tuple[str, ...]], Bools], has_dur: Bools) -> Bools:
+    """Which events are slices: those of most slice kinds always, those of other kinds but points with a duration.
+
+    `of_kinds` tells which events are of some kinds. An alloc, and a kind that another package adds, may be either.
+    """
+    return of_kinds(ALWAYS_SLICES) | (has_dur & ~of_kinds(POINT_KINDS))
 
 
 def some(batch: Batch, mask: Bools) -> Batch:

@@ -29,6 +29,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import dump_json
 from ktrace.model.masks import each_source
 from ktrace.model.tracks import Process, host_of, rank_of
+from ktrace.model.unique import unique_name
 from ktrace.output.sink import Sink, writing
 from ktrace.output.write import write_batches
 from ktrace.report import Report
@@ -121,10 +122,7 @@ def _names(members: Iterable[str]) -> dict[str, str]:
         stem = (
             re.sub(r"[^A-Za-z0-9_#.-]", "_", source)[:_LONGEST].lstrip(".") or "trace"
         )  # viewers pass over hidden files
-        name, number = stem, 1
-        while name in taken:
-            number += 1
-            name = f"{stem}-{number}"
+        name = unique_name(stem, taken.__contains__, "-")
         taken.add(name)
         names[source] = f"{name}.perfetto"
     return names

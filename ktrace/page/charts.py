@@ -18,9 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ktrace.model.arrays import Int64
 from ktrace.page.blocks import share
 from ktrace.page.markup import Markup, tag
-from ktrace.summary.model import Int64
 from ktrace.tables.figures import TIMES, duration, harmless
 
 #: A strip counts launches in so many classes of duration; an axis has at most so many labels.

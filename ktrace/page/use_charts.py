@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ktrace.model.arrays import Float64
 from ktrace.page.blocks import bars, legend, named, row, section, share
 from ktrace.page.charts import LogAxis, Segment, columns, stack
 from ktrace.page.markup import Markup, tag
 from ktrace.summary.keys import OTHER
-from ktrace.summary.model import DeviceUse, Float64, Group, Spread, Summary
+from ktrace.summary.model import DeviceUse, Group, Spread, Summary
 from ktrace.tables.figures import brief, duration, harmless
 
 #: What is drawn at most: devices, columns of steps.

@@ -27,13 +27,9 @@ from ktrace.report import Report
 from ktrace.stages.pair import pair_halves
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
+    from ktrace.model.arrays import Int64
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
-
-    Int64 = npt.NDArray[np.int64]
 
 Progress = Callable[[int], None]
 

@@ -14,16 +14,14 @@ import json
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
-
-Int64 = npt.NDArray[np.int64]
 
 #: Distinct names that are remembered.
 _REMEMBERED = 1 << 20
@@ -113,7 +111,7 @@ class _Classifier:
             self._known[key] = self._taxonomy.labels(name, kind, form)
         return self._known[key]
 
-    def _scopes(self, batch: Batch, device: npt.NDArray[np.bool_]) -> pa.Array:
+    def _scopes(self, batch: Batch, device: Bools) -> pa.Array:
         """The layer of each row of device work by its scopes, of which the innermost counts."""
         scope = batch.column("scope")
         coded = encoded(pc.list_flatten(scope))

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, POINT_KINDS, SLICE_KINDS, arrow_schema
+from ktrace.model.arrays import Bools, Int32, Int64, UInt16
+from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, INTERNAL, arrow_schema
+from ktrace.model.masks import slice_mask
 from ktrace.store.gathered import GatheredRows, join
 from ktrace.store.spill import Batches, Runs, Spill
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.uint16]
 
 #: What a row is, as bits of `flags`. WORK is that of a device, RANGE encloses or repeats others, LAID_OUT is a row of a
 #: table, on a track of its own. LAUNCHED: a call with its correlation is known (`join_launches`).
@@ -96,7 +94,7 @@ class EventStore:
         self._append_keys(columns, track, ts)
         self._batches.append(columns)
 
-    def _append_keys(self, columns: pa.RecordBatch, track: npt.NDArray[np.int32], ts: Int64) -> None:
+    def _append_keys(self, columns: pa.RecordBatch, track: Int32, ts: Int64) -> None:
         id_ = columns.column("id").to_numpy()
         dur, has_dur = values(columns, "dur")
         flags = self._flags(columns, has_dur)
@@ -115,12 +113,10 @@ class EventStore:
             )
         self._append_correlated(columns, place, track)
 
-    def _flags(self, columns: pa.RecordBatch, has_dur: npt.NDArray[np.bool_]) -> Flags:
+    def _flags(self, columns: pa.RecordBatch, has_dur: Bools) -> UInt16:
         """What each row is. An alloc or a kind of another package is a slice where it has a duration."""
         kind, kinds = columns.column("kind"), self.words["kind"]
-        always = kinds.those(kind, lambda word: word in SLICE_KINDS and word != "alloc")
-        never = kinds.those(kind, lambda word: word in POINT_KINDS)
-        is_slice = always | (has_dur & ~never)
+        is_slice = slice_mask(lambda words: kinds.those(kind, words.__contains__), has_dur)
         flags = is_slice * np.uint16(SLICE) | (is_slice & ~has_dur) * np.uint16(UNFINISHED)
         if "half" in columns.schema.names:
             half = columns.column("half")
@@ -134,12 +130,12 @@ class EventStore:
             flags[synthetic & own_track] |= LAID_OUT
         return flags
 
-    def _leave_out(self, issue: str, which: npt.NDArray[np.bool_], flags: Flags, columns: pa.RecordBatch) -> None:
+    def _leave_out(self, issue: str, which: Bools, flags: UInt16, columns: pa.RecordBatch) -> None:
         if which.any():
             flags[which] |= GONE
             self.removed[issue].add(columns.column("id").to_numpy()[which].tolist())
 
-    def _append_correlated(self, columns: pa.RecordBatch, place: Int64, track: npt.NDArray[np.int32]) -> None:
+    def _append_correlated(self, columns: pa.RecordBatch, place: Int64, track: Int32) -> None:
         if "correlation" not in columns.schema.names:
             return
         kind, kinds = columns.column("kind"), self.words["kind"]
@@ -180,7 +176,7 @@ class EventStore:
         return GatheredRows(parts, part[number], places - starts[number], self.words)
 
 
-def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, npt.NDArray[np.bool_]]:
+def values(columns: pa.RecordBatch, name: str) -> tuple[Int64, Bools]:
     """An int64 column with 0 for null, and where it isn't null."""
     if name not in columns.schema.names:
         return np.zeros(columns.num_rows, np.int64), np.zeros(columns.num_rows, np.bool_)

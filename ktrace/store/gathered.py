@@ -14,14 +14,13 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, json_cells
 from ktrace.store.vocabulary import Vocabularies
 
-Int64 = npt.NDArray[np.int64]
 Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)
 
 

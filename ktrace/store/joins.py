@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Columns = Sequence[npt.NDArray[np.generic]]
+from ktrace.model.arrays import Bools, Int64, Scalars
+
+Columns = Sequence[Scalars]
 
 
 def fresh(columns: Columns) -> Bools:

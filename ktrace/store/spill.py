@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Int64 = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.void]
+from ktrace.model.arrays import Int64, Structured
 
 #: Bytes of rows that wait in memory before they are spilled to disk.
 SPILL_BYTES = 64 << 20
@@ -146,7 +145,7 @@ class Runs:
         self._name = spill.take(f"{name}.rows")
         self._dtype = np.dtype(fields)
         self._key = fields[0][0]
-        self._waiting: list[Rows] = []
+        self._waiting: list[Structured] = []
         self._file: Any = None
         self.starts = [0]
 
@@ -163,7 +162,7 @@ class Runs:
         key = np.asarray(columns[self._key])
         if not len(key):
             return
-        run: Rows = np.empty(len(key), self._dtype)
+        run: Structured = np.empty(len(key), self._dtype)
         for name in self.fields:
             run[name] = columns[name]
         if np.any(key[1:] < key[:-1]):
@@ -182,7 +181,7 @@ class Runs:
         self._waiting.clear()
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> Structured:
         """All rows, run after run; they can be written to."""
         if self._file is None:
             rows = np.concatenate([np.empty(0, self._dtype), *self._waiting])
@@ -191,11 +190,11 @@ class Runs:
         self._file.close()
         return np.asarray(np.memmap(self._file.name, self._dtype, "r+", shape=(len(self),)))
 
-    def run(self, number: int) -> Rows:
+    def run(self, number: int) -> Structured:
         """The rows of a run."""
         return self.rows[self.starts[number] : self.starts[number + 1]]
 
-    def blocks(self, size: int) -> Iterator[tuple[int, Rows]]:
+    def blocks(self, size: int) -> Iterator[tuple[int, Structured]]:
         """All rows as they stand, at most `size` at a time, behind the index of the first; they can be written to."""
         return ((start, self.rows[start : start + size]) for start in range(0, len(self), size))
 
@@ -227,7 +226,7 @@ class Runs:
         index = np.concatenate(found)
         return index if len(found) == 1 else index[np.argsort(self.rows[self._key][index], kind="stable")]
 
-    def parts(self, size: int) -> Iterator[Rows]:
+    def parts(self, size: int) -> Iterator[Structured]:
         """All rows in rising ranges of the first field of about `size` rows."""
         for low, high in ranges(self.cuts(size)):
             index = self.between(low, high)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Int32, Int64
 from ktrace.model.tracks import Track
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
 
 
 class TrackIndex:

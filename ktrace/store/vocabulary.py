@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Int32 = npt.NDArray[np.int32]
+from ktrace.model.arrays import Bools, Int32
 
 #: The number of a word that is null.
 NULL = -1
@@ -63,10 +62,10 @@ class Vocabulary:
             self._words = pa.array(list(self._number), self._kind)
         return self._words
 
-    def those(self, numbers: pa.Array, test: Callable[[str], bool]) -> npt.NDArray[np.bool_]:
+    def those(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
         """For each number whether its word passes; null does not."""
         passes = np.array([*(test(str(word)) for word in self._number), False], np.bool_)
-        result: npt.NDArray[np.bool_] = passes[numbers.fill_null(NULL).to_numpy()]
+        result: Bools = passes[numbers.fill_null(NULL).to_numpy()]
         return result
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import AnyArray, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.masks import each_source
 from ktrace.store.spill import Batches, Spill
@@ -71,10 +72,10 @@ class _Column:
     def __init__(self, spill: Spill, name: str, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
         self._spill, self._name = spill, spill.take(name)
-        self._waiting: list[npt.NDArray[Any]] = []
+        self._waiting: list[AnyArray] = []
         self._file: Any = None
 
-    def append(self, part: npt.NDArray[Any]) -> None:
+    def append(self, part: AnyArray) -> None:
         self._spill.add(part.nbytes)
         self._waiting.append(part)
         if self._spill.folder:
@@ -85,7 +86,7 @@ class _Column:
             self._waiting.clear()
 
     @cached_property
-    def whole(self) -> npt.NDArray[Any]:
+    def whole(self) -> AnyArray:
         """All parts as one."""
         if self._file is not None:
             self._file.close()
@@ -95,7 +96,7 @@ class _Column:
         return whole
 
 
-def new_column(spill: Spill, name: str, length: int) -> npt.NDArray[np.int64]:
+def new_column(spill: Spill, name: str, length: int) -> Int64:
     """A column of so many whole numbers that can be written to, in any order."""
     spill.add(8 * length)
     if spill.folder is None or not length:
@@ -107,7 +108,7 @@ def new_column(spill: Spill, name: str, length: int) -> npt.NDArray[np.int64]:
     return _mapped(path, np.dtype(np.int64), "r+")
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], mode: Any) -> npt.NDArray[Any]:
+def _mapped(path: Path, dtype: np.dtype[Any], mode: Any) -> AnyArray:
     return np.asarray(np.memmap(path, dtype, mode))
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import UsageError
 from ktrace.input.expand import paths_of
+from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import to_rows
 from ktrace.naming.taxonomy import Taxonomy, taxonomy
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ktrace.pipeline.read import Progress
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.stages.select.filter import Filter
-
-Int32 = npt.NDArray[np.int32]
 
 
 def summarise(

@@ -8,19 +8,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import AnyArray, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.summary.columns import BLOCK, StoredColumns
 from ktrace.summary.figures import by_group
 from ktrace.summary.gather import WORK, SummaryInput, durations, kinds_in
 from ktrace.summary.joining import Correlated, innermost, launches, linked
-from ktrace.summary.model import DeviceUse, Int64
+from ktrace.summary.model import DeviceUse
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
 
-Int32 = npt.NDArray[np.int32]
 Shape = dict[str, Any]
 
 #: The id of what no arrow leads to.
@@ -77,7 +76,7 @@ class Work:
 def _of_host(gathered: SummaryInput, source: str, shapes: Shapes) -> dict[str, Any] | None:
     """What the host did in one source."""
     threads = Shapes(TRACK_COLUMNS)
-    parts: list[tuple[npt.NDArray[Any], ...]] = []
+    parts: list[tuple[AnyArray, ...]] = []
     for columns in gathered.host.of(source):
         (mine,) = kinds_in(Batch("events", columns), HOST_KINDS)
         batch = Batch("events", columns.filter(pa.array(mine if gathered.has_calls else ~mine)))
@@ -113,7 +112,7 @@ class Events:
         return len(self.ts)
 
     @cached_property
-    def roles(self) -> npt.NDArray[np.uint8]:
+    def roles(self) -> UInt8:
         """What each piece of work is to the use of its device."""
         return self._all.roles[self.shape]
 

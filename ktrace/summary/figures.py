@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import AnyArray, Float64, Int32, Int64, Integers
 from ktrace.store.spill import Spill
 from ktrace.summary.columns import BLOCK, StoredColumns, new_column
-from ktrace.summary.model import Float64, Group, Int64, Spread
-
-Int32 = npt.NDArray[np.int32]
+from ktrace.summary.model import Group, Spread
 
 #: Gives the number of the group of each of some rows, which are columns.
 Number = Callable[[dict[str, Any]], Int32]
@@ -28,13 +26,13 @@ Number = Callable[[dict[str, Any]], Int32]
 _SHORT = 1 << 16
 
 
-def sorted_by(group: npt.NDArray[np.integer], groups: int) -> Int64:
+def sorted_by(group: Integers, groups: int) -> Int64:
     """The places of rows by group, those of one group in the order in which they stand."""
     short = group.astype(np.uint16) if groups <= _SHORT else group
     return np.argsort(short, kind="stable")
 
 
-def by_group(group: npt.NDArray[np.integer], groups: int) -> Callable[[int], Int64]:
+def by_group(group: Integers, groups: int) -> Callable[[int], Int64]:
     """A function that gives the places of the rows of a group."""
     order = sorted_by(group, groups)
     bounds = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=groups))])
@@ -60,7 +58,7 @@ class Durations:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, source: str, **columns: npt.NDArray[Any]) -> None:
+    def add(self, source: str, **columns: AnyArray) -> None:
         """Adds the work of a source, all of it."""
         order = np.argsort(columns["dur"])
         for first in range(0, len(order), BLOCK):

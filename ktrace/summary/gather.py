@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import encoded
@@ -28,10 +28,6 @@ from ktrace.store.events import LIMIT, values
 from ktrace.store.spill import Spill
 from ktrace.summary.columns import StoredColumns, StoredRows, source_of
 from ktrace.summary.shapes import Shapes
-
-Bools = npt.NDArray[np.bool_]
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 #: What tells one kind of work from another.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")

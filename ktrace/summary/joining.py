@@ -11,17 +11,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int32, Int64
 from ktrace.stages.order.nesting import around, around_crossing
 from ktrace.store.joins import find, fresh
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import by_group
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 _LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.int64())])
 

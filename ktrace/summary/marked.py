@@ -15,17 +15,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.stages.select.marks import step_of
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.events import Events, Work
 from ktrace.summary.joining import Ranges
-from ktrace.summary.model import Int64, StepUse
+from ktrace.summary.model import StepUse
 from ktrace.summary.use import parts_of
 
-Int32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 Shape = dict[str, Any]
 
 

@@ -11,15 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+from ktrace.model.arrays import Float64, Int64
 
 if TYPE_CHECKING:
     from ktrace.report import Report
     from ktrace.tables.table import Table
-
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

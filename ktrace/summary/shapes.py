@@ -12,13 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
-
-Int32 = npt.NDArray[np.int32]
-Int64 = npt.NDArray[np.int64]
 
 #: So many combinations are counted in a table; of more the codes are sorted.
 _FEW = 1 << 16

@@ -10,14 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Floats, Int64, Integers
 from ktrace.stages.select.intervals import Intervals
 from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import sorted_by, spread
-from ktrace.summary.model import DeviceUse, Int64
-
-Roles = npt.NDArray[np.integer]
+from ktrace.summary.model import DeviceUse
 
 #: What a piece of work is to the use of a device.
 COMPUTE, COMMUNICATION, COPY = 0, 1, 2
@@ -38,7 +36,7 @@ class Usage(NamedTuple):
     exposed_copies: int
 
 
-def usage(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Usage:
+def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage:
     """How the time of some work is used; `role` is COMPUTE, COMMUNICATION or COPY of each piece.
 
     Window after window of time, each with the begins of `block` pieces; what lasts beyond is open in the next one.
@@ -63,7 +61,7 @@ def usage(begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Usage:
     return Usage(np.concatenate(gaps), *times.tolist())
 
 
-def _beyond(until: np.int64, end: Int64, role: Roles) -> tuple[Int64, Int64, Roles]:
+def _beyond(until: np.int64, end: Int64, role: Integers) -> tuple[Int64, Int64, Integers]:
     """What of each role lasts beyond a time, from then on."""
     lasts = end > until
     roles = np.unique(role[lasts])
@@ -71,7 +69,7 @@ def _beyond(until: np.int64, end: Int64, role: Roles) -> tuple[Int64, Int64, Rol
     return np.full(len(roles), until, np.int64), ends, roles
 
 
-def _times(begin: Int64, end: Int64, role: Roles, busy: Intervals) -> list[int]:
+def _times(begin: Int64, end: Int64, role: Integers, busy: Intervals) -> list[int]:
     """The times of `Usage`."""
     compute, communication, copies = (
         Intervals.union(begin[role == one], end[role == one]) for one in (COMPUTE, COMMUNICATION, COPY)
@@ -80,7 +78,7 @@ def _times(begin: Int64, end: Int64, role: Roles, busy: Intervals) -> list[int]:
     return [busy.length, compute.length, communication.length, copies.length, *exposed]
 
 
-def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Roles, block: int = BLOCK) -> Int64:
+def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Int64:
     """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies.
 
     `group` is -1 where work is in none. As many groups as have about `block` pieces are looked at at once.
@@ -98,7 +96,7 @@ def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Roles, b
     return found
 
 
-def _parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Roles) -> Int64:
+def _parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers) -> Int64:
     compute, communication, copies = ((role == one) for one in (COMPUTE, COMMUNICATION, COPY))
     every = np.ones(len(role), np.bool_)
     busy, alone, sent, moved, sending, moving = (
@@ -138,9 +136,9 @@ def device_use(
     place: Place,
     begin: Int64,
     end: Int64,
-    role: Roles,
+    role: Integers,
     waits: Int64,
-    occupancy: npt.NDArray[np.floating],
+    occupancy: Floats,
 ) -> DeviceUse:
     """The use of a device by this work.
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, fields, is_required
 from ktrace.model.json_text import decoded, dump_json
 
@@ -31,7 +31,7 @@ from .records import RECORD, kinds
 Faults = dict[int, str]
 
 #: The numbers of rows: a range, where none was left out.
-Numbers = range | npt.NDArray[np.int64]
+Numbers = range | Int64
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 
@@ -158,7 +158,7 @@ class FlatRows:
 def _those(numbers: Numbers, mask: pa.BooleanArray) -> Numbers:
     """The numbers of the rows of a mask."""
     whole = np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
-    found: npt.NDArray[np.int64] = whole[mask.to_numpy(zero_copy_only=False)]
+    found: Int64 = whole[mask.to_numpy(zero_copy_only=False)]
     return found
 
 

@@ -14,16 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 
 from .dictionaries import constant
-
-Mask = npt.NDArray[np.bool_]
 
 #: Beyond this no time is believed (MODEL 3).
 _GREATEST_TIME = 1 << 62
@@ -165,23 +163,23 @@ class Batches:
         self._report = conversion.report
         self._next = first_id
 
-    def ids(self, rows: int, each: int = 1) -> npt.NDArray[np.int64]:
+    def ids(self, rows: int, each: int = 1) -> Int64:
         """The ids of so many records, of which each gives up to `each` rows: id, id + 1, ..."""
         first = self._next
         self._next += rows * each
         return np.arange(first, self._next, each, dtype=np.int64)
 
-    def events(self, block: Block, ids: npt.NDArray[np.int64], *, timing: str = "measured", **columns: Any) -> Batch:
+    def events(self, block: Block, ids: Int64, *, timing: str = "measured", **columns: Any) -> Batch:
         """Events of the block's rows, which are counted as used."""
         self._report.used(len(block))
         return self.batch("events", ids, timing=timing, **columns, **block.rest())
 
-    def summaries(self, block: Block, ids: npt.NDArray[np.int64], *, metric: str = "duration", **columns: Any) -> Batch:
+    def summaries(self, block: Block, ids: Int64, *, metric: str = "duration", **columns: Any) -> Batch:
         """Summaries of the block's rows, which are counted as used."""
         self._report.used(len(block))
         return self.batch("summaries", ids, metric=metric, **columns, **block.rest())
 
-    def batch(self, record: str, ids: npt.NDArray[np.int64], **columns: Any) -> Batch:
+    def batch(self, record: str, ids: Int64, **columns: Any) -> Batch:
         """Rows of a record with these columns; nothing is counted. For children and links."""
         rows = len(ids)
         schema = arrow_schema(record)

@@ -13,15 +13,14 @@ from itertools import combinations, pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from ktrace.model.arrays import Int64
+
 from .csv_headings import Dialect
 from .decoding import is_utf8
-
-Int64 = npt.NDArray[np.int64]
 
 #: How many lines a row may take.
 LONGEST_ROW = 64

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+from ktrace.model.arrays import AnyArray
 
 
 def constant(word: str, rows: int) -> pa.DictionaryArray:
@@ -14,15 +13,15 @@ def constant(word: str, rows: int) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word], pa.string()))
 
 
-def words(values: list[str], codes: npt.NDArray[Any]) -> pa.DictionaryArray:
+def words(values: list[str], codes: AnyArray) -> pa.DictionaryArray:
     """A column of words by their numbers."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(values, pa.string()))
 
 
-def indices(column: pa.DictionaryArray) -> npt.NDArray[Any]:
+def indices(column: pa.DictionaryArray) -> AnyArray:
     """The index of each row into the dictionary, -1 for null."""
     found = column.indices
     if found.null_count:
         found = found.fill_null(-1)
-    numbers: npt.NDArray[Any] = found.to_numpy(zero_copy_only=False)
+    numbers: AnyArray = found.to_numpy(zero_copy_only=False)
     return numbers

@@ -12,15 +12,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Bytes = npt.NDArray[np.uint8]
-Int64 = npt.NDArray[np.int64]
-UInt64 = npt.NDArray[np.uint64]
+from ktrace.model.arrays import AnyArray, Bools, Int64, UInt8, UInt64
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -58,7 +55,7 @@ class Column(NamedTuple):
         values[self.owner] = self.value
         return values
 
-    def has(self, count: int) -> npt.NDArray[np.bool_]:
+    def has(self, count: int) -> Bools:
         """Which of `count` messages have the field."""
         found = np.zeros(count, np.bool_)
         found[self.owner] = True
@@ -104,7 +101,7 @@ class Fields:
         self._bad.append(owner)
 
 
-def parse(data: Bytes, start: Int64, end: Int64) -> Fields:
+def parse(data: UInt8, start: Int64, end: Int64) -> Fields:
     """The fields of the messages that stand at data[start:end], one level deep."""
     fields = Fields(len(start))
     size = end - start
@@ -131,7 +128,7 @@ def _by_size(which: Int64, size: Int64) -> Iterator[Int64]:
     yield from np.split(order, cuts)
 
 
-def _by_template(data: Bytes, start: Int64, size: int, which: Int64, fields: Fields) -> Int64:
+def _by_template(data: UInt8, start: Int64, size: int, which: Int64, fields: Fields) -> Int64:
     """Adds the fields of messages of one length by templates, and returns those that fit none."""
     stride = (size + 7) // 8 * 8 + 8
     shape, strides = (max(len(data) - stride + 1, 0), stride), (1, 1)
@@ -182,7 +179,7 @@ def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
         yield -1, 0, 0
 
 
-def varint(data: bytes | Bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes | UInt8, at: int) -> tuple[int, int]:
     """The number that stands there, of at most 64 bits, and where it ends. Raises IndexError and ValueError."""
     value = shift = 0
     while True:
@@ -196,7 +193,7 @@ def varint(data: bytes | Bytes, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than ten bytes")
 
 
-def _fit(rows: Bytes, template: list[tuple[int, int, int]], size: int) -> npt.NDArray[np.bool_]:
+def _fit(rows: UInt8, template: list[tuple[int, int, int]], size: int) -> Bools:
     """Which rows have the tags and lengths of the first one, and numbers of as many bytes."""
     mask = np.zeros(rows.shape[1], np.uint8)
     mask[:size] = 0xFF
@@ -209,7 +206,7 @@ def _fit(rows: Bytes, template: list[tuple[int, int, int]], size: int) -> npt.ND
     return fits
 
 
-def _read(rows: Bytes, template: list[tuple[int, int, int]], owner: Int64, start: Int64, fields: Fields) -> None:
+def _read(rows: UInt8, template: list[tuple[int, int, int]], owner: Int64, start: Int64, fields: Fields) -> None:
     """Adds the fields of rows that fit the template."""
     origin = start[owner]
     for tag, at, length in template:
@@ -238,7 +235,7 @@ def _folded(words: UInt64, length: int) -> UInt64:
     return value
 
 
-def _in_lockstep(data: Bytes, start: Int64, end: Int64, which: Int64, fields: Fields) -> None:
+def _in_lockstep(data: UInt8, start: Int64, end: Int64, which: Int64, fields: Fields) -> None:
     """Adds the first field of all those messages, then the second, and so on."""
     words: UInt64 = np.ndarray((max(len(data) - 7, 0),), "<u8", data, 0, (1,))
     owner, at, stop = which, start[which], end[which]
@@ -300,7 +297,7 @@ def _values(words: UInt64, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
     return words[at] & np.uint64(0xFFFFFFFF), at, at + 4
 
 
-def _one_by_one(data: Bytes, owner: int, start: int, end: int, fields: Fields) -> None:
+def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -> None:
     """Adds the fields of one message."""
     message = data[start:end].tobytes()
     mine = np.array([owner])
@@ -317,7 +314,7 @@ def _one_by_one(data: Bytes, owner: int, start: int, end: int, fields: Fields) -
         fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
 
 
-def distinct_of(numbers: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Int64]:
+def distinct_of(numbers: AnyArray) -> tuple[AnyArray, Int64]:
     """The distinct numbers in the order in which they come first, and for each number which it is."""
     found = pa.array(numbers).dictionary_encode()
     return found.dictionary.to_numpy(), found.indices.to_numpy().astype(np.int64)

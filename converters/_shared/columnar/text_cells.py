@@ -16,17 +16,15 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools
 from ktrace.model.json_text import dump_json
 
 from ..text.headings import Heading, cell_quantity, plain, whole
 from ..text.numbers import BYTES, TIME_NS, nanoseconds, to_ns
 from .csv_parse import lengths
-
-Bools = npt.NDArray[np.bool_]
 
 #: Bytes of the units of sizes where K is 1024, as nvprof of CUDA 8 and AMD's tools have it, and where it is 1000.
 BINARY_BYTES = {

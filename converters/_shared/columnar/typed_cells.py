@@ -24,13 +24,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools
 from ktrace.model.json_text import dump_json
 from ktrace.report import Report
 
 from ..text.headings import heading
 from .blocks import Block
 from .csv_blocks import CsvRows, CsvTable
-from .text_cells import BINARY_BYTES, Bools, argument, floats, integers, only, says, sizes, stripped, times
+from .text_cells import BINARY_BYTES, argument, floats, integers, only, says, sizes, stripped, times
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import math
 import re
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from ktrace.model.arrays import Bools, Int64
 
 from ..text.numbers import quantity
 
@@ -35,9 +36,7 @@ def is_european(text: str) -> bool:
     return sum(1 for _ in _EUROPEAN.finditer(text)) > sum(1 for _ in _AMERICAN.finditer(text))
 
 
-def numbers(
-    texts: list[str], exponents: npt.NDArray[np.int64], *, european: bool
-) -> tuple[pa.DoubleArray, npt.NDArray[np.bool_]]:
+def numbers(texts: list[str], exponents: Int64, *, european: bool) -> tuple[pa.DoubleArray, Bools]:
     """The numbers, times 10^exponent; and which cells say more than their number does, so that the text is kept.
 
     Null is what is no number.
@@ -69,7 +68,7 @@ def numbers(
     return pc.replace_with_mask(values, pa.array(mask), pa.array(odd, pa.float64())), said
 
 
-def _scaled(digits: pa.StringArray, exponents: npt.NDArray[np.int64], scaled: npt.NDArray[np.bool_]) -> pa.StringArray:
+def _scaled(digits: pa.StringArray, exponents: Int64, scaled: Bools) -> pa.StringArray:
     """The numbers with an exponent behind them, as texts: so the double is the nearest one to the exact product."""
     own = pc.fill_null(pc.match_substring_regex(digits, "[eE]"), False).to_numpy(zero_copy_only=False)
     powers, codes = np.unique(np.where(own, 0, exponents), return_inverse=True)

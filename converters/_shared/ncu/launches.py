@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder
@@ -25,8 +25,6 @@ from ..columnar.dictionaries import words
 from .cells import numbers
 from .names import label_and_id, metric_id
 from .units import unit_of
-
-Int64 = npt.NDArray[np.int64]
 
 #: Rows after which what is collected becomes batches: at most, and at least where these are small.
 _MOST, _LEAST = 32_768, 1024

@@ -13,10 +13,10 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
 from ..columnar.blocks import Block
@@ -63,8 +63,6 @@ _OF_PASS = re.compile(r"(.+)_\d{1,3}")
 
 #: A time that misses so many digits, or more, places no work: it is right to 1 us at best.
 _USELESS = 3
-
-Int64 = npt.NDArray[np.int64]
 
 
 class Worth(Enum):

@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from ..columnar.blocks import Batches, Block, timed
@@ -30,8 +30,6 @@ from .columns import FIELDS, Worth, apart, counters_of, floats_of, is_joined
 from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
 from .known_dispatches import Dispatched, keys_of
 from .tables import DISPATCH
-
-Int64 = npt.NDArray[np.int64]
 
 #: Rows of one line have ids from this times its number on: a dispatch has two for each counter.
 IDS = 4096

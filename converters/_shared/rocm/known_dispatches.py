@@ -13,14 +13,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int64
+
 from ..columnar.blocks import Block
 from .common import agents
-
-Int64 = npt.NDArray[np.int64]
 
 #: What stands for a time in the key of a dispatch without any: no time is believed beyond 2^62.
 _NO_TIME = 1 << 62

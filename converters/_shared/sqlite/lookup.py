@@ -14,19 +14,17 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.input.sqlite_file import quoted_name
+from ktrace.model.arrays import Int64
 from ktrace.model.json_text import encoded
 
 from ..columnar.blocks import Block
 from ..columnar.dictionaries import constant, indices
 from .database import Database
-
-Int64 = npt.NDArray[np.int64]
 
 #: Rows of a span.
 SPAN = 1 << 14

@@ -8,12 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 
 from ..columnar.dictionaries import constant, words
 from .dialect import Rule
-from .draft import Bools, Draft, as_text, by_word, integers, valid
+from .draft import Draft, as_text, by_word, integers, valid
 from .events import Events
 from .places import joined, place, plain
 from .task import Task

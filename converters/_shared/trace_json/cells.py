@@ -8,16 +8,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int32
 from ktrace.model.json_text import json_cells
 
 from .numbers import kind_of, nanoseconds, same_spelling
 from .raw import Raw
-
-Int32 = npt.NDArray[np.int32]
 
 #: Distinct values that a column remembers from one `Events` to the next.
 MOST_DISTINCT = 1 << 16

@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 
 from ..columnar.dictionaries import constant
 from .dialect import Rule
-from .draft import Bools, Draft, mapped, numbers, valid
-from .events import Events, Int64
+from .draft import Draft, mapped, numbers, valid
+from .events import Events
 from .places import joined, place, plain
 from .task import Task
 

@@ -10,18 +10,16 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import SPECIAL, encoded, json_cells
 
 from ..columnar.dictionaries import constant, indices
 from .dialect import Into
-from .events import Events, Int64
-
-Bools = npt.NDArray[np.bool_]
+from .events import Events
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DIRECTION = re.compile(
@@ -108,13 +106,13 @@ def valid(column: pa.Array) -> Bools:
     return found
 
 
-def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> npt.NDArray[np.int64]:
+def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> Int64:
     """A number for each row of a column of words, found once for each word."""
     if column is None:
         return np.full(rows, function(None), np.int64)
     column = encoded(column)
     numbers = np.array([*map(function, map(as_text, column.dictionary.to_pylist())), function(None)], np.int64)
-    found: npt.NDArray[np.int64] = numbers[indices(column)]
+    found: Int64 = numbers[indices(column)]
     return found
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Int64 = npt.NDArray[np.int64]
+from ktrace.model.arrays import Int64
 
 #: Members of an event that have a column of their own, if any of the events has the member.
 MEMBERS = ("ph", "cat", "name", "pid", "tid", "ts", "dur", "id", "bp", "s")

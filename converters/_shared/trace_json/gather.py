@@ -10,9 +10,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ktrace.model.arrays import Int64
+
 from ..columnar.dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
-from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events, Int64
+from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events
 from .raw import Raw, members_of
 from .shapes import Struct, column_name
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
+
+from ktrace.model.arrays import Int64, UInt8
 
 from .chunks import LARGEST, Text
 
@@ -136,7 +137,7 @@ class Nest:
         return -1
 
 
-def unescaped_quotes(cells: npt.NDArray[np.uint8], slashes: int = 0) -> npt.NDArray[np.int64]:
+def unescaped_quotes(cells: UInt8, slashes: int = 0) -> Int64:
     """The places of quotes before which no backslash stands, or an even number; `slashes` stand before the first."""
     quotes = np.flatnonzero(cells == 34)
     behind = quotes[(quotes > 0) & (cells[quotes - 1] == 92)]
@@ -150,7 +151,7 @@ def unescaped_quotes(cells: npt.NDArray[np.uint8], slashes: int = 0) -> npt.NDAr
     return np.setdiff1d(quotes, behind[counts % 2 == 1], assume_unique=True)
 
 
-def _trailing_slashes(cells: npt.NDArray[np.uint8], before: int) -> int:
+def _trailing_slashes(cells: UInt8, before: int) -> int:
     """How many backslashes a block ends with, with those before it."""
     others = np.flatnonzero(cells[-64:] != 92)
     if len(others):

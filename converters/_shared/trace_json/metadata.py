@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json, encoded, json_cells
 from ktrace.model.row_builder import to_batch
@@ -16,7 +17,7 @@ from ktrace.model.row_builder import to_batch
 from ..columnar.dictionaries import indices
 from .dialect import Dialect, Rule
 from .draft import Draft, numbered
-from .events import Events, Int64
+from .events import Events
 from .places import plain
 from .task import Task
 

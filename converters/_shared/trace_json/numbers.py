@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.json_text import dump_json, json_cells
 
-from .events import Int64
 from .raw import Raw
 
 #: Digits of a number that int64 holds for certain.
@@ -34,7 +33,7 @@ class Times(NamedTuple):
     """
 
     ns: Int64
-    valid: npt.NDArray[np.bool_] | None = None
+    valid: Bools | None = None
     kept: dict[int, bytes] | None = None
     texts: Sequence[int] = ()
     rounded: Sequence[int] = ()

@@ -20,13 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 
 from ..columnar.dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
-from .draft import Bools, by_word, valid
+from .draft import by_word, valid
 from .events import Events
 from .metadata import metadata
 from .slices import asyncs, begins, ends, instants, slices

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.report import Report
 
 from .dialect import Dialect
-from .draft import Bools, Draft, valid
-from .events import Int64
+from .draft import Draft, valid
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62

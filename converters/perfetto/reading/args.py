@@ -14,25 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.protobuf import (
     FIXED64,
     LENGTH,
     VARINT,
-    Bytes,
     Fields,
-    Int64,
     distinct_of,
     fields_of,
     parse,
     signed,
 )
+from ktrace.model.arrays import Float64, Int32, Int64, UInt8
 from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
-from .state import Int32, Pool, State, look_up
+from .state import Pool, State, look_up
 
 #: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)
@@ -95,7 +93,7 @@ class Chunk:
     `own` has the texts that are spelled out in these packets: they are forgotten with them.
     """
 
-    data: Bytes
+    data: UInt8
     states: list[State]
     pool: Pool
     keys: Pool
@@ -114,11 +112,11 @@ class Values(NamedTuple):
 
     row: Int64
     key: Int32
-    what: npt.NDArray[np.uint8]
+    what: UInt8
     number: Int64
 
 
-def texts_at(data: Bytes, start: Int64, size: Int64) -> pa.Array:
+def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
     """The bytes that stand there as an Arrow column of bytes."""
     ends = np.cumsum(size)
     total = int(ends[-1]) if len(ends) else 0
@@ -183,7 +181,7 @@ def _as_written(
     state: Int64,
     spelling: Spelling,
     key: Int32,
-    what: npt.NDArray[np.uint8],
+    what: UInt8,
     number: Int64,
 ) -> None:
     """Texts that ktrace marked as JSON become such: by a type, on a render stage by a name that is spelled out."""
@@ -347,6 +345,6 @@ def _old_nested(data: bytes) -> Any:
     return dict(zip(keys, values, strict=False)) if kind == 1 else elements if kind == 2 else scalar
 
 
-def bits(values: Int64) -> npt.NDArray[np.float64]:
+def bits(values: Int64) -> Float64:
     """Doubles of their bits."""
     return np.ascontiguousarray(values).view(np.float64)

@@ -13,7 +13,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import Int64, fields_of
+from ktrace.converters._shared.columnar.protobuf import fields_of
+from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from ..proto.sidecar import Sidecar

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
+from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, parse, signed
+from ktrace.model.arrays import Bools, Int8, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match
@@ -31,7 +31,7 @@ from .extra import extra_counters, submissions
 from .legacy import read_legacy
 from .restore import restore_event
 from .rows import batches, own_codes, plain
-from .state import Int32, look_up
+from .state import look_up
 
 _T = f.TRACK_EVENT
 
@@ -69,7 +69,7 @@ class Parsed:
 
     events: Events
     fields: Fields
-    what: npt.NDArray[np.int8]
+    what: Int8
     place: Int64
     name: Int32
     category: Int32
@@ -122,7 +122,7 @@ def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> I
         yield events.take(np.sort(opened))
 
 
-def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
+def _ended_states(context: Context, parsed: Parsed) -> Bools:
     """The events that end a state and begin none: they have no name. The others begin one, as slices do."""
     is_state = parsed.what == STATE
     nameless = parsed.name < 0
@@ -132,7 +132,7 @@ def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
         if place in context.states:
             parsed.ended.append(row)
         (context.states.discard if nameless[row] else context.states.add)(place)
-    ended: npt.NDArray[np.bool_] = is_state & nameless
+    ended: Bools = is_state & nameless
     return ended
 
 
@@ -223,7 +223,7 @@ def _rows(
     chunk: Chunk,
     parsed: Parsed,
     rows: Int64,
-    no_dur: npt.NDArray[np.bool_] | None,
+    no_dur: Bools | None,
     begin_of: Int64 | None,
 ) -> Iterator[Batch]:
     """Batches of those events. `no_dur` None says that slices are halves; `begin_of` has the begin of each end."""

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.dictionaries import constant
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, Int64, fields_of, signed
+from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of, signed
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from ..proto import field_numbers as f

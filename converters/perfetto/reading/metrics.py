@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.protobuf import Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.json_text import decoded
 from ktrace.report import Report

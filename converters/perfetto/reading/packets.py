@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, Bytes, Int64, Value, fields_of, varint
+from ktrace.converters._shared.columnar.protobuf import LENGTH, Value, fields_of, varint
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
+from ktrace.model.arrays import Int64, UInt8
 from ktrace.report import Report
 
 from ..proto import field_numbers as f
@@ -162,6 +163,6 @@ def not_a_trace(path: str) -> DamagedInput:
     )
 
 
-def together(before: Bytes, data: Data, first: int, last: int) -> Bytes:
+def together(before: UInt8, data: Data, first: int, last: int) -> UInt8:
     """Bytes of earlier packets, those of data[first:last], and some zeros, so that words can be taken everywhere."""
     return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])

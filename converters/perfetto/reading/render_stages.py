@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, parse, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 
@@ -29,7 +30,6 @@ from .kernel_keys import KEYS, Shared, Specifications, shared_by
 from .restore import restore_stage
 from .rows import batches, plain
 from .state import repeated
-from .times import Bools
 from .tracks import first
 from .tracks import lenient as gather
 

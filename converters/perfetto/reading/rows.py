@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.protobuf import Int64, distinct_of
+from ktrace.converters._shared.columnar.protobuf import distinct_of
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import INTERNAL, Batch, arrow_schema
 from ktrace.model.json_text import json_cells
 
 from .args import BOOL, DOUBLE, INT, JSON, NOTHING, OWN, SHARED, Chunk, Values, bits
-from .state import Int32
 
 #: Rows of the same arguments from which on they get a batch of their own.
 _ENOUGH = 64
@@ -94,12 +92,12 @@ def _groups(shape: Int64, values: Values) -> Int64:
     return found
 
 
-def _split(group: npt.NDArray[np.int64] | Int32) -> dict[int, Int64]:
+def _split(group: Int64 | Int32) -> dict[int, Int64]:
     """Number -> where it stands."""
     if not len(group):
         return {}
     low = int(group.min())
-    near: npt.NDArray[Any] = group - low
+    near: AnyArray = group - low
     if int(near.max()) < 1 << 16:
         near = near.astype(np.uint16)  # which numpy sorts by radix
     order = np.argsort(near, kind="stable")
@@ -107,12 +105,12 @@ def _split(group: npt.NDArray[np.int64] | Int32) -> dict[int, Int64]:
     return {int(near[part[0]]) + low: part for part in np.split(order, cuts)}
 
 
-def column_of(chunk: Chunk, row: Int64, what: npt.NDArray[np.uint8], number: Int64, count: int) -> pa.Array:
+def column_of(chunk: Chunk, row: Int64, what: UInt8, number: Int64, count: int) -> pa.Array:
     """One argument of `count` rows as an Arrow column, null where the row hasn't it."""
     kinds = np.flatnonzero(np.bincount(what, minlength=NOTHING)).tolist()
     full = np.zeros(count, np.int64)
     full[row] = number
-    absent: npt.NDArray[np.bool_] | None = np.ones(count, np.bool_)
+    absent: Bools | None = np.ones(count, np.bool_)
     absent[row] = False  # type: ignore[index]
     if not absent.any():  # type: ignore[union-attr]
         absent = None
@@ -143,7 +141,7 @@ def column_of(chunk: Chunk, row: Int64, what: npt.NDArray[np.uint8], number: Int
     return _as_json(chunk.own.column(_codes(codes, absent)))
 
 
-def _codes(numbers: Int64, absent: npt.NDArray[np.bool_] | None) -> Int32:
+def _codes(numbers: Int64, absent: Bools | None) -> Int32:
     codes = numbers.astype(np.int32)
     if absent is not None:
         codes[absent] = -1

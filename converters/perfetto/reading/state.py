@@ -12,14 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import Int64, UInt64, fields_of
+from ktrace.converters._shared.columnar.protobuf import fields_of
+from ktrace.model.arrays import Int32, Int64, UInt64
 
 from ..proto import field_numbers as f
-
-Int32 = npt.NDArray[np.int32]
 
 #: Interned texts: field of InternedData -> the table they are kept in. All have the number in field 1, the text in 2.
 TEXTS = {

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, signed
+from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f
 from .args import Chunk
 from .clocks import Clocks
 
-Bools = npt.NDArray[np.bool_]
 _P = f.TRACE_PACKET
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, parse, signed
+from ktrace.model.arrays import Bools, Int64, UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
@@ -20,7 +21,7 @@ from .kernel_keys import Specifications
 from .packets import Data, inflated, packets, said, together
 from .render_stages import read_stages
 from .state import State
-from .times import Bools, Times
+from .times import Times
 
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
@@ -73,7 +74,7 @@ class TraceReader:
         self._links: list[Batch] = []  # that the sidecar has just said
         self._own_clock: set[int] = set()  # sequences that may have a default clock
         self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
-        self._open: tuple[Bytes, Events, list[State]] | None = None
+        self._open: tuple[UInt8, Events, list[State]] | None = None
 
     def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
         """The rows of the packets in `data`; `base` is what is added to a place in it to make an id."""
@@ -91,7 +92,7 @@ class TraceReader:
             chunk = self._new_chunk(data, states)
             yield from self._own(chunk, events, last=True)
 
-    def _new_chunk(self, data: Bytes, states: list[State]) -> Chunk:
+    def _new_chunk(self, data: UInt8, states: list[State]) -> Chunk:
         return Chunk(data, states, self.context.pool, self.context.keys, by_ktrace=self.context.own)
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
@@ -359,7 +360,7 @@ def _behind(opened: Events, events: Events) -> Events:
     return Events(id_, ts, state, start, end, clock)
 
 
-def _kept(chunk: Chunk, events: Events) -> tuple[Bytes, Events, list[State]]:
+def _kept(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[State]]:
     """The bytes of those events, the events with their places among these, and their states."""
     size = events.end - events.start
     end = np.cumsum(size)

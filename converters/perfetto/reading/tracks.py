@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import Int64, UInt64, Value, distinct_of, fields_of
+from ktrace.converters._shared.columnar.protobuf import Value, distinct_of, fields_of
+from ktrace.model.arrays import Int64, UInt64
 from ktrace.model.batch import TRACK_COLUMNS
 
 from ..proto import field_numbers as f

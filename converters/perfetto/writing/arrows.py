@@ -11,17 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64, UInt8, UInt64
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, double_tag, int_tag
 from .fields import Field, Fixed, Number, Text, Varint
-from .message_columns import Bools, Columns, Int64, binary, delimited, lengths
+from .message_columns import Columns, binary, delimited, lengths
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
 _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
@@ -63,7 +63,7 @@ class HostArrows:
     flows: tuple[Int64, Int64]
     submissions: tuple[Int64, Int64]
     waits: tuple[Int64, Int64]
-    api: npt.NDArray[np.uint8]
+    api: UInt8
 
     def of(self, rows: Int64) -> HostArrows:
         """The same by position in `rows`, which has all rows that have an arrow."""
@@ -116,7 +116,7 @@ class ArrowBook:
         self._started = Bits()
         self._drawn = Bits()
 
-    def split(self, batch: TimelineBatch, stage: Bools, api: npt.NDArray[np.uint8]) -> tuple[HostArrows, pa.Array, int]:
+    def split(self, batch: TimelineBatch, stage: Bools, api: UInt8) -> tuple[HostArrows, pa.Array, int]:
         """The arrows of slices, by row of the batch; the fields of waiting stages; how many ends have no place."""
         arrows = batch.arrows
         row, out, peer, work = arrows.row.astype(np.int64), arrows.out, arrows.peer, arrows.work
@@ -154,7 +154,7 @@ class ArrowBook:
         return starting
 
 
-def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, npt.NDArray[np.uint64], tuple[Int64, Int64]]:
+def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple[Int64, Int64]]:
     """Which of `count` rows have one value, the values by row, and (row, value) of those that have several."""
     many = np.bincount(rows, minlength=count)
     single = many == 1

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Float64, Int32, Int64, UInt64
 from ktrace.model.json_text import decoded
 
 from ..proto.wire import varint
 from .arguments import HostArguments, Naming, StageArguments
-from .message_columns import Bools, Columns, Int64, Table, Words, delimited
-
-Int32 = npt.NDArray[np.int32]
+from .message_columns import Columns, Table, delimited
 
 #: Groups of rows with the same columns that are written on their own; all others are written as one.
 _GROUPS = 24
@@ -57,7 +55,7 @@ class Number:
 
     tag: bytes
     head: bytes
-    values: Words
+    values: UInt64
     valid: Bools | None = None
     is_text: bool = False
 
@@ -71,7 +69,7 @@ class Fixed:
     """Eight bytes behind constant bytes."""
 
     prefix: bytes
-    values: Words
+    values: UInt64
     valid: Bools | None = None
     is_text: bool = False
 
@@ -85,7 +83,7 @@ class Varint:
     """A varint behind its tag."""
 
     prefix: bytes
-    values: Words
+    values: UInt64
     valid: Bools | None = None
     is_text: bool = False
 
@@ -277,14 +275,14 @@ def source_arguments(column: pa.Array, into: HostArguments, naming: Naming) -> F
     return coded(column, lambda text, _: into.object(text, naming))
 
 
-def whole(column: pa.Array) -> Words:
+def whole(column: pa.Array) -> UInt64:
     """An integer column as the words of its varints; null is 0."""
     values: Any = pc.fill_null(column, 0).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
-    words: Words = values.astype(np.int64, copy=False).view(np.uint64)
+    words: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
     return words
 
 
-def integral(values: npt.NDArray[np.float64]) -> Bools:
+def integral(values: Float64) -> Bools:
     """Which doubles an integer says as well, and shorter: not -0.0, and none so large that it could be rounded."""
     found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
     return found

@@ -6,15 +6,14 @@ the last kernel was seen, so that the counters stand at the end of the file.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
+
+from ktrace.model.arrays import AnyArray, Int64, Structured
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
 from .fields import Coded
-from .message_columns import Columns, Int64, Table
+from .message_columns import Columns, Table
 
 #: Kernels that keep their counters.
 MOST = 20_000
@@ -29,8 +28,6 @@ DERIVED = "Computed from other figures: not measured itself."
 _ROW = np.dtype(
     [("dur", "i8"), ("serial", "i8"), ("ts", "i8"), ("gpu", "i4"), ("name", "i4"), ("value", "f8"), ("estimate", "?")]
 )
-
-Rows = npt.NDArray[np.void]
 
 _UNITS = {
     "%": f.MEASURE_UNIT["PERCENT"],
@@ -50,14 +47,14 @@ class KernelCounters:
         self._most = most
         self._floor = -1  # kernels shorter than that aren't among the longest
         self._names: dict[tuple[str, str | None, str], int] = {}
-        self._parts: list[Rows] = []
+        self._parts: list[Structured] = []
         self._rows = 0
 
     def number(self, name: str, unit: str | None, description: str = "") -> int:
         """The number of a counter."""
         return self._names.setdefault((name, unit, description), len(self._names))
 
-    def add(self, *, kernels: int, **columns: npt.NDArray[Any] | int | bool) -> None:
+    def add(self, *, kernels: int, **columns: AnyArray | int | bool) -> None:
         """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate.
 
         `kernels` says how many of the kernels had no counters before.
@@ -79,7 +76,7 @@ class KernelCounters:
         """Kernels that have lost their counters."""
         return max(self.kernels - self._most, 0)
 
-    def _prune(self) -> Rows:
+    def _prune(self) -> Structured:
         """The values of the longest kernels; of equally long ones those of the lower serial."""
         rows = np.concatenate(self._parts) if self._parts else np.empty(0, _ROW)
         serial, first = np.unique(rows["serial"], return_index=True)
@@ -112,7 +109,7 @@ class KernelCounters:
         Coded(Table(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(event, np.arange(len(rows)), None)
         return entries, np.ascontiguousarray(rows["ts"]), event
 
-    def _descriptor(self, gpu: int, rows: Rows) -> bytes:
+    def _descriptor(self, gpu: int, rows: Structured) -> bytes:
         used = set(rows["name"][rows["gpu"] == gpu].tolist())
         specs = [_spec(number, *key) for key, number in self._names.items() if number in used]
         descriptor = b"".join(bytes_field(f.GPU_COUNTER_DESCRIPTOR["specs"], spec) for spec in specs)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Int64 = npt.NDArray[np.int64]
+from ktrace.model.arrays import Int32, Int64, Scalars
 
 #: Arguments that are different in every launch.
 _VARYING = frozenset({"id", "parent", "correlation", "external_id"})
@@ -30,14 +29,14 @@ class Keys:
     def __init__(self) -> None:
         self._judged: dict[str, bool] = dict.fromkeys(_VARYING, False)
 
-    def choose(self, columns: dict[str, pa.Array], track: npt.NDArray[np.int32]) -> set[str]:
+    def choose(self, columns: dict[str, pa.Array], track: Int32) -> set[str]:
         """The names of the arguments that are interned with the kernel."""
         new = [name for name in columns if name not in self._judged]
         if new:
             self._judge(new, columns, track)
         return {name for name in columns if self._judged[name]}
 
-    def _judge(self, new: list[str], columns: dict[str, pa.Array], track: npt.NDArray[np.int32]) -> None:
+    def _judge(self, new: list[str], columns: dict[str, pa.Array], track: Int32) -> None:
         """Takes the least varying first, as long as the combinations stay few."""
         count = min(len(track), _SAMPLE)
         spread = {name: number_codes(columns[name].slice(0, count)) for name in columns}
@@ -53,9 +52,7 @@ class Keys:
                 together = both
 
 
-def chosen(
-    numbers: Sequence[npt.NDArray[np.generic]], columns: Sequence[pa.Array]
-) -> tuple[npt.NDArray[np.int32], Int64]:
+def chosen(numbers: Sequence[Scalars], columns: Sequence[pa.Array]) -> tuple[Int32, Int64]:
     """Numbers the combinations of the values: for each row its number, for each number its first row."""
     values = [number.astype(np.int64) for number in numbers] + [number_codes(column) for column in columns]
     together = values[0]
@@ -69,7 +66,7 @@ def chosen(
     return codes, first
 
 
-def _first(codes: npt.NDArray[np.int32]) -> Int64:
+def _first(codes: Int32) -> Int64:
     """The first row of each number, where numbers are given in the order in which they come."""
     most = np.maximum.accumulate(codes) if len(codes) else codes
     return np.flatnonzero(np.diff(most, prepend=np.int32(-1)))

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.timeline_arguments import is_in, plain
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import EventRows
 
 from ..proto.sidecar import LAUNCH_METRICS
-from .message_columns import Bools, Int64
 
 #: The occupancy that a launch could reach, which the GPU tab looks for among the arguments of a kernel.
 REACHABLE = "sm__maximum_warps_per_active_cycle_pct"

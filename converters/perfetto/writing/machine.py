@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.timeline_arguments import PLAIN, is_in, plain, slice_rows
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.stages.order.timeline import TimelineBatch
 
@@ -22,11 +23,11 @@ from ..proto.wire import bytes_tag, int_tag, varint
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
-from .fields import Coded, Int32
+from .fields import Coded
 from .gpu_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters
 from .gpu_tracks import Gpus
 from .kernel_metrics import launch_arguments, metrics_of
-from .message_columns import Bools, Columns, Int64, Table
+from .message_columns import Columns, Table
 from .output import Shared, columns_of
 from .render_stages import StageRows, Stages
 from .sequences import Packets, host_and_gpu, of_machine, packet

@@ -18,14 +18,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Bools = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
-Words = npt.NDArray[np.uint64]
-Lengths = npt.NDArray[np.uint8]
+from ktrace.model.arrays import Bools, Int32, Int64, UInt8, UInt64
 
 #: Bytes between two rows while they are written: the last word of a row may spill so far.
 _GAP = 8
@@ -41,7 +37,7 @@ class Columns:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._words: list[tuple[Words | np.uint64, Lengths | int]] = []
+        self._words: list[tuple[UInt64 | np.uint64, UInt8 | int]] = []
         self._texts: list[pa.LargeBinaryArray] = []
 
     def size(self) -> Int64:
@@ -68,13 +64,13 @@ class Columns:
             part = data[at : at + 8]
             self.words(_word(part), _within(len(part), where))
 
-    def words(self, words: Words | np.uint64, length: Lengths | int) -> None:
+    def words(self, words: UInt64 | np.uint64, length: UInt8 | int) -> None:
         """The first `length` bytes of little-endian words."""
         if self._texts:
             raise ValueError("a field behind a text")
         self._words.append((words, length))
 
-    def varint(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
+    def varint(self, prefix: bytes, values: UInt64, where: Bools | None = None) -> None:
         """A varint behind constant bytes, such as its tag."""
         for word, length in varints(values):
             if prefix:
@@ -87,7 +83,7 @@ class Columns:
                 prefix = b""
             self.words(word, _within(length, where))
 
-    def number(self, tag: bytes, head: bytes, values: Words, where: Bools | None = None) -> None:
+    def number(self, tag: bytes, head: bytes, values: UInt64, where: Bools | None = None) -> None:
         """A short message of constant bytes and a varint behind them: an argument that is a number."""
         parts = varints(values)
         size = sum(length for _, length in parts) + len(head)
@@ -99,12 +95,12 @@ class Columns:
         for word, length in parts:
             self.words(word, _within(length, where))
 
-    def _around(self, size: Words, tag: bytes, head: bytes, where: Bools | None) -> None:
+    def _around(self, size: UInt64, tag: bytes, head: bytes, where: Bools | None) -> None:
         start = tag + b"\0" + head[: 7 - len(tag)]
         self.words(size | _word(start), _within(len(start), where))
         self.constant(head[7 - len(tag) :], where)
 
-    def fixed(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
+    def fixed(self, prefix: bytes, values: UInt64, where: Bools | None = None) -> None:
         """Eight bytes, of a double or a fixed64, behind constant bytes."""
         self.constant(prefix, where)
         self.words(values, _within(8, where))
@@ -119,7 +115,7 @@ class Columns:
         """Bytes of any length; null is none."""
         self._texts.append(texts)
 
-    def coded(self, table: Table, codes: npt.NDArray[np.int32]) -> None:
+    def coded(self, table: Table, codes: Int32) -> None:
         """For each row the entry of a table; -1 is none."""
         if table.is_short:
             for words, length in table.words:
@@ -161,14 +157,14 @@ class Table:
         self.texts = pa.array(pieces, pa.large_binary())
 
 
-def _part(pieces: list[bytes], at: int) -> tuple[Words, Lengths]:
+def _part(pieces: list[bytes], at: int) -> tuple[UInt64, UInt8]:
     """Eight bytes of each piece, and how many it has of them."""
     parts = [piece[at : at + 8] for piece in pieces]
     words = np.frombuffer(b"".join(part.ljust(8, b"\0") for part in parts), "<u8")
     return words, np.array([len(part) for part in parts], np.uint8)
 
 
-def varints(values: Words) -> list[tuple[Words, Lengths | int]]:
+def varints(values: UInt64) -> list[tuple[UInt64, UInt8 | int]]:
     """Varints as words and their lengths. A second word is there where some are longer than eight bytes."""
     most = int(values.max(initial=0))
     if most < 128:
@@ -193,14 +189,14 @@ def varints(values: Words) -> list[tuple[Words, Lengths | int]]:
     return [(words, length), (more, size * (high > 0).astype(np.uint8))]
 
 
-def _spread(values: Words) -> Words:
+def _spread(values: UInt64) -> UInt64:
     """The lower 56 bits, seven in each byte."""
     word = (values & np.uint64(0x000000000FFFFFFF)) | (values & np.uint64(0x00FFFFFFF0000000)) << np.uint64(4)
     word = (word & np.uint64(0x00003FFF00003FFF)) | (word & np.uint64(0x0FFFC0000FFFC000)) << np.uint64(2)
     return (word & np.uint64(0x007F007F007F007F)) | (word & np.uint64(0x3F803F803F803F80)) << np.uint64(1)
 
 
-def _within(length: Lengths | int, where: Bools | None) -> Lengths | int:
+def _within(length: UInt8 | int, where: Bools | None) -> UInt8 | int:
     """The lengths in the rows of `where`, 0 in others."""
     if where is None:
         return length
@@ -211,7 +207,7 @@ def _word(data: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(data, "little"))
 
 
-def binary(offsets: Int64, data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+def binary(offsets: Int64, data: UInt8) -> pa.LargeBinaryArray:
     """An Arrow array over offsets and bytes."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, BinaryIO
 
-import numpy as np
-import numpy.typing as npt
-
+from ktrace.model.arrays import UInt8
 from ktrace.model.tracks import Track
 from ktrace.report import Report
 from ktrace.stages.order.timeline import Timeline
@@ -31,7 +29,7 @@ class Shared:
     timeline: Timeline
     origin: int
     tracks: Descriptors
-    api: npt.NDArray[np.uint8]
+    api: UInt8
     machine: int
     _said: list[int] = field(
         default_factory=lambda: [0, 0]

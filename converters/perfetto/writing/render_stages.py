@@ -12,18 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int32, Int64
 from ktrace.model.json_text import decoded, encoded
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
 from .arguments import StageArguments
-from .fields import Coded, Field, Int32, Message, Varint, any_of, argument, coded, groups, integral, validity, whole
+from .fields import Coded, Field, Message, Varint, any_of, argument, coded, groups, integral, validity, whole
 from .gpu_tracks import Gpus, Queue, specification
 from .interning import fresh
 from .kernel_keys import Keys, chosen
 from .kernel_metrics import REACHABLE
-from .message_columns import Columns, Int64, Table
+from .message_columns import Columns, Table
 
 #: Kind -> category of its stage, and the stage's description.
 STAGES = {

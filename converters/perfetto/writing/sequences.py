@@ -8,9 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from ktrace.model.arrays import Int64, UInt64
+
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
-from .message_columns import Columns, Int64, Words
+from .message_columns import Columns
 
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
@@ -96,7 +98,7 @@ class Packets:
         rows = pa.concat_arrays(parts).take(pa.array(order))
         return _bytes(rows)
 
-    def _packets(self, message: Columns, ts: Words) -> pa.LargeBinaryArray:
+    def _packets(self, message: Columns, ts: UInt64) -> pa.LargeBinaryArray:
         inner = Columns(len(ts))
         inner.varint(_TIME, ts)
         inner.constant(self._later)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared import timeline_arguments as shared
 from ktrace.converters._shared.timeline_arguments import is_in, masked, plain, word_numbers
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 
 from ..proto import field_numbers as f
@@ -21,7 +22,6 @@ from .fields import (
     Coded,
     Field,
     Fixed,
-    Int32,
     Message,
     Number,
     Varint,
@@ -34,7 +34,7 @@ from .fields import (
     whole,
 )
 from .interning import Interned, fresh
-from .message_columns import Bools, Columns, Int64, Table
+from .message_columns import Columns, Table
 
 _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])

@@ -25,11 +25,11 @@ def anchor_of(catalog: Catalog, source: str, *, keep_shift: bool = False) -> int
 
     With `keep_shift` what was added to its times by hand is taken as a correction of its clock.
     """
-    main = [entry for entry in _clocks_of(catalog, source) if _known(entry)]
-    main = [entry for entry in main if entry.name is None] or main
-    shift = shift_of(catalog, source) if keep_shift else 0
-    found = {entry.facts["unix_ns"] - entry.facts["at_ns"] + shift for entry in main}
-    return found.pop() if len(found) == 1 else None
+    clocks = [entry for entry in _clocks_of(catalog, source) if entry.unix_offset is not None]
+    clocks = [entry for entry in clocks if entry.name is None] or clocks
+    offsets = {entry.unix_offset for entry in clocks}
+    offset = offsets.pop() if len(offsets) == 1 else None
+    return offset + shift_of(catalog, source) if offset is not None and keep_shift else offset
 
 
 def shift_of(catalog: Catalog, source: str) -> int:
@@ -40,10 +40,6 @@ def shift_of(catalog: Catalog, source: str) -> int:
 
 def _clocks_of(catalog: Catalog, source: str) -> list[Entry]:
     return [entry for entry in catalog.of("clock") if entry.key.get("source") == source]
-
-
-def _known(entry: Entry) -> bool:
-    return all(type(entry.facts.get(name)) is int for name in ("at_ns", "unix_ns"))
 
 
 @dataclass(frozen=True)

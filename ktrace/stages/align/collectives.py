@@ -18,18 +18,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import InputError
+from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Bools, Fits, truth, words_in
+from ktrace.model.masks import Fits, truth, words_in
 from ktrace.stages.align.moves import Move
 from ktrace.store.events import values
-
-Int64 = npt.NDArray[np.int64]
-Float64 = npt.NDArray[np.float64]
 
 #: Collectives that two sources must have in common.
 LEAST = 3

@@ -11,15 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.errors import InputError
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.store.events import LIMIT, values
-
-Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -78,6 +76,6 @@ def moved(batch: Batch, move: Move) -> Batch:
     return Batch(batch.record, columns)
 
 
-def _with(columns: pa.RecordBatch, name: str, numbers: Int64, has: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+def _with(columns: pa.RecordBatch, name: str, numbers: Int64, has: Bools) -> pa.RecordBatch:
     place = columns.schema.get_field_index(name)
     return columns.set_column(place, name, pa.array(numbers, mask=None if has.all() else ~has))

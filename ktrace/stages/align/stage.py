@@ -186,22 +186,13 @@ class _Stage:
         base = next((anchor - self._placed[source].move.offset for source, anchor in anchors if anchor is not None), 0)
         rows: list[dict[str, Any]] = []
         for entry in self._catalog.of("clock"):
-            facts = self._anchor(entry.facts, self._placed[entry.key["source"]].move, base)
+            facts = entry.facts
+            if entry.unix_offset is not None:
+                facts = _anchor(facts, self._placed[entry.key["source"]].move, base)
             row = {"entity": "clock", "id": entry.id, "name": entry.name, "parent": entry.parent, "order": entry.order}
             rows.append(entry.key | entry.extra | row | {"facts": dump_json(facts) if facts else None})
         if rows:
             yield to_batch("catalog", rows)
-
-    def _anchor(self, facts: dict[str, Any], move: Move, base: int) -> dict[str, Any]:
-        """The facts on a clock in the common one, whose unix time is its time plus `base`.
-
-        With drift the two clocks are compared where the drift was measured, not at a time that may be far from it.
-        """
-        if not all(type(facts.get(name)) is int for name in ("at_ns", "unix_ns")):
-            return facts
-        at = (move.since if move.rate else facts["at_ns"]) + move.offset
-        facts = {name: value for name, value in facts.items() if name != "shift_ns"}
-        return facts | {"at_ns": at, "unix_ns": at + base}
 
     def _anchor_of(self, source: str) -> int | None:
         return anchor_of(self._catalog, source, keep_shift=self._wanted.keep_shift)
@@ -262,6 +253,16 @@ class _Stage:
     def _moved(self, span: tuple[int, int], source: str) -> tuple[int, int]:
         move = self._moves.get(source, Move())
         return move.time(span[0]), move.time(span[1])
+
+
+def _anchor(facts: dict[str, Any], move: Move, base: int) -> dict[str, Any]:
+    """The facts of a clock in the common one, whose unix time is its time plus `base`.
+
+    With drift the two clocks are compared where the drift was measured, not at a time that may be far from it.
+    """
+    at = (move.since if move.rate else facts["at_ns"]) + move.offset
+    facts = {name: value for name, value in facts.items() if name != "shift_ns"}
+    return facts | {"at_ns": at, "unix_ns": at + base}
 
 
 def apart(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:

@@ -17,16 +17,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.unique import unique_name
 from ktrace.report import Ledger
-
-Bools = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
 
 #: The clock of samples that count from the begin of the launch that is their parent.
 LAUNCH_CLOCK = "launch"
@@ -264,9 +262,7 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
         if kind == "note":
             notes[kernel].append({"text": name, **said} if said else name)
             continue
-        number, key = 1, metric
-        while key in found and found[key][kernel] is not None:
-            number, key = number + 1, f"{metric} #{number + 1}"
+        key = unique_name(metric, lambda taken, row=kernel: taken in found and found[taken][row] is not None, " #")
         if value is None:
             text = next(iter(said.values())) if len(said) == 1 else said
         found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value

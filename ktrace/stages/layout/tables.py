@@ -21,6 +21,7 @@ from typing import Any
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch, to_rows
+from ktrace.model.unique import unique_name
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import Launches, is_sampled
 
@@ -321,7 +322,7 @@ def _arguments(piece: _Slice) -> Row:
             arguments |= {f"args.{key}" if key in arguments else key: value for key, value in said.items()}
         else:
             measure = figures | said
-            name = _free(_measure_name(row), arguments)
+            name = unique_name(_measure_name(row), arguments.__contains__, " #")
             arguments[name] = measure["value"] if list(measure) == ["value"] else measure
         if "percent" in row:
             arguments.setdefault("percent", row["percent"])
@@ -330,15 +331,6 @@ def _arguments(piece: _Slice) -> Row:
     if "baseline" in piece.head:
         arguments["baseline"] = piece.head["baseline"]
     return arguments
-
-
-def _free(name: str, arguments: Row) -> str:
-    """The name, or "name #2" and so on where it is taken: no figure hides another."""
-    number, free = 1, name
-    while free in arguments:
-        number += 1
-        free = f"{name} #{number}"
-    return free
 
 
 def _measure_name(row: Row) -> str:
@@ -365,7 +357,8 @@ def _remark(rows: list[Row], ts: int) -> Row:
             arguments[str(number)] = row["name"]
             continue
         name = f"{row['name']} ({row['unit']})" if row.get("unit") else row["name"]
-        arguments[_free(name, arguments)] = next(iter(figures.values())) if len(figures) == 1 else figures
+        free = unique_name(name, arguments.__contains__, " #")
+        arguments[free] = next(iter(figures.values())) if len(figures) == 1 else figures
     keep = {name: first[name] for name in ("source", "id", "host", "pid", "clock") if name in first}
     name = (first.get("scope") or [_untitled(first)])[-1]
     return keep | {"kind": "instant", "name": name, "ts": ts, "args": dump_json(arguments)}

@@ -18,16 +18,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.naming.spelling import base_name, spelled_alike
-
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 #: How names are compared, the strictest way first.
 SPELLINGS: tuple[Callable[[str], str], ...] = (str, spelled_alike, base_name)

@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import to_rows
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Int64, Kernels, Launch, Matching, combined
+from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching, combined
 
 _DURATION = "gpu__time_duration.sum"
 _METRICS = pa.schema(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int32, Int64, Structured
 from ktrace.store.joins import find, fresh
-from ktrace.store.spill import Rows, Runs, Spill
+from ktrace.store.spill import Runs, Spill
 
 #: What an arrow says; "launch" joins a call with the device work that it started.
 ARROW_KINDS = ("launch", "flow", "fwdbwd", "wait", "event", "async")
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
 
 
 def new_ends(spill: Spill) -> Runs:
@@ -43,7 +40,7 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
         rows["last"][ordered["index"]] = _none_comes(ordered) & ~ordered["out"]
 
 
-def _none_comes(ends: Rows) -> npt.NDArray[np.bool_]:
+def _none_comes(ends: Structured) -> Bools:
     """For ends sorted by arrow and ts, whether none of those of the arrow's next ts is an arrival."""
     start = np.flatnonzero(fresh((ends["arrow"], ends["ts"])))
     arrives = np.logical_or.reduceat(~ends["out"], start)
@@ -52,10 +49,10 @@ def _none_comes(ends: Rows) -> npt.NDArray[np.bool_]:
     return np.repeat(none, np.diff(np.append(start, len(ends))))
 
 
-def find_last(ends: Rows) -> npt.NDArray[np.bool_]:
+def find_last(ends: Structured) -> Bools:
     """Which of the ends on the rows of a range, as `on_rows` gives them, are arrivals after which none comes before the
     arrow leaves again. Of ends at one time the rows' order decides."""
-    last: npt.NDArray[np.bool_] = ends["last"].copy()
+    last: Bools = ends["last"].copy()
     links = np.flatnonzero(ends["link"])
     links = links[np.argsort(ends["arrow"][links], kind="stable")]
     here, then = links[:-1], links[1:]
@@ -65,7 +62,7 @@ def find_last(ends: Rows) -> npt.NDArray[np.bool_]:
     return last
 
 
-def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Rows]:
+def on_rows(ends: Runs, low: int | None, high: int | None, places: Int64) -> tuple[Int32, Structured]:
     """The ends on the events at `places`, whose ts are from `low` to below `high`: their rows, and the ends."""
     found = ends.rows[ends.between(low, high)]
     if not len(found):

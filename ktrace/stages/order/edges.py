@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from ktrace.store.spill import Rows
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
+from ktrace.model.arrays import Int32, Int64, Structured
 
 #: An end: when, the serial of the row that it closes, where.
 _END = np.dtype([("ts", "i8"), ("closes", "i8"), ("track", "i4"), ("lane", "i4")])
@@ -20,7 +16,9 @@ class OpenEnds:
     def __init__(self) -> None:
         self._waiting = np.empty(0, _END)
 
-    def edges(self, rows: Rows, track: Int32, serial: int, until: int | None) -> tuple[Int64, Int32, Int32, Int32]:
+    def edges(
+        self, rows: Structured, track: Int32, serial: int, until: int | None
+    ) -> tuple[Int64, Int32, Int32, Int32]:
         """The edges of a range: begins and points at its rows, and ends below `until` (all, where it is None).
 
         They are ts, row (-1 for an end), track, lane. `serial` is the number of the first row.
@@ -40,9 +38,9 @@ class OpenEnds:
         )
 
 
-def _ends(rows: Rows, track: Int32, serial: int) -> Rows:
+def _ends(rows: Structured, track: Int32, serial: int) -> Structured:
     which = np.flatnonzero(rows["slice"])
-    ends: Rows = np.empty(len(which), _END)
+    ends: Structured = np.empty(len(which), _END)
     ends["ts"], ends["closes"] = rows["end"][which], serial + which
     ends["track"], ends["lane"] = track[which], rows["lane"][which]
     return ends

@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int32
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.store.events import EventStore, values
 from ktrace.store.joins import find
 from ktrace.store.spill import Batches, Runs, Spill, ranges
 from ktrace.store.vocabulary import Vocabularies
-
-Int32 = npt.NDArray[np.int32]
 
 
 class EndLinks:

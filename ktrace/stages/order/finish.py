@@ -6,17 +6,15 @@ import json
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Int64, Structured
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.store.events import EventStore
 from ktrace.store.gathered import GatheredRows
-from ktrace.store.spill import Rows, Runs
-
-Int64 = npt.NDArray[np.int64]
+from ktrace.store.spill import Runs
 
 #: Columns of a begin that its end doesn't fill.
 _OF_BEGIN = {
@@ -25,7 +23,7 @@ _OF_BEGIN = {
 }
 
 
-def finished(store: EventStore, pairs: Runs, rows: Rows, low: int | None, high: int | None) -> GatheredRows:
+def finished(store: EventStore, pairs: Runs, rows: Structured, low: int | None, high: int | None) -> GatheredRows:
     """The events of `rows`, whose ts are from `low` to below `high`."""
     place = np.ascontiguousarray(rows["place"])
     found = store.at(place)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Int32, Int64, Structured
 from ktrace.model.tracks import Track
 from ktrace.store.events import GONE, LAUNCHED, EventStore
 from ktrace.store.joins import find, fresh
-from ktrace.store.spill import Rows, Runs
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
+from ktrace.store.spill import Runs
 
 
 def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int) -> int:
@@ -42,11 +39,11 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
     return arrows
 
 
-def _in_order(correlation: Int64, keys: Rows, *then: Any) -> Int64:
+def _in_order(correlation: Int64, keys: Structured, *then: Any) -> Int64:
     return np.lexsort((keys["id"], keys["track"], -keys["end"], keys["ts"], *then, correlation))
 
 
-def _outermost(launches: Rows, keys: Rows, process: Int32) -> Rows:
+def _outermost(launches: Structured, keys: Structured, process: Int32) -> Structured:
     """Of the calls of a process with one correlation the first and longest, under which the others stand."""
     if _rises(launches["correlation"]):
         return launches
@@ -54,7 +51,7 @@ def _outermost(launches: Rows, keys: Rows, process: Int32) -> Rows:
     return launches[fresh((launches["correlation"], process[launches["track"]]))]
 
 
-def _launch_of(works: Rows, launches: Rows, process: Int32) -> Int64:
+def _launch_of(works: Structured, launches: Structured, process: Int32) -> Int64:
     """The position of the launch of each work, -1 where there is none. Works and launches are sorted by correlation."""
     correlation, known = works["correlation"], launches["correlation"]
     if not _rises(known):
@@ -72,7 +69,7 @@ def _rises(correlation: Int64) -> bool:
     return bool(np.all(correlation[1:] > correlation[:-1]))
 
 
-def _only_launch(works: Rows, launches: Rows, machine: Int32) -> Int64:
+def _only_launch(works: Structured, launches: Structured, machine: Int32) -> Int64:
     """The launch of each work of unknown process, if just one process of the machine has one."""
     order = np.lexsort((machine[launches["track"]], launches["correlation"]))
     known = (launches["correlation"][order], machine[launches["track"]][order])

@@ -6,23 +6,19 @@ from collections.abc import Iterator
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt8
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.slices import Slices
 from ktrace.store.events import BATCH_ROWS, GONE, EventStore, values
 from ktrace.store.joins import find, fresh
-from ktrace.store.spill import Batches, Rows, Runs, Spill, ranges
+from ktrace.store.spill import Batches, Runs, Spill, ranges
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 #: What an end is bound by.
 NOTHING, EVENT, ENCLOSING, NEXT = range(4)
@@ -108,7 +104,7 @@ class LinkStore:
     def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
         return self._words[name].those(columns.column(name), word.__eq__)
 
-    def _kinds(self, columns: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+    def _kinds(self, columns: pa.RecordBatch) -> UInt8:
         """Indexes into ARROW_KINDS; a kind of another package is a flow."""
         kinds = np.full(columns.num_rows, ARROW_KINDS.index("flow"), np.uint8)
         for number, word in enumerate(ARROW_KINDS):
@@ -210,7 +206,7 @@ class PlaceBinder:
         """Gives up the ends that no slice followed."""
         self._links.unbound.add(self._waiting["id"].tolist())
 
-    def _settle(self, rows: Rows, slices: Slices, found: Int64) -> None:
+    def _settle(self, rows: Structured, slices: Slices, found: Int64) -> None:
         bound = found >= 0
         at = found[bound]
         columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}

@@ -12,11 +12,8 @@ Slices come sorted by (ts, -dur, id); one ends before another begins in the same
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
+from ktrace.model.arrays import Bools, Int32, Int64
 
 
 def around(track: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int32]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.store.events import GONE, UNFINISHED, EventStore
 from ktrace.store.joins import fresh
 from ktrace.store.spill import Runs, Spill
 from ktrace.store.tally import Tally
-
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Matched(NamedTuple):
@@ -49,7 +46,7 @@ def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
     return pairs, lone
 
 
-def match(track: npt.NDArray[np.int32], is_end: Bools) -> Matched:
+def match(track: Int32, is_end: Bools) -> Matched:
     """Pairs begins and ends like brackets, each track for itself. Rows are grouped by track and in order of time."""
     position = np.arange(len(track))
     lone_end = _lone_ends(track, is_end)
@@ -65,7 +62,7 @@ def match(track: npt.NDArray[np.int32], is_end: Bools) -> Matched:
     return Matched(kept[begins], kept[ends], kept[alone], position[lone_end])
 
 
-def _level(track: npt.NDArray[np.int32], is_end: Bools) -> Int64:
+def _level(track: Int32, is_end: Bools) -> Int64:
     """How many begins are open after each row, where every end has its begin, else below 0."""
     total = np.cumsum(np.where(is_end, -1, 1))
     start = np.flatnonzero(fresh((track,)))
@@ -74,7 +71,7 @@ def _level(track: npt.NDArray[np.int32], is_end: Bools) -> Int64:
     return level
 
 
-def _lone_ends(track: npt.NDArray[np.int32], is_end: Bools) -> Bools:
+def _lone_ends(track: Int32, is_end: Bools) -> Bools:
     """Ends at which nothing is open: there the level of the track is lower than ever before."""
     if not len(track):
         return np.zeros(0, np.bool_)

@@ -6,13 +6,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.stages.order.nesting import around, around_crossing, lanes
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 
 class Columns(NamedTuple):

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt16
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import PlaceBinder
 from ktrace.stages.order.slices import Slices, none_open
 from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
 from ktrace.store.spill import Runs, Spill, ranges
-
-Int64 = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class Ordered(NamedTuple):
@@ -49,7 +46,7 @@ class OnDevice:
             np.array([with_ranges and track.stream is not None and track.track is None for track in tracks], np.bool_),
         )
 
-    def rows(self, flags: npt.NDArray[np.uint16], track: npt.NDArray[np.int32]) -> Bools:
+    def rows(self, flags: UInt16, track: Int32) -> Bools:
         """Which of the events with these flags, on these tracks, are."""
         found: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
         if self.ranges.any():
@@ -92,7 +89,7 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overl
     return Ordered(rows, bounds, moved)
 
 
-def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, npt.NDArray[np.void]]:
+def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, Structured]:
     """Places and keys of the events of a range that are not gone, in order."""
     place = store.keys.between(low, high)
     keys = store.keys.rows[place]

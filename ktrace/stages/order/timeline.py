@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt8
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.tracks import Track
@@ -31,12 +31,9 @@ from ktrace.stages.order.pairing import pair
 from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
 from ktrace.store.events import LAUNCHED, EventStore
 from ktrace.store.gathered import GatheredRows
-from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Rows, Runs, Spill
+from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Runs, Spill
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -77,12 +74,12 @@ class Arrows:
 
     row: Int32
     arrow: Int64
-    out: npt.NDArray[np.bool_]
-    kind: npt.NDArray[np.uint8]
+    out: Bools
+    kind: UInt8
     peer: Int64
-    last: npt.NDArray[np.bool_]
-    work: npt.NDArray[np.bool_]
-    launched: npt.NDArray[np.bool_]
+    last: Bools
+    work: Bools
+    launched: Bools
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class TimelineBatch:
     lane: Int32
     track: Int32
     serial: Int64
-    work: npt.NDArray[np.bool_]
+    work: Bools
     edges: Edges
     arrows: Arrows
     link_ends: int
@@ -256,7 +253,7 @@ class _Given:
             self.spill.close()
 
     def _batch(
-        self, rows: Rows, low: int | None, high: int | None, opened: OpenEnds, until: int | None, serial: int
+        self, rows: Structured, low: int | None, high: int | None, opened: OpenEnds, until: int | None, serial: int
     ) -> TimelineBatch:
         track, place = self.tracks[rows["track"]], np.ascontiguousarray(rows["place"])
         row, ends = on_rows(self.ends, low, high, place)
@@ -273,7 +270,7 @@ class _Given:
             int(np.count_nonzero(ends["link"])),
         )
 
-    def _peers(self, places: Int64) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    def _peers(self, places: Int64) -> tuple[Bools, Bools]:
         """Whether the events at those places (-1: none) are `TimelineBatch.work`, and whether calls launched them."""
         keys = self.store.keys.rows
         if not len(keys):

@@ -16,14 +16,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import InputError, UsageError
+from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import Bools, some, truth, words_in
+from ktrace.model.masks import some, truth, words_in
 from ktrace.model.times import parse_interval, parse_time
 from ktrace.report import Report
 from ktrace.stages.order.links import LinkStore
@@ -35,8 +35,6 @@ from ktrace.store.events import GONE, SLICE, EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
 
 #: Columns that say what hangs on a row, and where it is.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
@@ -229,7 +227,7 @@ class _Stage:
         for _, rows in ends.blocks(RANGE_ROWS):
             kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
 
-    def _held_for(self, start: int, rows: npt.NDArray[np.void]) -> Int64:
+    def _held_for(self, start: int, rows: Structured) -> Int64:
         """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""
         dur = np.zeros(len(rows), np.int64)
         points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)

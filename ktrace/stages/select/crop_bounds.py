@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from ktrace.errors import InputError, UsageError
+from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
@@ -28,8 +28,6 @@ from ktrace.store.vocabulary import Vocabularies
 
 if TYPE_CHECKING:
     from ktrace.stages.select.crop import Crop
-
-Bools = npt.NDArray[np.bool_]
 
 #: Steps that an error names.
 _MOST = 8
@@ -136,15 +134,13 @@ class CropBounds:
         """The intervals, of each source that has its own."""
         return [self.common] if self.each is None else [self.of(source) for source in self.each]
 
-    def sources(
-        self, words: Vocabularies, source: npt.NDArray[np.int32]
-    ) -> Iterator[tuple[Bools, Intervals, list[int]]]:
+    def sources(self, words: Vocabularies, source: Int32) -> Iterator[tuple[Bools, Intervals, list[int]]]:
         """For each source among the rows: which they are, its intervals, its rows that stay."""
         for number in np.unique(source).tolist():
             name = words["source"].word(number)
             yield source == number, self.of(name), self.ids.get(name or "", [])
 
-    def hold(self, ts: npt.NDArray[np.int64], batch: Batch) -> Bools:
+    def hold(self, ts: Int64, batch: Batch) -> Bools:
         """Which rows of a batch have their time in it."""
         names = decoded(batch.column("source")).to_pylist()
         coded = np.array(names, object)
@@ -162,12 +158,8 @@ def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
     """
     first, last = parse_interval(text)
     given = [time for time in (first, last) if time is not None]
-    clocks = {
-        entry.facts["at_ns"] - entry.facts["unix_ns"]
-        for entry in catalog.of("clock")
-        if "at_ns" in entry.facts and "unix_ns" in entry.facts
-    }
-    for moved in (start, 0, *(clocks if len(clocks) == 1 else ())):
+    offsets = catalog.unix_offsets()
+    for moved in (start, 0, *((-offset for offset in offsets) if len(offsets) == 1 else ())):
         if any(start <= time + moved <= end for time in given):
             break
     else:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.masks import some
 from ktrace.report import Report, Severity
@@ -23,8 +23,6 @@ from ktrace.store.joins import among
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
 
 #: What decides whether a row stays, beside the columns that are never null.
 _DECIDING = frozenset({*TRACK_COLUMNS, "parent", "dur", "event", "bind"})
@@ -59,7 +57,7 @@ def cropped_twice(
     _tell(account, report)
 
 
-def _sources(batch: Batch) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+def _sources(batch: Batch) -> Iterator[tuple[str, Bools]]:
     """Each source that a batch has rows of, and which these are."""
     coded = batch.column("source")
     words = coded.dictionary.to_pylist()

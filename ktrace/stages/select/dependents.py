@@ -12,27 +12,24 @@ there are many. Of all other rows an id, and of slices begin, end and track are 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch, arrow_schema
+from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
+from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Bools, truth, words_in
+from ktrace.model.masks import slice_mask, truth, words_in
 from ktrace.model.tracks import Track
 from ktrace.stages.order.slices import Slices, none_open
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import find
-from ktrace.store.spill import RANGE_ROWS, Batches, Rows, Runs, Spill, ranges
+from ktrace.store.spill import RANGE_ROWS, Batches, Runs, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Values = npt.NDArray[Any]
-Int64 = npt.NDArray[np.int64]
-Int32 = npt.NDArray[np.int32]
 
 _BOOL = np.dtype(np.bool_)
 
@@ -54,9 +51,7 @@ def are_figures(batch: Batch) -> Bools:
 
 def are_slices(batch: Batch) -> Bools:
     """Which events last: all of some kinds, others where they have a duration."""
-    always = words_in(batch.column("kind"), tuple(kind for kind in SLICE_KINDS if kind != "alloc"))
-    never = words_in(batch.column("kind"), POINT_KINDS)
-    return always | (truth(batch.column("dur").is_valid()) & ~never)
+    return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
 
 
 class Attached:
@@ -76,12 +71,12 @@ class Attached:
         self._held = Batches(spill, "held")
         self._records: list[str] = []
         self._starts = [0]
-        self._alone: list[Values] = []
-        self._also: list[Values] = []
+        self._alone: list[AnyArray] = []
+        self._also: list[AnyArray] = []
         self._on_row = Runs(spill, "on_row", [("id", "i8"), ("source", "i4"), ("number", "i8")])
         self._at_place = Runs(spill, "at_place", [("ts", "i8"), ("track", "i4"), ("number", "i8"), ("next", "?")])
 
-    def know(self, batch: Batch, kept: Values) -> None:
+    def know(self, batch: Batch, kept: AnyArray) -> None:
         """Remembers events or summaries, and which of them stay."""
         if not len(batch):
             return
@@ -91,7 +86,7 @@ class Attached:
         if batch.record == "events":
             self._know_slices(batch, places, kept)
 
-    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: Values) -> None:
+    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: AnyArray) -> None:
         ts, _ = values(batch.columns, "ts")
         dur, has_dur = values(batch.columns, "dur")
         good = are_slices(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
@@ -109,7 +104,7 @@ class Attached:
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def hold(self, batch: Batch, alone: Values, also: Values) -> None:
+    def hold(self, batch: Batch, alone: AnyArray, also: AnyArray) -> None:
         """Lets figures or links wait.
 
         `alone` says which stay where nothing is known of what they hang on, `also` which stay even if that goes.
@@ -134,7 +129,7 @@ class Attached:
         self._alone.append(alone)
         self._also.append(also)
 
-    def rest(self, size: int = RANGE_ROWS) -> Iterator[tuple[Batch, Values]]:
+    def rest(self, size: int = RANGE_ROWS) -> Iterator[tuple[Batch, AnyArray]]:
         """The rows that waited, batch by batch as they came, and which of them stay."""
         kept = np.concatenate([np.zeros(0, self._value), *self._alone])
         also = np.concatenate([np.zeros(0, self._value), *self._also])
@@ -145,7 +140,7 @@ class Attached:
         for number, record in enumerate(self._records):
             yield Batch(record, self._held.get(number)), kept[self._starts[number] : self._starts[number + 1]]
 
-    def _look_up_rows(self, kept: Values, size: int) -> None:
+    def _look_up_rows(self, kept: AnyArray, size: int) -> None:
         for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
             wanted = self._on_row.rows[self._on_row.between(low, high)]
             if len(wanted):
@@ -154,7 +149,7 @@ class Attached:
                 there = found >= 0
                 kept[wanted["number"][there]] = known["kept"][found[there]]
 
-    def _look_up_places(self, kept: Values, size: int) -> None:
+    def _look_up_places(self, kept: AnyArray, size: int) -> None:
         """Asks for the slice around each place, else for the next one, as the stage `order` binds them."""
         used = np.unique(self._at_place.rows["track"])
         opened, waiting = none_open(), np.empty(0, self._at_place.rows.dtype)
@@ -176,6 +171,6 @@ class Attached:
             if high is not None:
                 opened = slices.open_at(high)
 
-    def _settle(self, kept: Values, asked: Rows, slices: Slices, found: Int64) -> None:
+    def _settle(self, kept: AnyArray, asked: Structured, slices: Slices, found: Int64) -> None:
         there = found >= 0
         kept[asked["number"][there]] = self._slices.rows["kept"][slices.place[found[there]]]

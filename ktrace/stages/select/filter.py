@@ -22,9 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.errors import InputError, UsageError
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import Bools, Fits, some, truth, words_in
+from ktrace.model.masks import Fits, some, truth, words_in
 from ktrace.model.times import parse_time
 from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Attached, are_figures

@@ -6,12 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.store.events import LIMIT
-
-Bools = npt.NDArray[np.bool_]
-Int64 = npt.NDArray[np.int64]
 
 
 class Intervals(NamedTuple):

@@ -16,9 +16,10 @@ from fnmatch import translate
 import pyarrow as pa
 
 from ktrace.errors import InputError
+from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Bools, Fits, truth, words_in
+from ktrace.model.masks import Fits, truth, words_in
 from ktrace.stages.select.intervals import NEVER, Intervals
 from ktrace.store.events import LIMIT, values
 

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.masks import Bools, some
+from ktrace.model.masks import some
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.dependents import Attached, are_figures
@@ -31,8 +31,6 @@ from ktrace.store.events import EventStore, values
 from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
-
-Int64 = npt.NDArray[np.int64]
 
 #: Columns that say what hangs on a row, and where it is.
 _PLACE = ("id", "parent", "event", "bind", "kind", "metric", "ts", "dur", *TRACK_COLUMNS)

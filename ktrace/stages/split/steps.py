@@ -13,14 +13,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 import numpy as np
-import numpy.typing as npt
 
 from ktrace.errors import InputError
+from ktrace.model.arrays import Int64
 from ktrace.stages.select.marks import Marks, step_of
 from ktrace.store.events import EventStore
 from ktrace.store.track_index import TrackIndex
-
-Int64 = npt.NDArray[np.int64]
 
 #: A step: how often its number was there before, and the number.
 Step = tuple[int, int]

@@ -1,0 +1,27 @@
+"""Names for the types of numpy arrays, for annotations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bools = npt.NDArray[np.bool_]
+Int8 = npt.NDArray[np.int8]
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+UInt8 = npt.NDArray[np.uint8]
+UInt16 = npt.NDArray[np.uint16]
+UInt64 = npt.NDArray[np.uint64]
+Float64 = npt.NDArray[np.float64]
+Objects = npt.NDArray[np.object_]
+#: Rows with named fields.
+Structured = npt.NDArray[np.void]
+#: Integers of any width.
+Integers = npt.NDArray[np.integer]
+#: Floats of any width.
+Floats = npt.NDArray[np.floating]
+#: Values of any one numpy type.
+Scalars = npt.NDArray[np.generic]
+AnyArray = npt.NDArray[Any]
