@@ -1,4 +1,4 @@
-"""Ranges by which a big file can be read: those of Trace Event JSON."""
+"""The byte ranges in which workers read a big file: the same as for any Trace Event JSON."""
 
 from __future__ import annotations
 
