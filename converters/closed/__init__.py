@@ -1,7 +1,7 @@
-"""Files of vendors that only the vendor's own tool can read, recognised to name that tool's export command.
+"""Vendors' files that only the vendor's own tool can read, recognised so that ktrace can name the export command.
 
 run.qdstrm       a stream of Nsight Systems         QdstrmImporter -i …
 kernel.ncu-repz                                     ncu --import … --csv --page raw
-run.trace/       a folder of Instruments             nothing that it exports can be read yet
-otlp.json        {"resourceSpans": [...             of a tool that can't be read yet (`unread`): another way
+run.trace/       a folder of Instruments            ktrace can't read any of its exports yet
+otlp.json        {"resourceSpans": [...             from a tool that ktrace can't read yet (`unread`): an alternative
 """

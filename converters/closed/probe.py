@@ -1,4 +1,4 @@
-"""Recognises closed formats by their first bytes, else by the ending of the name."""
+"""Recognises closed formats by their first bytes, else by the ending of the file's name."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .unread import unread
 
 @dataclass(frozen=True)
 class Closed:
-    """A closed format: its endings and first bytes, what it is, and the command that exports it.
+    """A closed format: its endings and first bytes, a description, and the command that exports it.
 
-    `{name}` in the command is the file's name, `{stem}` the name without its ending. Where the ending is
-    used by other tools' text files, too (`shared`), only a folder or a binary counts.
+    `{name}` in the command is the file's name, `{stem}` the name without its ending. If other tools use the ending
+    for text files (`shared`), only a folder or a binary file is recognised.
     """
 
     endings: tuple[str, ...]
@@ -25,7 +25,7 @@ class Closed:
     shared: bool = False
 
 
-#: First bytes of files that ktrace reads, whatever their name: reports of Nsight Compute.
+#: First bytes of files that ktrace reads whatever their name: reports of Nsight Compute.
 READ = b"NVR\0"
 
 CLOSED = (
@@ -46,15 +46,15 @@ CLOSED = (
         None,
         "a recording of Apple Instruments, which only xctrace can read",
         "ktrace can't read what xctrace exports of it (XML) yet: open it in Instruments, or profile the program "
-        "itself, such as by torch.profiler and prof.export_chrome_trace",
+        "itself, for example with torch.profiler and prof.export_chrome_trace",
         shared=True,
     ),
     Closed(
         (".gputrace",),
         None,
-        "a GPU capture of Apple Xcode, which only Xcode can read and nothing exports",
-        "ktrace can't read anything that Xcode or Instruments export yet: open it in Xcode, or profile the program "
-        "itself, such as by torch.profiler and prof.export_chrome_trace",
+        "a GPU capture of Apple Xcode, which only Xcode can read and no tool exports",
+        "ktrace can't read what Xcode or Instruments export yet: open it in Xcode, or profile the program "
+        "itself, for example with torch.profiler and prof.export_chrome_trace",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Refuses with the vendor's export command, where somebody insists with --from closed."""
+"""Refuses the input and names the vendor's export command, for `--from closed`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .probe import probe
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Raises ClosedFormat."""
+    """Always raises ClosedFormat."""
     match = probe(source.sample())
     raise ClosedFormat(
-        match.reason if match else "is none of the closed formats that ktrace knows",
+        match.reason if match else "isn't one of the closed formats that ktrace knows",
         path=source.path,
         remedy=match.remedy if match else "leave out --from closed",
     )

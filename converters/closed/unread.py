@@ -1,4 +1,4 @@
-"""Files of tools that ktrace knows and can't read yet, recognised by what is in them, and what to do instead.
+"""Recognises files of tools that ktrace can't read yet by their content, and names an alternative.
 
 {"resourceSpans": [...]}              spans of OpenTelemetry
 [ { "count" : 1 } , { "name" : ...    the profile of trtexec
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-#: Of a text so much is looked at.
+#: The number of bytes of a file that are searched.
 _HEAD = 1 << 16
 
 _CHROME = "a trace in Chrome's JSON"
@@ -21,9 +21,9 @@ _CHROME = "a trace in Chrome's JSON"
 
 @dataclass(frozen=True)
 class Unread:
-    """A kind of file: what it is, what it begins with or has in it, and how to get one that ktrace reads.
+    """A kind of file: its description, how to get one that ktrace reads, and how to recognise it.
 
-    All of `signs` must be in its first 64 KiB; `begin` is where they start.
+    The file must start with `begin`, and all of `signs` must be in its first 64 KiB.
     """
 
     what: str
@@ -43,24 +43,24 @@ UNREAD = (
     Unread(
         "an XPlane of TensorFlow or JAX",
         "take the Chrome JSON of the same run: jax.profiler.trace(..., create_perfetto_trace=True) writes "
-        "perfetto_trace.json.gz beside it",
+        "perfetto_trace.json.gz next to it",
         re.compile(rb"\n"),
         (re.compile(rb"/(?:host|device):[A-Za-z][\w:]*[\"\x12\x1a\x22*]"), re.compile(rb"\0|[\x01-\x08]")),
     ),
     Unread(
-        "a profile of TensorRT's trtexec (--exportProfile)",
+        "a profile from TensorRT's trtexec (--exportProfile)",
         "profile the run itself: nsys profile -o run trtexec ..., then nsys export --type sqlite run.nsys-rep",
         re.compile(rb"\s*\[\s*\{\s*\"count\"\s*:"),
         _has(r'"timeMs"\s*:'),
     ),
     Unread(
-        "a list of times of TensorRT's trtexec (--exportTimes)",
+        "a list of times from TensorRT's trtexec (--exportTimes)",
         "profile the run itself: nsys profile -o run trtexec ..., then nsys export --type sqlite run.nsys-rep",
         _JSON,
         _has(r'"startEnqMs"\s*:', r'"computeMs"\s*:'),
     ),
     Unread(
-        "a report of OpenVINO's benchmark_app as JSON",
+        "a JSON report from OpenVINO's benchmark_app",
         "take the CSV of the same run: benchmark_app -report_type detailed_counters",
         _JSON,
         _has(r'"(?:detailed_performance|avg_performance)"|"real_time"\s*:', r'"(?:cpu_time|nodes|layer_type)"\s*:'),
@@ -78,26 +78,26 @@ UNREAD = (
         _has(r'"calls"\s*:\s*\[', r'"Duration \(us\)"|"microseconds"'),
     ),
     Unread(
-        "a tree of Triton's Proton (hatchet)",
+        "a tree from Triton's Proton (hatchet)",
         'let Proton write a trace: proton.start(name, data="trace")',
         _JSON,
         _has(r'"children"\s*:', r'"frame"\s*:\s*\{', r'"metrics"\s*:'),
     ),
     Unread(
-        "what `xcrun xctrace export` writes of Apple Instruments",
-        "nothing that Instruments exports can be read yet; profile the program itself, such as by torch.profiler",
+        "an export of Apple Instruments by `xcrun xctrace export`",
+        "ktrace can't read any export of Instruments yet; profile the program itself, for example with torch.profiler",
         re.compile(rb"\s*<"),
         _has(r"<trace-query-result|<trace-toc"),
     ),
     Unread(
-        "a file of OpenTelemetry's spans (OTLP)",
-        f"export {_CHROME} where the tracing backend can",
+        "a file of OpenTelemetry spans (OTLP)",
+        f"export {_CHROME} if the tracing backend can",
         _JSON,
         _has(r'"resourceSpans"\s*:|"resource_spans"\s*:'),
     ),
     Unread(
-        "a log of OpenTelemetry's spans (console exporter)",
-        f"export {_CHROME} where the tracing backend can",
+        "a log of OpenTelemetry spans (console exporter)",
+        f"export {_CHROME} if the tracing backend can",
         _LINES,
         _has(r'"trace_id"\s*:\s*"0x', r'"start_time"\s*:'),
     ),
@@ -120,7 +120,7 @@ UNREAD = (
         _has(r"(?:llama_perf_context_print|llama_print_timings|print_timing)\b[^\n]*:", r"eval time ="),
     ),
     Unread(
-        "what ggml's test-backend-ops prints",
+        "output of ggml's test-backend-ops",
         "record the program with a profiler of the device, such as nsys or rocprofv3",
         _LINES,
         _has(r"\d+ runs -\s+[\d.]+ us/run"),
@@ -155,12 +155,12 @@ UNREAD = (
     ),
     Unread(
         "a recording of Linux perf",
-        "record the device with its own profiler; perf knows the CPU alone",
+        "record the device with its own profiler; perf records only the CPU",
         re.compile(rb"PERFILE2"),
     ),
 )
 
-#: Databases by their tables: any of the sets.
+#: Databases by their tables: a database that has all tables of any set is recognised.
 _DATABASES = (
     (
         ({"STRING_IDS", "TASK"}, {"STRING_IDS", "COMPUTE_TASK_INFO"}, {"STRING_IDS", "CANN_API"}),
@@ -170,14 +170,14 @@ _DATABASES = (
     (
         ({"A", "OPS"}, {"A", "HIP"}, {"A", "HSA"}, {"OPS", "HIP"}),
         "a database that rocprof wrote (results.db)",
-        "take what stands beside it: results.csv, results.json or results.stats.csv",
+        "take the files next to it: results.csv, results.json or results.stats.csv",
     ),
 )
 
-#: Files of which the content doesn't tell.
+#: Binary files that only their names identify.
 _ENDINGS = {
-    ".ntff": ("a profile of AWS Neuron", "nothing that neuron-profile writes can be read yet"),
-    ".wpix": ("a capture of Microsoft PIX", "nothing that PIX writes can be read yet"),
+    ".ntff": ("a profile of AWS Neuron", "ktrace can't read any output of neuron-profile yet"),
+    ".wpix": ("a capture of Microsoft PIX", "ktrace can't read any output of PIX yet"),
     ".tracy": ("a capture of Tracy", "export its zones as CSV: tracy-csvexport -u run.tracy > run.csv"),
 }
 
@@ -186,7 +186,7 @@ _LEAST_FOLDED = 3
 
 
 def unread(sample: Sample) -> Match | None:
-    """NEAR with the name of the tool and what to do, for a file that ktrace knows and can't read yet."""
+    """NEAR with the name of the tool and an alternative, for a file that ktrace recognises but can't read yet."""
     found = _known(sample)
     return Match(Score.NEAR, f"is {found[0]}, which ktrace can't read yet", found[1]) if found else None
 
@@ -202,10 +202,10 @@ def _known(sample: Sample) -> tuple[str, str] | None:
         if (kind.begin is None or kind.begin.match(head)) and all(sign.search(head) for sign in kind.signs):
             return kind.what, kind.remedy
     if sample.text is None:
-        return next((said for ending, said in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
+        return next((known for ending, known in _ENDINGS.items() if sample.name.lower().endswith(ending)), None)
     lines = [line for line in sample.lines[:64] if line.strip()]
     folded = [line for line in lines if _FOLDED.fullmatch(line)]
     stacks = sum(";" in line for line in folded)
     if stacks >= max(_LEAST_FOLDED, len(folded) / 2) and len(folded) * 10 >= len(lines) * 9:
-        return "a file of folded stacks, with samples and no times", f"let the profiler write {_CHROME} instead"
+        return "a file of folded stacks, with samples but no times", f"let the profiler write {_CHROME} instead"
     return None

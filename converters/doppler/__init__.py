@@ -11,7 +11,7 @@
     ──────────────────────────────────────────────────
     TOTAL                           26.38   100.0
 
-The browser's messages stand in it with ms since the page was opened; the command line tool around the
-browser writes its own lines, [progress], [ok] and [metrics]. A report's rows are sums per label over one
+The browser's messages carry the ms since the page was opened; the command line tool around the browser
+writes its own lines: [progress], [ok] and [metrics]. Each row of a report is the sum for one label over one
 step, from WebGPU timestamps.
 """

@@ -1,4 +1,4 @@
-"""What single lines of the log say in figures: run metrics, memory, the device, variants, kernel labels.
+"""Parses figures from single lines of the log: run metrics, memory, the device, variants, kernel labels.
 
 [metrics] ttft=308.1ms prefill=191.8ms decode=40471.5ms total=40780.1ms
 [metrics] tok/s total=6.28 prefill=46.92 decode=6.33
@@ -26,10 +26,10 @@ METRICS = {"first": "ttft", "first_token": "ttft", "firsttoken": "ttft"}
 #: Last words of a name that say which statistic the number is.
 STATISTICS = {"median": "median", "avg": "avg", "mean": "avg", "min": "min", "max": "max"}
 
-#: What the command line tool says of the device -> its fact.
+#: Key of the command line tool's device line -> its fact.
 DEVICE_FACTS = {"vendor": "vendor", "arch": "architecture", "device": "device"}
 
-#: Where a figure of a memory line goes: (its key, the word beside the number) -> counter series.
+#: A figure of a memory line: (its key, the word next to the number) -> counter series.
 MEMORY = {
     ("Heap", ""): "Heap used",
     ("Heap", "/"): "Heap total",
@@ -56,7 +56,7 @@ _LAYER = re.compile(r"(L\d+)(?:\.(.+))?")
 
 
 class Figure(NamedTuple):
-    """One figure of the run: its name as printed, its canonical metric, the column and unit it goes to."""
+    """One figure of the run: its name as printed, its canonical metric, its column and its unit."""
 
     name: str
     metric: str
@@ -66,7 +66,7 @@ class Figure(NamedTuple):
 
 
 class Level(NamedTuple):
-    """One figure of a memory line: the counter series, its value in `unit`."""
+    """One figure of a memory line: the counter series and its value in `unit`."""
 
     series: str
     value: float
@@ -75,9 +75,9 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A kernel label taken apart: `op[:tensor][:Ln[.sub]]`.
+    """The parts of a kernel label: `op[:tensor][:Ln[.sub]]`.
 
-    A tensor that is named behind the layer only is the tensor; `sub` is what stands there besides a tensor.
+    If only the part after the layer names a tensor, that is the tensor; otherwise that part is `sub`.
     """
 
     op: str
@@ -86,13 +86,13 @@ class Label:
     sub: str | None = None
 
     def args(self) -> dict[str, Any]:
-        """The parts that have no column."""
+        """Returns the parts that have no column of their own."""
         parts = {"op": self.op, "tensor": self.tensor, "sub": self.sub}
         return {key: part for key, part in parts.items() if part is not None}
 
 
-def take_apart(label: str) -> Label:
-    """The parts of `matmul:lm_head`, `matmul:ffn_up:L0`, `matmul_rmsnorm_fused:L9.ffn_down`."""
+def parse_label(label: str) -> Label:
+    """Splits labels such as `matmul:lm_head`, `matmul:ffn_up:L0` and `matmul_rmsnorm_fused:L9.ffn_down`."""
     op, *rest = label.split(":")
     layer = sub = None
     if rest and (found := _LAYER.fullmatch(rest[-1])):
@@ -104,7 +104,7 @@ def take_apart(label: str) -> Label:
 
 
 def pairs(text: str) -> Iterator[tuple[str, str, str]]:
-    """(the bare word before it, key, value) of each `key=value`; quotes around a value are taken off."""
+    """Yields (the bare word before it, key, value) for each `key=value`, without quotes around the value."""
     subject = ""
     for key, value, word in _PAIR.findall(text):
         if word:
@@ -114,7 +114,7 @@ def pairs(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def unquoted(value: str) -> str:
-    """The text of a JSON string, anything else as it is."""
+    """Returns the text of a JSON string, and anything else unchanged."""
     if value.startswith('"'):
         try:
             return str(json.loads(value))
@@ -124,21 +124,21 @@ def unquoted(value: str) -> str:
 
 
 def tool_figures(kind: str, text: str) -> Iterator[Figure]:
-    """The figures of a line of the command line tool, of kind metrics, ok, gpu, memory or batching."""
-    rates, of = False, None
+    """Yields the figures of a line of the command line tool, of kind metrics, ok, gpu, memory or batching."""
+    rates, stage = False, None
     for subject, key, value in pairs(text):
         if rates and subject not in ("", "tok/s") and key not in STATISTICS:
-            of = key  # of `decode tok/s=6 avg=6 prefill=46 avg=45` the last two are of prefill
+            stage = key  # in `decode tok/s=6 avg=6 prefill=46 avg=45` the last two belong to prefill
         rates = rates or "tok/s" in (subject, key)
         if found := _VALUE.fullmatch(value):
-            about = subject if of is None else of if key != of else ""
-            name = key if kind == "ok" else f"{about} {key}".strip()
+            prefix = subject if stage is None else stage if key != stage else ""
+            name = key if kind == "ok" else f"{prefix} {key}".strip()
             figure = _figure(name, *found.groups(), rate=rates)
             yield figure._replace(column="median") if figure.column == "value" and "(median" in text else figure
 
 
 def perf_figures(text: str) -> Iterator[Figure]:
-    """The figures of a line of the modules Perf and Benchmark: `Decode: 40472ms (255 tokens @ 6.3 tok/s)`."""
+    """Yields the figures of a line from the modules Perf and Benchmark: `Decode: 40472ms (255 tokens @ 6.3 tok/s)`."""
     for part in text.split(" | "):
         found = _PERF.fullmatch(part.strip())
         value = _VALUE.fullmatch(found.group(2)) if found else None
@@ -173,14 +173,14 @@ def _figure(name: str, number: str, unit: str, *, rate: bool = False) -> Figure:
 
 
 def tool_device(text: str) -> dict[str, Any]:
-    """Facts of `vendor=apple arch=metal-3 device=unknown` and `f16=yes subgroups=no`, what is unknown left out."""
-    named = {DEVICE_FACTS[key]: value for _, key, value in pairs(text) if key in DEVICE_FACTS and value != "unknown"}
+    """Returns the facts of `vendor=apple arch=metal-3 device=unknown` and `f16=yes subgroups=no`, without unknowns."""
+    facts = {DEVICE_FACTS[key]: value for _, key, value in pairs(text) if key in DEVICE_FACTS and value != "unknown"}
     features = [key for _, key, value in pairs(text) if value == "yes"]
-    return named | ({"features": features} if features else {})
+    return facts | ({"features": features} if features else {})
 
 
 def memory_levels(text: str) -> list[Level]:
-    """The figures of a memory line, none where it is another line. Sizes in B, as exact as they are printed."""
+    """Returns the figures of a memory line, an empty list for any other line. Sizes are in B, as exact as printed."""
     head = _MEMORY_HEAD.match(text)
     levels: list[Level] = []
     for segment in text[head.end() :].split("|") if head else ():
@@ -206,9 +206,9 @@ def _level(key: str, word: str, text: str) -> list[Level]:
 
 
 def device_of(text: str) -> tuple[str, dict[str, Any]] | None:
-    """Name and facts of `apple metal-3, f16/subgroups, 4.0GB`.
+    """Returns the name and facts of `apple metal-3, f16/subgroups, 4.0GB`.
 
-    The size is the largest storage buffer that the device binds (src/gpu/device.js), not its memory.
+    The size is the largest storage buffer that the device can bind (src/gpu/device.js), not its memory.
     """
     found = _DEVICE.fullmatch(text.strip())
     if not found:
@@ -221,7 +221,7 @@ def device_of(text: str) -> tuple[str, dict[str, Any]] | None:
 
 
 def variant_of(text: str) -> tuple[str, dict[str, str]] | None:
-    """The operation of `matmul variant=f16 reason=path_override`, and what was chosen for it."""
+    """Returns the operation of `matmul variant=f16 reason=path_override` and the variant chosen for it."""
     found = _VARIANT.fullmatch(text)
     if not found:
         return None

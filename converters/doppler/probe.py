@@ -1,4 +1,4 @@
-"""Recognises a log of Doppler by the words that only it prints."""
+"""Recognises a log of Doppler by text that only Doppler prints."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _STAMPED = re.compile(r"^(?:\[browser:\w+\] )?\[\d+(?:\.\d+)?ms\]\[[A-Za-z]\w*\]
 _BROWSER = re.compile(r"^\[browser:\w+\] ", re.M)
 _TOOL = re.compile(r"^\[(?:metrics|ok)\] \S+=", re.M)
 
-#: Without one of these, in lower case, no line is Doppler's.
+#: Every log of Doppler contains one of these, in lower case.
 _LIKELY = ("gpu profile report", "ms][", "[browser:", "[metrics] ", "[ok] ")
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for its report, or for lines that are stamped as only Doppler does."""
+    """DIALECT for its report, or for lines with Doppler's own time stamp."""
     text = sample.text
     if not text or not has_any(sample, _LIKELY):
         return None
@@ -28,7 +28,7 @@ def probe(sample: Sample) -> Match | None:
     if found := _STAMPED.search(text):
         return Match(Score.DIALECT, f"has lines stamped like '{found.group().strip()}'")
     if _BROWSER.search(text):
-        return Match(Score.SHAPE, "has lines that begin with '[browser:'")
+        return Match(Score.SHAPE, "has lines that start with '[browser:'")
     if _REPORT.search(text) or _TOOL.search(text):
-        return Match(Score.NEAR, "has a word of Doppler's log, but no kernel table and no stamped line")
+        return Match(Score.NEAR, "has a line like those of Doppler's log, but no kernel table or time stamp")
     return None

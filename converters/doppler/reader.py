@@ -1,4 +1,4 @@
-"""Log lines become events, reports tables of summaries that end when they were logged."""
+"""Reads log lines as events, and each report as a table of summaries that ends when the report was logged."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .figures import (
     device_of,
     memory_levels,
     pairs,
+    parse_label,
     perf_figures,
-    take_apart,
     tool_device,
     tool_figures,
     variant_of,
@@ -33,13 +33,13 @@ from .figures import (
 TRACK = "browser"
 TITLE = "GPU Profile Report"
 
-#: Lines of the command line tool that carry figures of the run.
+#: Kinds of the command line tool's lines that contain figures of the run.
 FIGURE_LINES = ("metrics", "ok", "gpu", "memory", "batching")
 
 #: Modules of the browser log whose messages are figures of the run.
 PERF_MODULES = ("Perf", "Benchmark")
 
-#: A report of more rows, a message of more lines, is none.
+#: A report or a message ends here: the most rows of one report, the most continuation lines of one message.
 MOST_ROWS = 20_000
 MOST_MORE = 1_000
 
@@ -59,16 +59,16 @@ _MODEL = re.compile(r"(?:Loading: |resolved modelUrl=\S*/)(?P<model>[^\s/]+)\s*"
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The log as events on one track, counters, run metrics, and a table of summaries for each report.
+    """Yields the log as events on one track, counters, run metrics, and a table of summaries for each report.
 
-    Holds one report at a time, since its total comes last.
+    Keeps one report at a time in memory, since its total comes last.
     """
     return _Log(source, conversion).read()
 
 
 @dataclass
 class _Report:
-    """The report that is being read: where it began, and its rows."""
+    """The report being read: where it began, and its rows."""
 
     label: str
     line: int
@@ -79,18 +79,18 @@ class _Report:
 
 
 class _Log:
-    """The state of a reading: the time of the last stamp, the open report, what was chosen for which operation."""
+    """The state of reading: the last time stamp, the open report, and the variants chosen for each operation."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         self._lines = Lines(source, conversion)
         self._rows = RowBuilder(conversion)
         self._issues: Report = conversion.report
-        self._now = _first_time(source)
+        self._last_ts = _first_time(source)
         self._report: _Report | None = None
         self._reports = 0
         self._phase: str | None = None
-        self._chosen: dict[str, list[dict[str, str]]] = {}
-        self._chosen_in: dict[str, int] = {}
+        self._variants: dict[str, list[dict[str, str]]] = {}
+        self._variants_since: dict[str, int] = {}
         self._model: str | None = None
         self._arguments = lru_cache(maxsize=4096)(self._layer_and_args)
 
@@ -121,7 +121,7 @@ class _Log:
     # Messages
 
     def _take_message(self, line: Line, stream: Iterator[Line]) -> None:
-        """A line of the log: [browser:LEVEL], one with Doppler's own stamp, or one of the command line tool."""
+        """Reads a line of the log: [browser:LEVEL], with Doppler's own time stamp, or of the command line tool."""
         found = _STAMPED.fullmatch(line.text)
         if found and (found["level"] is not None or (found["ms"] and found["module"])):
             self._end_report()
@@ -138,7 +138,7 @@ class _Log:
             if ts >= 1 << 62:
                 self._lines.skip("time-range")
                 return
-            self._now, timing = ts, "measured"
+            self._last_ts, timing = ts, "measured"
             if not exact:
                 self._issues.issue("rounded", f"line {line.number}")
                 args["$ts"] = found["ms"]
@@ -164,7 +164,7 @@ class _Log:
             self._name_model(model)
 
     def _log(self, stream: Iterator[Line], cat: str | None, text: str, timing: str, args: dict[str, Any]) -> int:
-        """Adds the message with the lines that continue it."""
+        """Adds the message with its continuation lines; returns the id of its event."""
         self._lines.used()
         more: list[str] = []
         while len(more) < MOST_MORE and _CONTINUED.match(self._lines.peek() or ""):
@@ -172,24 +172,24 @@ class _Log:
             self._lines.used()
         if more:
             args["more"] = more
-        return self._rows.event("log", text, ts=self._now, timing=timing, cat=cat, track=TRACK, args=args)
+        return self._rows.event("log", text, ts=self._last_ts, timing=timing, cat=cat, track=TRACK, args=args)
 
     def _understand(self, module: str | None, text: str, line: Line, identity: int) -> None:
-        """What a message of the browser says besides itself."""
+        """Adds what a message of the browser means: a report, a phase, a variant, a device, figures, memory levels."""
         if module == "Profile":
             if text.strip() == TITLE:
-                self._begin_report(line, self._now)
+                self._begin_report(line, self._last_ts)
             else:
                 self._phase = text.strip().rstrip(":")
         elif module == "KernelSelect" and (chosen := variant_of(text)):
-            self._choose(*chosen)
+            self._note_variant(*chosen)
         elif module == "GPU" and (device := device_of(text)):
             self._rows.fact("device", device=0, name=device[0], facts=device[1])
         elif module in PERF_MODULES:
             self._metrics(module, perf_figures(text))
         elif module == "Loader":
             for level in memory_levels(text):
-                place: dict[str, Any] = {"ts": self._now, "track": level.series, "parent": identity}
+                place: dict[str, Any] = {"ts": self._last_ts, "track": level.series, "parent": identity}
                 self._rows.event("counter", level.series, value=level.value, unit=level.unit, **place)
         if model := _model_in(text):
             self._name_model(model)
@@ -197,7 +197,7 @@ class _Log:
     def _metrics(self, kind: str, figures: Iterator[Figure]) -> None:
         for figure in figures:
             value: dict[str, Any] = {figure.column: figure.value, "unit": figure.unit, "metric": figure.metric}
-            self._rows.summary("metric", figure.name, scope=[kind], ts=self._now, **value)
+            self._rows.summary("metric", figure.name, scope=[kind], ts=self._last_ts, **value)
 
     def _name_model(self, model: str) -> None:
         if model != self._model:
@@ -205,25 +205,25 @@ class _Log:
             self._rows.fact("source", facts={"model": model})
             self._rows.fact("process", name=f"Doppler {model}")
 
-    def _choose(self, op: str, chosen: dict[str, str]) -> None:
-        """Adds to what was chosen for an operation since the last report, or begins anew after one."""
-        if self._chosen_in.get(op) != self._reports:
-            self._chosen_in[op] = self._reports
-            self._chosen[op] = []
-        if chosen not in self._chosen[op]:
-            self._chosen[op].append(chosen)
+    def _note_variant(self, op: str, chosen: dict[str, str]) -> None:
+        """Adds a variant to those chosen for an operation since the last report; a report starts a new list."""
+        if self._variants_since.get(op) != self._reports:
+            self._variants_since[op] = self._reports
+            self._variants[op] = []
+        if chosen not in self._variants[op]:
+            self._variants[op].append(chosen)
         self._arguments.cache_clear()
 
     # Reports
 
     def _begin_report(self, line: Line, ts: int | None) -> None:
         self._end_report()
-        ts = self._now if ts is None else ts
+        ts = self._last_ts if ts is None else ts
         self._report = _Report(self._phase or TITLE, line.number, ts, self._rows.reserve())
         self._phase = None
 
     def _take_row(self, line: Line) -> bool:
-        """Takes a line that is of the open report; says whether it was."""
+        """Reads a line of the open report; returns False for a line that isn't part of it."""
         report, text = self._report, line.text
         assert report is not None
         if not any(map(str.isalnum, text)):
@@ -247,7 +247,7 @@ class _Log:
         return True
 
     def _end_report(self, total: list[str] | None = None) -> None:
-        """Writes the report that is open, its total before its rows."""
+        """Adds the rows of the open report, its total first."""
         report, self._report = self._report, None
         if report is None:
             return
@@ -262,21 +262,21 @@ class _Log:
         for label, cells in report.rows:
             figures, others = _figures(report.columns, cells)
             layer, args = self._arguments(label, *others.items())
-            said = {"parent": parent, "layer": layer, "args": args, "unit": "ns"} | place | figures
-            self._rows.summary("kernel", label, **said)
+            columns = {"parent": parent, "layer": layer, "args": args, "unit": "ns"} | place | figures
+            self._rows.summary("kernel", label, **columns)
         self._reports += 1
 
     def _layer_and_args(self, label: str, *others: tuple[str, str]) -> tuple[str | None, str]:
-        """Layer and arguments of a label as text: its parts, what was chosen for its operation, other columns."""
-        parts = take_apart(label)
+        """Returns the layer and, as JSON, the arguments of a label: its parts, other columns, chosen variants."""
+        parts = parse_label(label)
         args = parts.args() | dict(others)
-        if chosen := self._chosen.get(parts.op):
+        if chosen := self._variants.get(parts.op):
             args["variants"] = chosen
         return parts.layer, dump_json(args)
 
 
 def _first_time(source: Source) -> int:
-    """The first time in the log, for lines that stand before it; 0 where it has none."""
+    """Returns the first time in the log, used for the lines before it; 0 if there is none."""
     with source.open(quiet=True) as stream:
         for raw in stream:
             if found := _FIRST_TIME.search(raw):
@@ -291,7 +291,7 @@ def _model_in(text: str) -> str | None:
 
 
 def _columns(header: str) -> list[str]:
-    """The columns behind the name: units of time, "%", or the heading itself."""
+    """Returns the columns after the name: units of time, "%", or the heading itself."""
     columns = []
     for heading in re.split(r"\s{2,}|\t", header.strip())[1:]:
         found = _UNIT.search(heading)
@@ -301,7 +301,7 @@ def _columns(header: str) -> list[str]:
 
 
 def _are_figures(columns: list[str], cells: list[str]) -> bool:
-    """Whether the cells are figures. Doppler prints times and shares with decimals: one that has none is cut off."""
+    """Whether the cells are figures. Doppler prints times and shares with decimals: one without is cut off."""
     return all(
         _DECIMAL.fullmatch(cell) or (column not in TIME_NS and column != "%")
         for column, cell in zip(columns, cells, strict=True)
@@ -309,7 +309,7 @@ def _are_figures(columns: list[str], cells: list[str]) -> bool:
 
 
 def _figures(columns: list[str], cells: list[str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The figures as columns of a summary (total in ns, percent, count), and those of columns of another version."""
+    """Returns the figures as columns of a summary (total in ns, percent, count), and the cells of unknown columns."""
     figures: dict[str, Any] = {}
     others: dict[str, str] = {}
     for column, cell in zip(columns, cells, strict=True):

@@ -1,4 +1,4 @@
-"""What the categories, arguments and flows of Kineto mean, of all ages and vendors (FORMATS: libkineto, torch)."""
+"""The meaning of Kineto's categories, arguments and flows, for all versions and vendors (FORMATS: libkineto, torch)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule, Series
 
-#: Arguments of all rows: the operator that started it (lower case in 2021), collectives as torch records them.
+#: Arguments of all rows: the operator that started the work (lower case in 2021), and torch's fields of collectives.
 _COMMON: dict[str, Into] = {
     "External id": Into("external_id"),
     "external id": Into("external_id"),
@@ -15,7 +15,7 @@ _COMMON: dict[str, Into] = {
     "Seq": Into("comm_seq"),
 }
 
-#: Arguments of a launch, which HIP's calls carry as well. Paddle says "correlation id".
+#: Arguments of a launch, which HIP's calls have as well. Paddle writes "correlation id".
 _LAUNCH: dict[str, Into] = _COMMON | {
     "correlation": Into("correlation"),
     "correlation id": Into("correlation"),
@@ -31,10 +31,10 @@ _DEVICE: dict[str, Into] = _LAUNCH | {
     "theoretical achieved occupancy %": Into("occupancy", "float"),
 }
 
-#: AMD says in `kind` of a copy what NVIDIA says in its name. MTIA has `size`.
+#: AMD writes a copy's direction in `kind`, NVIDIA in its name. MTIA has `size`.
 _COPY: dict[str, Into] = _DEVICE | {"kind": Into("copy_kind", "copy"), "size": Into("bytes")}
 
-#: Calls that record an event for which others wait.
+#: Calls that record an event that others wait for.
 _RECORDS = frozenset(
     f"{api}EventRecord{suffix}" for api in ("cuda", "cu", "hip") for suffix in ("", "WithFlags", "_ptsz", "_spt")
 )
@@ -59,7 +59,7 @@ _MEMORY = Rule(
     series={"Total Allocated": Series("allocated", "B"), "Total Reserved": Series("reserved", "B")},
 )
 
-#: Category -> what its slices are. The second group are the names of 2021, and of Paddle, which writes alike.
+#: Category -> what its slices are. From "Kernel" on: the names of 2021, which Paddle uses as well.
 CATS: Mapping[str, Rule] = {
     "kernel": _KERNEL,
     "gpu_memcpy": _MEMCPY,

@@ -1,4 +1,4 @@
-"""The members of a Kineto document beside its events, as facts of the catalog."""
+"""Turns the members of a Kineto document other than its events into facts of the catalog."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _DEVICE_FACTS = {
     "pciBusId": "bus_id",
 }
 
-#: Words in a device's name -> its maker and the API that its traces are of.
-_MAKERS = (
+#: Words in a device's name -> its vendor and the API that its traces record.
+_VENDORS = (
     (("nvidia", "tesla", "geforce", "quadro", "a100", "h100", "v100", "gh200", "b200"), "NVIDIA", "cuda"),
     (("amd", "radeon", "instinct", "gfx"), "AMD", "hip"),
     (("intel", "data center gpu max", "arc("), "Intel", "level_zero"),
@@ -25,9 +25,9 @@ _MAKERS = (
 
 
 def facts_of(key: str, value: Any) -> Iterator[Row]:
-    """The rows of the catalog, without source and id, that a member of the document gives.
+    """Yields the catalog rows, without source and id, for one member of the document.
 
-    `value` is the member's, its floats as they come from JSON.
+    `value` is the member's value, with floats as JSON decodes them.
     """
     if key in ("deviceProperties", "computeProperties") and isinstance(value, list):
         for properties in value:
@@ -51,24 +51,24 @@ def clock(kind: str, *, unix_ns: int) -> Row:
 
 
 def _device(properties: dict[str, Any]) -> Iterator[Row]:
-    """A device: reserved facts by their names, all others by the source's."""
+    """Yields a device: reserved facts under the model's names, all others under the source's."""
     ordinal = properties.get("id")
     name = properties.get("name")
     facts: dict[str, Any] = {}
-    for words, vendor, api in _MAKERS:
+    for words, vendor, api in _VENDORS:
         if isinstance(name, str) and any(word in name.lower() for word in words):
             facts |= {"api": api, "vendor": vendor}
             break
     major, minor = (properties.get(f"compute{part}", properties.get(part.lower())) for part in ("Major", "Minor"))
     if major is not None and minor is not None:
         facts["compute_capability"] = f"{major}.{minor}"
-    taken = (
+    used = (
         {"id", "name", "computeMajor", "computeMinor", "major", "minor"}
         if "compute_capability" in facts
         else {"id", "name"}
     )
     for key, value in properties.items():
-        if key not in taken:
+        if key not in used:
             facts[_DEVICE_FACTS.get(key, key)] = value
     if type(ordinal) is not int:
         yield {"entity": "source", "facts": {"deviceProperties": [properties]}}

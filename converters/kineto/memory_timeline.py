@@ -1,10 +1,11 @@
-"""What `export_memory_timeline` writes of the memory of a device: what happened, or how much there was of what.
+"""Reads what `export_memory_timeline` writes about a device's memory: single actions, or bytes by category.
 
     [[-1, 1, 4096, 0], [1715000000000000000, 2, 2097152, 4], [1715000000000001000, 4, -2097152, 4]]     x.raw.json.gz
     [[1715000000000000, 1715000000000001], [[0, 4096, 0, 0, 0, 2097152, 0, 0, 0], [0, 4096, ...]]]      x.json
 
-Each of the first is a time in ns (-1: before the capture), what happened, bytes, and the number of a category. The
-second are times in us, and for each the bytes by category, behind a 0 (torch/profiler/_memory_profiler.py, 2.x).
+Each row of the first form is a time in ns (-1: before the capture), an action, bytes, and the number of a category.
+The second form lists times in us, and for each time a 0 followed by the bytes of each category
+(torch/profiler/_memory_profiler.py, 2.x).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _ROW = re.compile(rb"\[([^\[\]]*)\]")
 _CELLS = re.compile(
     rb"\s*(-?[0-9]{1,18}|-?[1-8][0-9]{18})\s*,\s*([1-4])\s*,\s*(-?[0-9]{1,18})\s*,\s*(-?[0-9]{1,18})\s*"
 )
-#: What happened, from 1 on: numbers of an enumeration of Python's.
+#: Actions by number, counted from 1 (torch writes the values of a Python enumeration).
 _ACTIONS = ("", "preexisting", "create", "increment_version", "destroy")
 
-#: The categories in the order of their numbers; the last is for what torch couldn't tell.
+#: The categories in the order of their numbers; the last is for memory that torch couldn't classify.
 _CATEGORIES = (
     *("parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"),
 )
@@ -36,11 +37,11 @@ _LONGEST_ROW = 1 << 12
 
 
 def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """An alloc for each row, named after its action; of what there was before the capture a summary of its bytes.
+    """Yields an alloc for each row, named after its action, and a summary for memory allocated before the capture.
 
-    The category is a word in `args`, a number where it has none. Raises DamagedInput where no row is found.
+    The category is a word in `args`, or a number if it is unknown. Raises DamagedInput if no row is found.
     """
-    rows, report, taken = RowBuilder(conversion, first_id=0), conversion.report, 0
+    rows, report, used = RowBuilder(conversion, first_id=0), conversion.report, 0
     ended = False
     for place, text in _row_texts(source):
         if place < 0:
@@ -58,19 +59,19 @@ def read_memory_timeline(source: Source, conversion: Conversion) -> Iterator[Bat
         else:
             rows.event("alloc", _ACTIONS[action], id=place, ts=time, bytes=size, args=args)
         report.used()
-        taken += 1
+        used += 1
         yield from rows.ready()
     yield from rows.rest()
-    if not taken:
+    if not used:
         raise DamagedInput("has no rows", path=source.path, expected="[time, action, bytes, category] in a list")
     if not ended:
-        report.issue("cut", "the end", "the list has no end", 0)
+        report.issue("cut", "the end", "the list isn't closed", 0)
 
 
 def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A counter for each time and category of which there ever was any.
+    """Yields a counter for each time and category, without categories that are always 0.
 
-    Raises DamagedInput where times and sizes don't belong together.
+    Raises DamagedInput if times and sizes don't match.
     """
     rows, report = RowBuilder(conversion, first_id=0), conversion.report
     with source.open() as stream:
@@ -81,8 +82,8 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
         raise DamagedInput(str(error), path=source.path, expected="[times, sizes by category]") from None
     widths = {len(row) for row in sizes}
     if len(times) != len(sizes) or len(widths) != 1 or not min(widths):
-        what = f"has {len(times):,} times and {len(sizes):,} rows of {sorted(widths)} sizes"
-        raise DamagedInput(what, path=source.path, expected="as many rows of sizes as times, all of one length")
+        problem = f"has {len(times):,} times and {len(sizes):,} rows of {sorted(widths)} sizes"
+        raise DamagedInput(problem, path=source.path, expected="one row of sizes for each time, all of one length")
     used = [column for column in range(1, min(widths)) if any(row[column] for row in sizes)]
     for time, row in zip(times, sizes, strict=True):
         report.record()
@@ -98,7 +99,7 @@ def read_memory_by_category(source: Source, conversion: Conversion) -> Iterator[
 
 
 def _row_texts(source: Source) -> Iterator[tuple[int, bytes]]:
-    """Byte and inside of each innermost list; (-1, b"") for the end of the outer one."""
+    """Yields (byte offset, inner text) of each innermost list, and (-1, b"") for the end of the outer one."""
     with source.open() as stream:
         text = stream.read(_CHUNK)
         start = text.find(b"[") + 1

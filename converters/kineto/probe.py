@@ -1,4 +1,4 @@
-"""Whether a file is a Kineto trace."""
+"""Recognises a Kineto trace, a memory timeline or a file of stacks."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _CATEGORY = re.compile(
     rb'"cat"\s*:\s*"(cpu_op|Operator|cuda_runtime|cuda_driver|gpu_memcpy|gpu_memset|python_function|user_annotation'
     rb'|gpu_user_annotation|kernel|Kernel|ac2g|fwdbwd|cpu_instant_event|mtia_runtime|xpu_runtime|Runtime)"'
 )
-#: Categories of another tool for PyTorch, which has "cpu_op" as well: unitrace.
+#: Categories of unitrace, another tool for PyTorch, which has "cpu_op" as well.
 _OTHERS = re.compile(rb'"cat"\s*:\s*"(gpu_op"|(CL_)?Flow_[HD]2[HD]_)')
 _EVENTS = re.compile(rb'"traceEvents"\s*:')
 
-#: How what `export_memory_timeline` writes begins, and lines of `export_stacks`.
+#: The first bytes of both forms of `export_memory_timeline`, and a line of `export_stacks`.
 MEMORY_TIMELINE = re.compile(rb"\[\s*\[\s*-?[0-9]+\s*,\s*[1-4]\s*,\s*-?[0-9]+\s*,\s*-?[0-9]+\s*\]")
 MEMORY_BY_CATEGORY = re.compile(rb"\[\s*\[\s*[0-9]{9,18}\s*(?:,\s*[0-9]{9,18}\s*[,\]]|\]\s*,\s*\[\s*\[)")
 _STACK = re.compile(r"\S[^;]*(;[^;]+)* [0-9]{1,15}")
 _FRAME = re.compile(r"\([0-9]+\):[ _]")
 
-#: What a page of `export_memory_timeline` holds, and how to get what is in the picture.
+#: The title of an HTML page of `export_memory_timeline`, and how to get the numbers in its picture.
 _PICTURE = b"<title>GPU Memory Timeline HTML</title>"
 NUMBERS = "export_memory_timeline to a name that ends in .raw.json.gz or .json instead of .html, and convert that"
 
 
 def probe(sample: Sample) -> Match | None:
-    """Kineto's own keys or categories, in the head or, where they stand behind the events, in the tail."""
+    """DIALECT for Kineto's own keys or categories, in the head or, where they come after the events, in the tail."""
     start = sample.head[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if MEMORY_TIMELINE.match(start):
         return Match(Score.DIALECT, "is a list of [time, action, bytes, category] of a memory timeline")
     if MEMORY_BY_CATEGORY.match(start):
-        return Match(Score.DIALECT, "is a list of times and of sizes by category of a memory timeline")
+        return Match(Score.DIALECT, "is a list of times and sizes by category of a memory timeline")
     if _PICTURE in start:
-        return Match(Score.DIALECT, "is a page with a picture of a memory timeline, and no numbers", NUMBERS)
+        return Match(Score.DIALECT, "is an HTML page with a picture of a memory timeline, without numbers", NUMBERS)
     if start[:1] not in (b"", b"{", b"["):
         return _stacks(sample)
     if not start.startswith(b"{"):
@@ -57,12 +57,12 @@ def probe(sample: Sample) -> Match | None:
         return Match(Score.DIALECT, f"has traceEvents and Kineto's '{found[1].decode()}'")
     category = _CATEGORY.search(sample.head) or _CATEGORY.search(sample.tail)
     if category and not _OTHERS.search(sample.head):
-        return Match(Score.DIALECT, f"has traceEvents of Kineto's category '{category[1].decode()}'")
+        return Match(Score.DIALECT, f"has traceEvents with Kineto's category '{category[1].decode()}'")
     return None
 
 
 def _stacks(sample: Sample) -> Match | None:
-    """Whether all lines are stacks of Python frames with a number."""
+    """DIALECT if all lines are stacks of Python frames with a number."""
     lines = [line for line in sample.lines[:20] if line.strip()]
     if lines and all(map(_STACK.fullmatch, lines)) and 2 * sum(map(bool, map(_FRAME.search, lines))) >= len(lines):
         return Match(Score.DIALECT, "has stacks of Python frames with their times")

@@ -21,14 +21,14 @@ from .memory_timeline import read_memory_by_category, read_memory_timeline
 from .probe import MEMORY_BY_CATEGORY, MEMORY_TIMELINE, NUMBERS
 from .stacks import read_stacks
 
-#: Times beyond this (ns; September 2001) count from 1970: Kineto wrote them so before it had baseTimeNanoseconds.
+#: Times after this (ns; September 2001) count from 1970, as Kineto wrote them before it had baseTimeNanoseconds.
 _SINCE_1970 = 10**18
 
 
 def read(source: Source, conversion: Conversion, part: ByteRange | None = None) -> Iterator[Batch]:
-    """What the file says: a trace, a memory timeline, stacks with their times.
+    """Yields the batches of a trace, a memory timeline, or stacks with their times.
 
-    Raises DamagedInput for what is no Trace Event JSON at all, ClosedFormat for a page with a picture.
+    Raises DamagedInput if the file isn't Trace Event JSON at all, ClosedFormat for an HTML page with a picture.
     """
     with source.open(quiet=True) as stream:
         head = stream.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -37,41 +37,41 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
     if MEMORY_BY_CATEGORY.match(head):
         return read_memory_by_category(source, conversion)
     if head[:1] == b"<":
-        raise ClosedFormat("is a page, and no trace", path=source.path, remedy=NUMBERS)
+        raise ClosedFormat("is an HTML page, not a trace", path=source.path, remedy=NUMBERS)
     if head and head[:1] not in b"[{":
         return read_stacks(source, conversion)
     return _read_trace(source, conversion, part)
 
 
 def _read_trace(source: Source, conversion: Conversion, part: ByteRange | None) -> Iterator[Batch]:
-    """The events of all categories, links, and the facts of the document."""
+    """Yields the events of all categories, the links, and the facts of the document."""
     facts: list[Batch] = []
     anchored = False
 
-    def member(found: Member, conversion: Conversion) -> Iterable[Batch]:
+    def read_member(member: Member, conversion: Conversion) -> Iterable[Batch]:
         nonlocal anchored
-        anchored |= found.key == "baseTimeNanoseconds"
-        facts.extend(_facts(found, conversion))
+        anchored |= member.key == "baseTimeNanoseconds"
+        facts.extend(_facts(member, conversion))
         return ()
 
     first = None
-    for batch in read_document(source, conversion, mapper(DIALECT), member, DIALECT.folded, part=part):
+    for batch in read_document(source, conversion, mapper(DIALECT), read_member, DIALECT.folded, part=part):
         if first is None and batch.record == "events":
             first = batch.columns.column("ts")[0].as_py()
         yield batch
     yield from facts
     if part and part.stop is not None:
-        return  # the facts are in the last part
+        return  # only the worker of the last byte range has seen whether there is an anchor
     if first is not None and first > _SINCE_1970 and not anchored:
         yield to_batch("catalog", [_row(clock("unix", unix_ns=0), conversion, 0)])
 
 
-def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
-    """The facts that a member of the document gives."""
-    rows = [_row(row, conversion, found.byte) for row in facts_of(found.key, found.value())]
+def _facts(member: Member, conversion: Conversion) -> Iterable[Batch]:
+    """Returns the facts in a member of the document."""
+    rows = [_row(row, conversion, member.byte) for row in facts_of(member.key, member.value())]
     return [to_batch("catalog", rows)] if rows else []
 
 
 def _row(row: dict[str, object], conversion: Conversion, identity: int) -> dict[str, object]:
-    whole = row | {"source": conversion.label, "id": identity, "facts": dump_json(row["facts"])}
-    return {name: cell for name, cell in whole.items() if cell is not None}
+    complete = row | {"source": conversion.label, "id": identity, "facts": dump_json(row["facts"])}
+    return {name: cell for name, cell in complete.items() if cell is not None}

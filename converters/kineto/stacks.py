@@ -1,9 +1,9 @@
-"""`export_stacks`: the time of each stack of Python frames, outermost first, in µs.
+"""Reads what `export_stacks` writes: stacks of Python frames, outermost first, each with its time in µs.
 
 train.py(12):_main;nn.Module:_Linear_0;torch/nn/functional.py(2050):_linear 12034
 
-The profiler writes a blank within a frame as "_" (torch/profiler/profiler.py of 2.x), so that the only one of a line
-is before the number. Frames stay as they are written: which "_" was a blank can't be told.
+The profiler writes a blank within a frame as "_" (torch/profiler/profiler.py of 2.x), so that the only blank in a line
+is before the number. Frames stay as written, since a "_" that was a blank can't be told from any other.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-#: A line: frames, and a whole number of µs.
+#: A line: frames and a whole number of µs.
 LINE = re.compile(r"(\S.*) ([0-9]{1,15})")
 
 
 def read_stacks(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary for each stack: the innermost frame by name, those around it as its scope."""
+    """Yields a summary for each stack: its name is the innermost frame, its scope the frames around it."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     for line in lines:
         found = LINE.fullmatch(line.text)

@@ -4,5 +4,5 @@
     |   Time Rank | normal_pid_805580 Time (us) | abnormal_pid_842126 Time (us) | Δ (us) | Δ (%) |
     | Function Name | Metric Name | Device | Suspicion Score | β_normal_…(%) | β_abnormal_…(%) | Δβ(%) | …
 
-β is the share of a cycle that a function takes, μ the mean of a resource metric while it runs.
+β is the share of a cycle that a function takes, μ the mean of a resource metric while the function runs.
 """

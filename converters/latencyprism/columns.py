@@ -1,4 +1,4 @@
-"""The three tables of a comparison, recognised by their headings; the names of the runs are taken from these."""
+"""Recognises the tables of a comparison by their headings, which also name the runs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _PID = re.compile(r"pid[_: ]*(\d{1,18})(?!\d)", re.IGNORECASE)
 _STRICT = re.compile(r"Strict .*\(PID: *(\d{1,18})\)\s*", re.IGNORECASE)
 
 
-def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
-    """Field -> index of its column for any of the tables.
+def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """Returns field -> index of its column for any of the tables, None for other tables.
 
-    Overall metrics: `metric`, and a column a run. Cycles: `rank`, and a column a run. Functions: `name`,
-    `metric`, `device`, and for each run `share 0` (β) and `mean 0` (μ). Runs are numbered in their order.
-    An exploratory report has two more: the runs (`role`), and which of them are alike (`cluster`).
+    Overall metrics: `metric`, and a column per run. Cycles: `rank`, and a column per run. Functions: `name`,
+    `metric`, `device`, and for each run `share 0` (β) and `mean 0` (μ). Runs are numbered in the order of the columns.
+    An exploratory report has two more tables: the runs (`role`), and clusters of similar runs (`cluster`).
     """
     index = {spelling(head.name): number for number, head in reversed(list(enumerate(headings)))}
     if "function name" in index and "metric name" in index:
         fields = {"name": index["function name"], "metric": index["metric name"]}
         fields |= {"device": index["device"]} if "device" in index else {}
-        of_runs = _of_runs(headings)
-        return fields | of_runs if of_runs else None
+        run_columns = _run_columns(headings)
+        return fields | run_columns if run_columns else None
     if "role" in index and "total cycles" in index:
         spellings = {"role": "role", "cycles": "total cycles", "time": "avg cycle time", "pid": "pid"}
         return {field: index[word] for field, word in spellings.items() if word in index}
@@ -44,13 +44,13 @@ def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | 
     return None
 
 
-def _numbered(field: str, headings: Sequence[Heading], is_one: Callable[[str], object]) -> dict[str, int]:
-    columns = [number for number, head in enumerate(headings) if is_one(head.text)]
+def _numbered(field: str, headings: Sequence[Heading], is_run: Callable[[str], object]) -> dict[str, int]:
+    columns = [number for number, head in enumerate(headings) if is_run(head.text)]
     return {f"{field} {run}": number for run, number in enumerate(columns)}
 
 
-def _of_runs(headings: Sequence[Heading]) -> dict[str, int]:
-    """The columns of β and μ; a run has one number in both, wherever its columns stand."""
+def _run_columns(headings: Sequence[Heading]) -> dict[str, int]:
+    """Returns the columns of β and μ; a run has the same number in both, whatever the order of the columns."""
     runs: dict[str, int] = {}
     fields = {}
     for field, pattern in (("share", _SHARE), ("mean", _MEAN)):
@@ -63,16 +63,16 @@ def _of_runs(headings: Sequence[Heading]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: its name as the headings have it, and the process id in it."""
+    """A run: its name as in the headings, and the process id in that name."""
 
     name: str
     pid: int | None
 
 
 def runs_of(table: Table) -> list[Run]:
-    """The runs that the headings of a table name, by their numbers; the first is the baseline.
+    """Returns the runs that a table's headings name, in the order of their numbers; the first is the baseline.
 
-    A strict comparison names the process that both runs have in its title only.
+    In a strict comparison both runs have one process, which only the title names.
     """
     runs: dict[int, Run] = {}
     for field, column in (table.fields or {}).items():

@@ -6,20 +6,20 @@ from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .columns import fits
+from .columns import columns_of
 
 _TITLE = "Performance Comparison"
 
-#: One of these is in every file: a look that spares others the search for tables.
+#: Every comparison contains one of these; checking for them first avoids searching other files for tables.
 _WORDS = (_TITLE.casefold(), "β", "rank", "suspicion")
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the title with a table, or a table of functions or cycles without it."""
+    """DIALECT for the title with a table, or for a table of functions or cycles without the title."""
     text = sample.text
     if not text or ("|" not in text and "," not in text) or not any(word in text.casefold() for word in _WORDS):
         return None
-    for table in find_tables(sample, fits):
+    for table in find_tables(sample, columns_of):
         for title in table.path:
             if _TITLE in title.text:
                 return Match(Score.DIALECT, f"has the title '{title.text.partition(':')[0]}'")

@@ -1,4 +1,4 @@
-"""A comparison of two runs as summaries: a row a run, the comparison in args of the second."""
+"""Reads a comparison of two runs as summaries: one per run, with the comparison in `args` of the second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .columns import fits, runs_of
+from .columns import columns_of, runs_of
 
 _GPU = re.compile(r"(?:GPU|XPU|cuda)[ :_]?(?P<number>\d{1,6})(?P<virtual> \(virtual\))?", re.IGNORECASE)
 _COPY = re.compile(r"Memcpy ([HDP]to[HDP])\b.*")
@@ -25,15 +25,15 @@ _SHARES = ("_usage", "_util", "_occupancy")
 _BULLET = re.compile(r"[-*+] +")
 _CYCLES = "total cycles"
 
-#: The number of a run, and what a row says of it, as columns of a summary.
-_Said = tuple[int, dict[str, Any]]
+#: The number of a run, and the columns of its summary.
+_RunColumns = tuple[int, dict[str, Any]]
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Metrics, cycles, functions of both runs; what is said in words becomes notes."""
+    """Yields metrics, cycles and functions of both runs; prose becomes notes."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     reading = _Reading(lines, rows)
-    for item in read_tables(lines, fits):
+    for item in read_tables(lines, columns_of):
         if isinstance(item, Text):
             reading.text(item)
         elif isinstance(item, Row):
@@ -45,7 +45,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 @dataclass
 class _Reading:
-    """What was read so far that later rows need: the cycles of each run, the note being read."""
+    """What later rows need: the cycles of each run, the note being read, the title."""
 
     lines: Lines
     rows: RowBuilder
@@ -54,7 +54,7 @@ class _Reading:
     title: Title | None = None
 
     def row(self, row: Row) -> None:
-        """Takes a row of any of the tables: a summary a run, the last of which carries the comparison."""
+        """Reads a row of any table: a summary per run, with the comparison in the last one."""
         fields = row.table.fields or {}
         self._document(row.table.path)
         if "role" in fields or "cluster" in fields:
@@ -62,16 +62,16 @@ class _Reading:
             self.end_note()
             return
         read_figures = self._function if "name" in fields else self._cycle if "rank" in fields else self._overall
-        said = list(read_figures(row))
-        if said:
+        summaries = list(read_figures(row))
+        if summaries:
             self.lines.used()
         else:
-            self.lines.skip("bad-record", "no figure of any run")
+            self.lines.skip("bad-record", "no figure for any run")
         runs = runs_of(row.table)
-        for number, columns in said:
-            if number == said[-1][0] and (compare := _comparison(row)):
+        for number, columns in summaries:
+            if number == summaries[-1][0] and (compare := _comparison(row)):
                 columns["args"] = columns.get("args", {}) | {"compare": compare}
-            baseline = runs[0].name if number and said[0][0] == 0 else None
+            baseline = runs[0].name if number and summaries[0][0] == 0 else None
             scope = _scope(row.table.path) or row.table.scope
             run = runs[number]
             self.rows.summary(
@@ -80,7 +80,7 @@ class _Reading:
         self.end_note()
 
     def _exploratory(self, row: Row) -> None:
-        """Takes a row of the tables of an exploratory report: a run and its cycles, or which runs are alike."""
+        """Reads a row of an exploratory report: a run and its cycles, or a cluster of runs."""
         place: dict[str, Any] = {"table": row.table.ordinal, "scope": _scope(row.table.path) or row.table.scope}
         args = _comparison(row)
         if cluster := row.text("cluster"):
@@ -89,7 +89,7 @@ class _Reading:
             return
         cycles, time = cell_quantity(row.text("cycles")), cell_quantity(row.text("time"))
         if not row.text("role") or not cycles or not time:
-            self.lines.skip("bad-record", "no role or no figure")
+            self.lines.skip("bad-record", "no role, or a figure is missing")
             return
         heads = [row.table.headings[(row.table.fields or {})[field]] for field in ("cycles", "time")]
         unit, value = to_base(time.number, time.unit or heads[1].unit)
@@ -101,23 +101,23 @@ class _Reading:
         self.lines.used()
 
     def text(self, text: Text) -> None:
-        """Takes a line of a note; one that stands above all titles is no part of the document."""
+        """Reads a line of a note; lines before the first title aren't part of the document."""
         if not text.path:
             return
         self._document(text.path)
         self.lines.defer()
-        if self.note and not self._goes_on(text):
+        if self.note and not self._continues_note(text):
             self.end_note()
         self.note.append(text)
 
-    def _goes_on(self, text: Text) -> bool:
-        """Whether a line goes on with the note above it: the next line, and for a bullet indented."""
+    def _continues_note(self, text: Text) -> bool:
+        """Whether a line continues the note: it is the next line and, if the note is a bullet, it is indented."""
         if text.line != self.note[-1].line + 1 or _BULLET.match(text.text):
             return False
         return text.text.startswith((" ", "\t")) or not _BULLET.match(self.note[0].text)
 
     def end_note(self) -> None:
-        """Adds the note that was being read. The line at hand must be decided."""
+        """Adds the note that was being read. The current line must have its outcome already."""
         if self.note:
             words = "\n".join(text.text for text in self.note).strip()
             scope = _scope(self.note[0].path) or None
@@ -127,13 +127,13 @@ class _Reading:
             self.note.clear()
 
     def _document(self, path: tuple[Title, ...]) -> None:
-        """Notes the title of the document as a fact on the source, once."""
+        """Adds the title of the document as a fact of the source, once."""
         if path and path[0].level == 1 and path[0] != self.title:
             self.title = path[0]
             self.rows.fact("source", facts={"run": self.title.text})
 
-    def _overall(self, row: Row) -> Iterator[_Said]:
-        """A metric of the whole run: the mean time of a cycle is what shares are shares of."""
+    def _overall(self, row: Row) -> Iterator[_RunColumns]:
+        """Yields a metric of each whole run; the mean time of a cycle is the total that shares refer to."""
         head = heading(row.text("metric"))
         for number, run in enumerate(runs_of(row.table)):
             found = cell_quantity(row.text(f"run {number}"))
@@ -150,8 +150,8 @@ class _Reading:
                 columns |= {"kind": "metric", "metric": head.name}
             yield number, columns
 
-    def _cycle(self, row: Row) -> Iterator[_Said]:
-        """The cycle of a rank in each run, the longest being the first."""
+    def _cycle(self, row: Row) -> Iterator[_RunColumns]:
+        """Yields the cycle of a rank in each run; the first rank is the longest cycle."""
         fields = row.table.fields or {}
         rank = row.table.headings[fields["rank"]].text
         for number in range(len(runs_of(row.table))):
@@ -161,8 +161,8 @@ class _Reading:
                 columns = {"kind": "range", "name": "cycle", "metric": "duration", "unit": unit, "value": float(value)}
                 yield number, columns | {"args": {rank: plain(row.text("rank"))}}
 
-    def _function(self, row: Row) -> Iterator[_Said]:
-        """A (function, metric, device): β as percent, μ as value of the metric, in each run."""
+    def _function(self, row: Row) -> Iterator[_RunColumns]:
+        """Yields a (function, metric, device) of each run: β as percent, μ as the metric's value."""
         name, metric = row.text("name"), row.text("metric")
         where = _place(row.text("device"))
         kind, copy = _kind(name, "device" in where)
@@ -175,16 +175,16 @@ class _Reading:
 
 
 def _scope(path: tuple[Title, ...]) -> list[str]:
-    """The sections; the title of the document above them is a fact on the source."""
+    """Returns the sections, without the title of the document, which is a fact of the source."""
     return [title.text for title in path if title.level > 1]
 
 
 def _comparison(row: Row) -> dict[str, Any]:
-    """The cells that are of no single run, under their own headings."""
-    taken = set((row.table.fields or {}).values())
+    """Returns the cells that compare the runs, under their own headings."""
+    used = set((row.table.fields or {}).values())
     compare: dict[str, Any] = {}
     for column, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=True)):
-        if column not in taken and not is_missing(cell):
+        if column not in used and not is_missing(cell):
             compare[own_key(compare, head)] = plain(cell, head)
     return compare
 
@@ -195,16 +195,16 @@ def _figure(cell: str) -> float | None:
 
 
 def _place(device: str) -> dict[str, Any]:
-    """The device column of a GPU; what is no GPU ("Host"), or says more than its number, stays in args."""
+    """Returns the `device` of a GPU; "Host", and a text with more than the number, go to `args`."""
     found = _GPU.fullmatch(device)
     if found:
-        said = {"args": {"Device": device}} if found["virtual"] else {}
-        return {"device": int(found["number"])} | said
+        args = {"args": {"Device": device}} if found["virtual"] else {}
+        return {"device": int(found["number"])} | args
     return {} if is_missing(device) else {"args": {"Device": device}}
 
 
 def _kind(name: str, on_gpu: bool) -> tuple[str, str | None]:
-    """The kind of a function, and the way of a copy: Kineto's names of copies are known, the rest are kernels."""
+    """Returns the kind of a function and a copy's direction: Kineto's names of copies and memsets, else a kernel."""
     if not on_gpu:
         return "range", None
     if found := _COPY.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Columns of the two files."""
+"""The columns of the two files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ktrace.converters._shared.text.headings import Columns, Heading
 
-#: A row is a function of a cycle, with the mean and deviation of a metric while it ran. Its figures of the
-#: function itself (share, duration, instances) stand in a row of each metric again.
+#: A row is a function in a cycle, with the mean and deviation of a metric while it ran. The figures of the
+#: function itself (share, duration, instances) repeat in the row of each metric.
 PERFORMANCE = Columns(
     {
         "name": ("function name",),
@@ -37,6 +37,6 @@ COUNTERS = Columns(
 )
 
 
-def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
-    """The columns of either file."""
+def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """Returns the columns of either file."""
     return PERFORMANCE.bind(headings) or COUNTERS.bind(headings)

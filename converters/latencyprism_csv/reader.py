@@ -1,4 +1,4 @@
-"""Functions of cycles as summaries, readings of counters as events."""
+"""Reads functions of cycles as summaries, and counter readings as events."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .columns import PERFORMANCE, fits
+from .columns import PERFORMANCE, columns_of
 
 _GPU = re.compile(r"(?:(?:GPU|XPU|cuda)[ :_]?)?(\d{1,6})(?: \(virtual\))?", re.IGNORECASE)
 _COPY = re.compile(r"gpu_memcpy_([hd])2([hd])", re.IGNORECASE)
 _KERNEL = re.compile(r"kernel|gpu", re.IGNORECASE)
 _TOO_LATE = 1 << 62
 
-#: How the metrics end that are shares. Of others `mu_pct` is 100 times what the counter says, in its unit
+#: Endings of metrics that are shares. For other metrics `mu_pct` is 100 times the counter's value, in its unit
 #: (core/metrics_analysis.py divides only shares by 100, core/reporting.py multiplies all).
 _SHARES = ("_usage", "_util", "_occupancy", "(%)")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Functions of cycles as summaries that end with their cycle, readings of counters as events."""
+    """Yields functions of cycles as summaries that end with their cycle, and counter readings as events."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
     cycle = _Cycle(rows, conversion.report)
-    for item in read_tables(lines, fits):
+    for item in read_tables(lines, columns_of):
         if isinstance(item, Table):
             for heading in PERFORMANCE.unknown(item.headings, item.fields or {}):
                 conversion.report.issue("unknown-column", f"line {item.line}", heading)
@@ -47,7 +47,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 class _Cycle:
-    """The functions of the cycle that is being read: each has one row of its own, and one for each metric."""
+    """The functions of the cycle being read: each has one row of its own, and one for each metric."""
 
     def __init__(self, rows: RowBuilder, report: Report) -> None:
         self._rows = rows
@@ -56,7 +56,7 @@ class _Cycle:
         self._functions: dict[tuple[str, ...], int] = {}
 
     def take(self, row: Row) -> tuple[str, str] | None:
-        """Adds the rows of a line; returns the kind of issue and its detail where that can't be."""
+        """Adds the rows of a line; returns the issue's kind and detail if it can't."""
         name, metric = row.text("name"), row.text("metric")
         figures = row.figures(unit="%" if is_missing(metric) or metric.endswith(_SHARES) else "")
         if not name or not (figures or row.text("duration")):
@@ -80,9 +80,9 @@ class _Cycle:
         key = tuple(row.text(field) for field in ("name", "device", "pid", "host", "duration", "percent", "count"))
         if key not in self._functions:
             bare = is_missing(metric) and not measured
-            said = args | figures.args if bare else args
-            self._functions[key] = self._function(row, kind, name, columns | figures.columns, said)
-            if bare:  # a function of which no counter was read has one line, and N/A for the metric
+            own_args = args | figures.args if bare else args
+            self._functions[key] = self._function(row, kind, name, columns | figures.columns, own_args)
+            if bare:  # a function without counter readings has one line, with N/A for the metric
                 return None
         metric = "share" if is_missing(metric) else metric
         columns |= {"parent": self._functions[key], "args": figures.args}
@@ -90,7 +90,7 @@ class _Cycle:
         return None
 
     def _function(self, row: Row, kind: str, name: str, columns: dict[str, Any], args: dict[str, Any]) -> int:
-        """Adds the row of the function itself: its time in the cycle, its share, its instances."""
+        """Adds the row of the function itself: its time in the cycle, its share, its instances. Returns its id."""
         duration = _time(row, "duration")
         if duration is not None:
             columns["total"] = float(duration)
@@ -102,7 +102,7 @@ class _Cycle:
 
 
 def _kind(name: str, func_type: str, on_gpu: bool) -> tuple[str, str | None]:
-    """The kind of a function, and the way of a copy. Memset is of the type of copies, too."""
+    """Returns the kind of a function and a copy's direction. Memsets have the type of copies, too."""
     if name.startswith("Memset"):
         return "memset", None
     if copy := _COPY.fullmatch(func_type):
@@ -111,7 +111,7 @@ def _kind(name: str, func_type: str, on_gpu: bool) -> tuple[str, str | None]:
 
 
 def _counter(row: Row, rows: RowBuilder, report: Report) -> tuple[str, str] | None:
-    """Adds a reading; returns the kind of issue and its detail where that can't be."""
+    """Adds a counter reading; returns the issue's kind and detail if it can't."""
     figures, name = row.figures(), row.text("name")
     if not name or "value" not in figures.columns:
         return "bad-record", "no value" if name else "no name"
@@ -127,7 +127,7 @@ def _counter(row: Row, rows: RowBuilder, report: Report) -> tuple[str, str] | No
 
 
 def _time(row: Row, field: str) -> Decimal | None:
-    """A duration in ns, of microseconds where the heading doesn't say otherwise."""
+    """Returns a duration in ns; it is read as microseconds unless the cell or heading has another unit."""
     found = cell_quantity(row.text(field))
     if not found or not found.number.is_finite() or abs(found.number) >= _TOO_LATE:
         return None
@@ -136,14 +136,14 @@ def _time(row: Row, field: str) -> Decimal | None:
 
 
 def _end(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
-    """The end of the cycle, where a table of it ends: its begin and the duration of its anchor."""
+    """Returns the end of the cycle as `ts`: its start plus the duration of its anchor."""
     start = _start(row, args, report)
     anchor = _time(row, "anchor")
     return {"ts": start["ts"] + round(anchor)} if start and anchor is not None else start
 
 
 def _start(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
-    """The time of a row: epoch microseconds, exactly; what isn't whole ns is noted and kept in args."""
+    """Returns the time of a row as `ts`: epoch microseconds, exactly; if not whole ns, args keep the text."""
     text = row.text("start")
     found = cell_quantity(text)
     if not found or found.unit or not found.number.is_finite():
@@ -160,7 +160,7 @@ def _start(row: Row, args: dict[str, Any], report: Report) -> dict[str, int]:
 
 
 def _place(row: Row, columns: dict[str, Any], args: dict[str, Any]) -> bool:
-    """Fills `pid` and `device`, what is no number of either goes to args; whether it is a GPU."""
+    """Sets `pid` and `device`, or keeps their text in args if it isn't a number; returns whether it is a GPU."""
     for field, pattern in (("pid", re.compile(r"(-?\d{1,18})")), ("device", _GPU)):
         text = row.text(field)
         if found := pattern.fullmatch(text):

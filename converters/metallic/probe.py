@@ -1,4 +1,4 @@
-"""Recognises the analysis by its title, else by its rows below its sections."""
+"""Recognises the analysis by its title, else by its rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TITLE = re.compile(r"^=== Analyzing .+ ===\s*$", re.M)
 _ROW = re.compile(r"^ {2,}\S.*: count=\d+ \| total=[\d.]+ms \| avg=[\d.]+ms", re.M)
 _EVENTS = re.compile(r"^Total events: \d+\s*$", re.M)
 
-#: Without one of these, in lower case, no line is of the analysis.
+#: Every analysis contains one of these, in lower case.
 _LIKELY = ("=== analyzing ", ": count=")
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the title with a row or the number of events, or for rows alone."""
+    """DIALECT for the title with a row or the number of events, or for a row without the title."""
     text = sample.text
     if not text or not has_any(sample, _LIKELY):
         return None
@@ -27,5 +27,5 @@ def probe(sample: Sample) -> Match | None:
     if row:
         return Match(Score.DIALECT, "has rows like 'name: count=… | total=…ms | avg=…ms'")
     if title:
-        return Match(Score.NEAR, f"has the line '{title.group().strip()}', but no row of statistics")
+        return Match(Score.NEAR, f"has the line '{title.group().strip()}', but no statistics")
     return None

@@ -1,4 +1,4 @@
-"""Every row of every section as a summary; the section is its scope, the analysed file its run."""
+"""Reads every row of every section as a summary; the section is its scope, the analysed file its run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktrace.input.source import Source, stem
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-#: How a section's title begins -> the kind of its rows. Kernels are told once, in the section by kernel type:
-#: the others are a selection of the same or the same by another key, and so ranges.
+#: The start of a section's title -> the kind of its rows. Only the section by kernel type has rows of kind kernel: the
+#: others contain a selection of the same work, or the same work by another key, and are ranges.
 KINDS = (
     ("event type", "total"),
     ("backend selection", "metric"),
@@ -63,12 +63,12 @@ _FIELD = re.compile(r"(\w+)=([^\s|]+)")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """One summary a row."""
+    """Yields one summary per row."""
     yield from _Analysis(source, conversion).read()
 
 
 class _Analysis:
-    """The state of a reading: the run, the section and, in the section of shapes, the shape."""
+    """The state of reading: the run, the section and, in the section of shapes, the shape."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
         self._lines = Lines(source, conversion)
@@ -118,7 +118,7 @@ class _Analysis:
         for part in filter(None, re.split(r"\s*[|,]\s*", row["figures"])):
             found = _FIGURE.fullmatch(part)
             if not found:
-                self._skip_cut(f"the figure '{part}' has no unit")
+                self._skip_broken(f"the figure '{part}' has no unit")
                 return
             value = float(Decimal(found["value"]) * TIME_NS[found["unit"]])
             column = COLUMNS.get(found["key"].lower())
@@ -127,16 +127,16 @@ class _Analysis:
             else:
                 args[part.replace(": ", "=").split("=")[0]] = value
         if row["key"] and not figures and _kind(self._section) != "metric":
-            self._skip_cut("a row without a total")
+            self._skip_broken("a row without a total")
             return
         self._add(row["name"], {"count": int(row["count"])} | figures, args)
 
-    def _skip_cut(self, detail: str) -> None:
-        """A row that breaks off: at the end of the file the file does."""
+    def _skip_broken(self, detail: str) -> None:
+        """Skips a row that breaks off: as cut at the end of the file, else as a bad record."""
         self._lines.skip("cut" if self._lines.peek() is None else "bad-record", detail)
 
     def _take_metric(self, found: re.Match[str]) -> None:
-        """A number with a name, outside of the statistics: `Total events: 179225`."""
+        """Adds a number with a name, outside the statistics: `Total events: 179225`."""
         value, unit = Decimal(found["value"]), found["unit"]
         if re.fullmatch(r"Sync operations", found["name"]):
             self._begin_section(found["name"])
@@ -147,7 +147,7 @@ class _Analysis:
             self._summary("metric", found["name"], metric=metric, unit="count", value=float(value))
 
     def _add(self, name: str, figures: dict[str, Any], args: dict[str, Any]) -> None:
-        """A row of statistics. What its name says goes into args, too."""
+        """Adds a row of statistics. The parts of its name go to args, too."""
         section, kind = self._section or "", _kind(self._section)
         if counted := _COUNTED.fullmatch(name):
             name = counted["name"]
@@ -156,7 +156,7 @@ class _Analysis:
                 args["events"] = events
         if self._shape:
             name = f"{self._shape} | {name}"
-        args |= _parts(section, name)
+        args |= _name_parts(section, name)
         if kind == "op" and name.endswith(("_total", "cb_wait")):
             kind = "range"
         block = _BLOCK.search(name)
@@ -175,13 +175,13 @@ class _Analysis:
 
 
 def _kind(section: str | None) -> str:
-    """The kind of a section's rows; a section of another version holds ranges."""
+    """Returns the kind of a section's rows; those of an unknown section are ranges."""
     title = (section or "").lower()
     return next((kind for start, kind in KINDS if title.startswith(start)), "range")
 
 
-def _parts(section: str, name: str) -> dict[str, Any]:
-    """What stands in a name: parent and op of `generation_loop :: block_0_total`, fields of `op=sdpa backend=Metal`."""
+def _name_parts(section: str, name: str) -> dict[str, Any]:
+    """Returns the parts of a name: parent and op of `loop :: block_0_total`, fields of `op=sdpa backend=Metal`."""
     if section.startswith("Internal kernel") and " :: " in name:
         parent, _, op = name.partition(" :: ")
         return {"parent": parent, "op": op}

@@ -1,4 +1,4 @@
-"""A record a line becomes an event; times are ns since 1970, starts are derived from ends."""
+"""Reads each line's record as an event; times are ns since 1970, and starts are derived from ends."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-#: Figures of a memory record -> unit of their counter. All else of the record stays with its head.
-_COUNTED = {"tensor_count": "count"}
+#: Figures of a memory record other than `…_bytes` -> unit of their counter.
+_COUNTER_UNITS = {"tensor_count": "count"}
 
-#: Records that hold the state of the memory.
+#: Records of the state of the memory.
 MEMORY = frozenset({"HostMemory", "ForwardStep", "ModelWeights", "GgufFileMmap", "TensorMemory"})
 
-#: Records that are passed through as they are, without a duration of their own.
+#: Known records without a duration, which become instants with all their data.
 POINTS = frozenset(
     {"KernelBackendSelected", "ResourceCacheAccess", "ResourceCacheSummary", "CacheEviction", "TensorPreparationStats"}
 )
 
-#: Fields of a record that stand in columns; others go to args.
+#: Fields of a record that go to columns; others go to args.
 KNOWN = frozenset({"timestamp", "event"})
 
 _PREFIX = "METRIC: "
@@ -41,7 +41,7 @@ _LIMIT = 1 << 62
 
 
 class _Bad(Exception):
-    """A record that can't be used: the kind of issue, and what is wrong."""
+    """Raised for a record that can't be used; contains the kind of issue and its detail."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
@@ -50,7 +50,7 @@ class _Bad(Exception):
 
 
 class _Record(NamedTuple):
-    """A record: its type, its data, when it was emitted, and the fields that go to args."""
+    """A record: its type, its data, the time of its emission, and the fields that go to args."""
 
     type: str
     data: dict[str, Any]
@@ -59,7 +59,7 @@ class _Record(NamedTuple):
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """An event a record, and a counter for each figure of its memory. Holds nothing back."""
+    """Yields an event for each record, and a counter for each figure of a memory record."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "Metallic"})
     rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
@@ -83,7 +83,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _record_text(line: str) -> str | None:
-    """The JSON of a line: all of it, or what stands behind `METRIC: `."""
+    """Returns the JSON of a line: the whole line, or the text after `METRIC: `; None if there is none."""
     if line.startswith("{"):
         return line
     _, prefix, rest = line.partition(_PREFIX)
@@ -92,7 +92,7 @@ def _record_text(line: str) -> str | None:
 
 
 def _parse(text: str, line: Line, report: Report) -> _Record:
-    """The record of a line. Raises _Bad."""
+    """Parses the record of a line. Raises _Bad."""
     try:
         record = msgspec.json.decode(text.rstrip().rstrip(","))
     except (msgspec.DecodeError, RecursionError) as error:
@@ -103,7 +103,7 @@ def _parse(text: str, line: Line, report: Report) -> _Record:
     stamp = record.get("timestamp")
     end, exact = _unix_ns(stamp) if isinstance(stamp, str) else (None, True)
     if end is None:
-        raise _Bad("bad-record", "no timestamp that can be read")
+        raise _Bad("bad-record", "no readable timestamp")
     if abs(end) >= _LIMIT:
         raise _Bad("time-range", str(stamp))
     args: dict[str, Any] = {key: value for key, value in record.items() if key not in KNOWN and value is not None}
@@ -118,7 +118,7 @@ def _parse(text: str, line: Line, report: Report) -> _Record:
 
 
 def _unix_ns(text: str) -> tuple[int | None, bool]:
-    """ns since 1970 of an RFC 3339 time, and whether that is exact. Leap seconds count as the second before."""
+    """Returns the ns since 1970 of an RFC 3339 time, and whether they are exact. A leap second is read as second 59."""
     found = _TIME.fullmatch(text.strip())
     minute = _minute(found["minute"], found["zone"]) if found else None
     if not found or minute is None:
@@ -130,7 +130,7 @@ def _unix_ns(text: str) -> tuple[int | None, bool]:
 
 @lru_cache(maxsize=1024)
 def _minute(text: str, zone: str) -> int | None:
-    """ns since 1970 of a minute."""
+    """Returns the ns since 1970 at the start of a minute."""
     offset = "+00:00" if zone in "Zz" else zone if ":" in zone else f"{zone[:3]}:{zone[3:]}"
     try:
         minute = datetime.datetime.fromisoformat(f"{text.upper().replace('T', ' ')}:00{offset}")
@@ -142,9 +142,9 @@ def _minute(text: str, zone: str) -> int | None:
 
 def _add(record: _Record, rows: RowBuilder, line: Line, report: Report) -> None:
     """Adds the rows of a record. Raises _Bad before it adds any."""
-    adding = _ADDING.get(record.type)
-    if adding:
-        adding(record, rows)
+    add = _HANDLERS.get(record.type)
+    if add:
+        add(record, rows)
         return
     if record.type not in POINTS:
         report.issue("unknown-kind", f"line {line.number}", record.type)
@@ -152,7 +152,7 @@ def _add(record: _Record, rows: RowBuilder, line: Line, report: Report) -> None:
 
 
 def _gpu_op(record: _Record, rows: RowBuilder) -> None:
-    """Work of the GPU; below /cb_gpu a whole command buffer, below /cb_wait the wait for one."""
+    """Adds work of the GPU; below /cb_gpu it is a whole command buffer, below /cb_wait the wait for one."""
     name = _text(record.data, "op_name")
     duration = _duration(record.data)
     if "/cb_gpu" in name:
@@ -165,7 +165,7 @@ def _gpu_op(record: _Record, rows: RowBuilder) -> None:
 
 
 def _internal_kernel(record: _Record, rows: RowBuilder) -> None:
-    """Work of the host. A total encloses others."""
+    """Adds work of the host. A total encloses other work."""
     name = _text(record.data, "internal_kernel_name")
     duration = _duration(record.data)
     parent = record.data.pop("parent_op_name", None)
@@ -184,7 +184,7 @@ def _slice(record: _Record, rows: RowBuilder, kind: str, name: str, duration: in
 
 
 def _dispatch(record: _Record, rows: RowBuilder) -> None:
-    """The host hands a kernel to the GPU. Metal's thread groups are blocks."""
+    """Adds the dispatch of a kernel to the GPU. Metal's thread groups are blocks."""
     name = _text(record.data, "kernel_name")
     grid: dict[str, Any] = {}
     groups = record.data.get("thread_groups")
@@ -198,31 +198,31 @@ def _dispatch(record: _Record, rows: RowBuilder) -> None:
 
 
 def _memory(record: _Record, rows: RowBuilder) -> None:
-    """A head with what can't be drawn, and a counter for each figure."""
-    counted = {
+    """Adds an instant with the data that aren't figures, and a child counter for each figure."""
+    figures = {
         key: value for key, value in record.data.items() if type(value) is int and abs(value) < _LIMIT and _unit(key)
     }
-    for key in counted:
+    for key in figures:
         del record.data[key]
     head = _point(record, rows)
-    for key, value in counted.items():
+    for key, value in figures.items():
         series = f"{record.type} {key}"
         place: dict[str, Any] = {"ts": record.end, "cat": record.type, "track": series, "parent": head}
         rows.event("counter", series, value=float(value), unit=_unit(key), **place)
 
 
 def _unit(key: str) -> str | None:
-    return "B" if key.endswith("_bytes") else _COUNTED.get(key)
+    return "B" if key.endswith("_bytes") else _COUNTER_UNITS.get(key)
 
 
 def _point(record: _Record, rows: RowBuilder) -> int:
-    """The record whole, at its time."""
+    """Adds the whole record as an instant; returns the id of its event."""
     args = _args(record)
     return rows.event("instant", record.type, ts=record.end, cat=record.type, track=record.type, args=args)
 
 
 def _args(record: _Record) -> dict[str, Any]:
-    """What has no column: the rest of the data, and the span (with a `$` where the data has such a key itself)."""
+    """Returns everything without a column: the rest of the data, and the span (with `$` if the data have that key)."""
     return record.data | {f"${key}" if key in record.data else key: value for key, value in record.args.items()}
 
 
@@ -234,7 +234,7 @@ def _text(data: dict[str, Any], key: str) -> str:
 
 
 def _duration(data: dict[str, Any]) -> int:
-    """duration_us in ns."""
+    """Returns `duration_us` in ns. Raises _Bad."""
     value = data.pop("duration_us", None)
     try:
         if isinstance(value, bool):
@@ -249,7 +249,7 @@ def _duration(data: dict[str, Any]) -> int:
     return duration
 
 
-_ADDING: dict[str, Callable[[_Record, RowBuilder], None]] = {
+_HANDLERS: dict[str, Callable[[_Record, RowBuilder], None]] = {
     "GpuOpCompleted": _gpu_op,
     "InternalKernelCompleted": _internal_kernel,
     "GpuKernelDispatched": _dispatch,

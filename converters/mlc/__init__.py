@@ -6,5 +6,5 @@
     -----------------------------------------------------------------------------------------------------------
     NT_matmul7_kernel_2  | 1030.28       | 64         | 16.10       | 40.57        | 45.64%     | 45.64%
 
-A capture often has a second table, the kernels with the highest peaks. Its figures are those of the first one.
+A capture often has a second table, the kernels with the highest peaks. It repeats figures of the first one.
 """

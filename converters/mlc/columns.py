@@ -1,4 +1,4 @@
-"""Columns of the two tables of a capture, in both of their dialects."""
+"""The columns of the two tables of a capture, in both dialects."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _SPELLINGS = {
 #: The statistics of each kernel.
 STATISTICS = Columns(_SPELLINGS, required=("name", "total", "count"), others=("cumulative %",))
 
-#: The peaks of some kernels, which the statistics hold as well.
+#: The peaks of some kernels, which the statistics contain as well.
 PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required=("name", "max"))
 
 
-def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
-    """The columns of a table of statistics, else those of a table of peaks."""
+def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """Returns the columns of a table of statistics, else those of a table of peaks."""
     return STATISTICS.bind(headings) or (PEAKS.bind(headings) if len(headings) < 4 else None)

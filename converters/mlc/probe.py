@@ -1,4 +1,4 @@
-"""Recognises kernel statistics of MLC-LLM by the words of their titles or headings."""
+"""Recognises kernel statistics of MLC-LLM by words in their titles or headings."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from ktrace.converters._shared.text.tables import Table, find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .columns import PEAKS, fits
+from .columns import PEAKS, columns_of
 
 _TITLES = ("profiling analysis:", "kernel execution statistics")
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT where a table stands below a title that is MLC's, or has its three telling columns."""
+    """DIALECT for a table below one of MLC's titles, or with MLC's three characteristic columns."""
     text = sample.text
     if not text or "|" not in text or not _may_be(text.casefold()):
         return None
-    for table in find_tables(sample, fits):
+    for table in find_tables(sample, columns_of):
         for title in table.path:
             if any(words in title.text.casefold() for words in _TITLES):
                 return Match(Score.DIALECT, f"has a table of kernels below the title '{title.text}'")
-        if _has_telling_columns(table):
+        if _has_typical_columns(table):
             return Match(Score.DIALECT, f"has the columns Iterations, Peak Time and Cumulative % (line {table.line})")
     return None
 
 
 def _may_be(text: str) -> bool:
-    """Whether the words are there at all: a look that spares most files the search for tables."""
+    """Whether the text has the words at all; checking first avoids searching most files for tables."""
     return any(title in text for title in _TITLES) or ("iterations" in text and "cumulative" in text)
 
 
-def _has_telling_columns(table: Table) -> bool:
+def _has_typical_columns(table: Table) -> bool:
     keys = {head.key for head in table.headings}
     return {"iterations", "cumulative %"} <= keys and PEAKS.bind(table.headings) is not None

@@ -1,4 +1,4 @@
-"""The kernels of each capture as summaries, the peaks folded into them."""
+"""Reads the kernels of each capture as summaries, with their peaks folded in."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-from .columns import STATISTICS, fits
+from .columns import STATISTICS, columns_of
 
 _PRECISION = re.compile(r"\bq\d+(?:b?f\d+|fp8)\w*")
 _DEVICE = re.compile(r"\bon (?P<name>\S.*)$")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A kernel a row, a run a capture. Holds the rows of one capture, until the next one begins."""
+    """Yields a kernel for each row, a run for each capture. Keeps the rows of a capture until the next one begins."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     devices: dict[str, int] = {}
     capture: _Capture | None = None
-    for item in read_tables(lines, fits):
+    for item in read_tables(lines, columns_of):
         if isinstance(item, Table):
             _note_unknown(item, conversion.report)
         elif isinstance(item, Row):
-            done = capture if capture and not capture.goes_on_with(item.table) else None
+            done = capture if capture and not capture.includes(item.table) else None
             if capture is None or done:
                 capture = _Capture(_title(item.table))
             capture.take(item, lines)
@@ -44,9 +44,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _title(table: Table) -> Title | None:
-    """The title of the capture: the one that speaks of profiling, else the outermost of several."""
-    spoken = (title for title in table.path if "profiling" in title.text.casefold())
-    return next(spoken, table.path[0] if len(table.path) > 1 else None)
+    """Returns the title of the capture: the first that mentions profiling, else the outermost of several."""
+    about_profiling = (title for title in table.path if "profiling" in title.text.casefold())
+    return next(about_profiling, table.path[0] if len(table.path) > 1 else None)
 
 
 def _note_unknown(table: Table, report: Report) -> None:
@@ -68,13 +68,13 @@ class _Capture:
     kernels: list[tuple[Row, Figures]] = field(default_factory=list)
     peaks: dict[str, tuple[Row, Figures]] = field(default_factory=dict)
 
-    def goes_on_with(self, table: Table) -> bool:
-        """Whether a table is of this capture: below the same title, and the first of its sort."""
-        mine = self.statistics if _has_statistics(table) else self.peak_table
-        return _title(table) == self.title and (mine is None or mine is table)
+    def includes(self, table: Table) -> bool:
+        """Whether a table belongs to this capture: it has the same title and is the first of its sort."""
+        current = self.statistics if _has_statistics(table) else self.peak_table
+        return _title(table) == self.title and (current is None or current is table)
 
     def take(self, row: Row, lines: Lines) -> None:
-        """Takes a row; the line of a peak is held until the kernel that it belongs to is known."""
+        """Reads a row; the line of a peak is deferred until its kernel is known."""
         name, figures = row.text("name"), row.figures()
         if not name or not figures:
             lines.skip("bad-record", "no figure" if name else "no name")
@@ -83,19 +83,19 @@ class _Capture:
             self.kernels.append((row, figures))
             lines.used()
         elif name in self.peaks:
-            lines.skip("bad-record", "a second peak of one kernel")
+            lines.skip("bad-record", "a second peak of the same kernel")
         else:
             self.peak_table = row.table
             self.peaks[name] = (row, figures)
             lines.defer()
 
     def write(self, rows: RowBuilder, lines: Lines, devices: dict[str, int], report: Report) -> None:
-        """Adds the kernels; peaks of kernels that have no statistics stand for themselves."""
-        about = self.title.text.split(":", 1)[-1].strip() if self.title else None
-        precision = _PRECISION.search(about or "")
+        """Adds the kernels; the peak of a kernel without statistics becomes a row of its own."""
+        run = self.title.text.split(":", 1)[-1].strip() if self.title else None
+        precision = _PRECISION.search(run or "")
         common = {
-            "run": about,
-            "device": _device(about or "", devices, rows),
+            "run": run,
+            "device": _device(run or "", devices, rows),
             "precision": precision.group() if precision else None,
         }
         for row, figures in self.kernels:
@@ -108,9 +108,9 @@ class _Capture:
             _add(rows, row, figures, common)
 
 
-def _device(about: str, devices: dict[str, int], rows: RowBuilder) -> int | None:
-    """The ordinal of the device that the title names, with a fact on it the first time."""
-    found = _DEVICE.search(about)
+def _device(run: str, devices: dict[str, int], rows: RowBuilder) -> int | None:
+    """Returns the ordinal of the device that a run's title names; adds its catalog entry the first time."""
+    found = _DEVICE.search(run)
     if not found:
         return None
     name = found.group("name")
@@ -121,14 +121,14 @@ def _device(about: str, devices: dict[str, int], rows: RowBuilder) -> int | None
 
 
 def _fold(peak_row: Row, peak: Figures, row: Row, figures: Figures, report: Report) -> None:
-    """Joins a peak to the statistics of its kernel; where they differ, the peak table's own stays in args."""
-    where, said = f"line {peak_row.line}", peak_row.text("max")
+    """Folds a peak into the statistics of its kernel; if they differ, args keep the peak table's figure."""
+    where, cell = f"line {peak_row.line}", peak_row.text("max")
     report.issue("folded", where, f"into line {row.line}")
     if figures.columns.setdefault("max", peak.columns["max"]) != peak.columns["max"]:
-        report.issue("disagreement", where, f"peak of {row.text('name')}: {said}; {row.text('max')} in line {row.line}")
+        report.issue("disagreement", where, f"peak of {row.text('name')}: {cell}; {row.text('max')} in line {row.line}")
         table = peak_row.table
         assert table.fields is not None
-        figures.args[table.headings[table.fields["max"]].text] = plain(said)
+        figures.args[table.headings[table.fields["max"]].text] = plain(cell)
 
 
 def _add(rows: RowBuilder, row: Row, figures: Figures, common: dict[str, str | int | None]) -> None:

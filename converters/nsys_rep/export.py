@@ -1,4 +1,4 @@
-"""Has nsys export a report to SQLite, in a folder of its own that is gone once the database is read."""
+"""Has nsys export a report to SQLite, in a temporary folder that is removed once the database is read."""
 
 from __future__ import annotations
 
@@ -19,56 +19,56 @@ from ktrace.input.source import Source
 from .probe import command
 from .programs import VARIABLE, programs
 
-#: How an nsys says that a report was made by a newer one, and which one it was: 2022.4, since 2023.
+#: The message of an nsys that a newer release made the report, and that release: form of 2022.4, form since 2023.
 _NEWER = re.compile(r"Version number is invalid: ([0-9@]+)|created in Nsight Systems version \(([0-9.]+)")
 
 _VERSION = re.compile(r"version ([0-9][0-9.]*)")
 _PERCENT = re.compile(rb"(\d{1,3})%")
 
-#: Seconds that an nsys has to end when it is told to.
+#: Seconds to wait for nsys after SIGTERM before it is killed.
 _PATIENCE = 5
 
-#: Characters of what it says that are told.
-_WORDS = 400
+#: The most characters of nsys' output that a message quotes.
+_MOST_QUOTED = 400
 
 
 @dataclass
 class Failure:
-    """Why an nsys could not export a report; `made_by` is the newer release that made it, "" where that isn't why."""
+    """Why an nsys could not export a report; `made_by` is the newer release that made it, "" for any other cause."""
 
     program: Path
-    words: str
+    reason: str
     made_by: str = ""
 
 
 @contextmanager
 def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
-    """The source by its SQLite export.
+    """Provides the source with its SQLite export in place of the report.
 
-    With the option `keep_export` that stands beside the report, else in a temporary folder. Raises ClosedFormat where
-    there is no nsys, or all are older than the report, DamagedInput where one of them can't read it.
+    With the option `keep_export` the export is next to the report, else in a temporary folder. Raises ClosedFormat if
+    there is no nsys, or all are older than the report, DamagedInput if one of them can't read it.
     """
     with (
         source.local_path() as report,
         tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True) as folder,
     ):
-        kept = _beside(source) if conversion.options.get("keep_export") else None
+        kept = _kept_path(source) if conversion.options.get("keep_export") else None
         if kept is not None and kept.exists():
             yield source.with_stand_in(kept)
             return
-        made = Path(folder) / f"{report.stem}.sqlite"
-        _export(source, report, made, conversion)
+        database = Path(folder) / f"{report.stem}.sqlite"
+        _export(source, report, database, conversion)
         if kept is not None:
-            shutil.move(made, kept)
-        yield source.with_stand_in(kept or made)
+            shutil.move(database, kept)
+        yield source.with_stand_in(kept or database)
 
 
-def _beside(source: Source) -> Path:
-    """Where the export of a report is kept. Raises OutputError where that can't be it."""
+def _kept_path(source: Source) -> Path:
+    """Returns where the export of a report is kept. Raises OutputError if it can't be kept there."""
     report = Path(source.path)
     if not report.is_file():
         raise OutputError(
-            "has no folder in which its export could be kept", path=source.path, remedy="leave out --keep-export"
+            "isn't a file, so its export can't be kept next to it", path=source.path, remedy="leave out --keep-export"
         )
     kept = report.with_suffix(".sqlite")
     if kept.exists() and kept.stat().st_mtime < report.stat().st_mtime:
@@ -78,76 +78,79 @@ def _beside(source: Source) -> Path:
     return kept
 
 
-def _export(source: Source, report: Path, made: Path, conversion: Conversion) -> None:
-    """Exports by the first nsys that can."""
+def _export(source: Source, report: Path, database: Path, conversion: Conversion) -> None:
+    """Exports with the first nsys that can."""
     failures: list[Failure] = []
     for program in programs():
-        failure = _export_by(program, report, made, conversion)
+        failure = _export_with(program, report, database, conversion)
         if failure is None:
             return
-        made.unlink(missing_ok=True)  # what an older nsys makes of a newer report holds no events
+        database.unlink(missing_ok=True)  # an older nsys exports a newer report without events
         failures.append(failure)
     if not failures:
         raise ClosedFormat(
             "is a report of NVIDIA Nsight Systems, which only nsys can read, and none was found",
             path=source.path,
-            remedy=f"name it in {VARIABLE}, or: {command(source.name)}",
+            remedy=f"set {VARIABLE} to its path, or run: {command(source.name)}",
         )
     raise _refusal(source, failures)
 
 
 def _refusal(source: Source, failures: list[Failure]) -> InputError:
     newer = [failure.made_by for failure in failures if failure.made_by]
-    told = "; ".join(f"{failure.program} ({_version(failure.program)}): {failure.words}" for failure in failures)
+    reasons = "; ".join(f"{failure.program} ({_version(failure.program)}): {failure.reason}" for failure in failures)
     if not newer:
         return DamagedInput(
-            f"can't be exported: {told}",
+            f"can't be exported: {reasons}",
             path=source.path,
-            expected="a whole report of NVIDIA Nsight Systems",
-            remedy=f"export it with the nsys that made it, named in {VARIABLE}, or: {command(source.name)}",
+            expected="a complete report of NVIDIA Nsight Systems",
+            remedy=f"set {VARIABLE} to the nsys that made it, or export it with that one: {command(source.name)}",
         )
     release = ".".join(newer[0].split(".")[:2])
     return ClosedFormat(
-        f"was made by Nsight Systems {newer[0]}, which is newer than the nsys of this machine: "
+        f"was made by Nsight Systems {newer[0]}, which is newer than the nsys on this machine: "
         + ", ".join(f"{_version(failure.program)} ({failure.program})" for failure in failures),
         path=source.path,
-        remedy=f"install Nsight Systems {release} or newer, or name its nsys in {VARIABLE}, or where it was made: "
-        + command(source.name),
+        remedy=f"install Nsight Systems {release} or newer, or set {VARIABLE} to its nsys, or export the report "
+        f"where it was made: {command(source.name)}",
     )
 
 
-def _export_by(program: Path, report: Path, made: Path, conversion: Conversion) -> Failure | None:
-    """Exports by one nsys; why it couldn't, None where all is well."""
-    arguments = ["export", "--type", "sqlite", "--force-overwrite=true", "-o", str(made)]
+def _export_with(program: Path, report: Path, database: Path, conversion: Conversion) -> Failure | None:
+    """Exports with one nsys; returns why it failed, None if it succeeded."""
+    arguments = ["export", "--type", "sqlite", "--force-overwrite=true", "-o", str(database)]
     try:
-        if "--lazy" in _said_by(program, "export", "--help"):
+        if "--lazy" in _output_of(program, "export", "--help"):
             arguments.append("--lazy=false")
         arguments += ["-q", "false" if conversion.progress else "true", str(report)]
-        with tempfile.TemporaryFile() as words:
-            code = _run([str(program), *arguments], words.fileno(), made.parent, _advancing(report, conversion))
-            words.seek(0)
-            said = words.read().decode("utf-8", "replace").strip()
+        with tempfile.TemporaryFile() as errors:
+            progress = _progress_reader(report, conversion)
+            code = _run([str(program), *arguments], errors.fileno(), database.parent, progress)
+            errors.seek(0)
+            message = errors.read().decode("utf-8", "replace").strip()
     except (OSError, subprocess.SubprocessError) as error:
         return Failure(program, f"can't be run: {getattr(error, 'strerror', None) or error}")
-    if code == 0 and made.is_file():
-        if said:
-            conversion.report.issue("capture-warning", "nsys export", said[-_WORDS:])
+    if code == 0 and database.is_file():
+        if message:
+            conversion.report.issue("capture-warning", "nsys export", message[-_MOST_QUOTED:])
         return None
-    found = _NEWER.search(said)
+    found = _NEWER.search(message)
     made_by = (found[1] or found[2]).replace("@", ".").strip(".") if found else ""
-    ended = f"it ended with exit code {code}" if code else "it wrote nothing"
-    last = " ".join(said[max(0, said.rfind("Exportation error")) :].split())
-    return Failure(program, f"{last[:_WORDS]} ({ended})".strip(), made_by)
+    ending = f"it ended with exit code {code}" if code else "it wrote nothing"
+    last = " ".join(message[max(0, message.rfind("Exportation error")) :].split())
+    return Failure(program, f"{last[:_MOST_QUOTED]} ({ending})".strip(), made_by)
 
 
-def _run(command: list[str], words: int, folder: Path, advance: Callable[[bytes], None]) -> int:
-    """Runs a command to its end, with its own temporary files in `folder`; it ends with us."""
+def _run(command: list[str], errors: int, folder: Path, advance: Callable[[bytes], None]) -> int:
+    """Runs a command, with its temporary files in `folder`, and returns its exit code; an exception here ends it."""
     environment = os.environ | {"TMPDIR": str(folder)}
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=words, env=environment)
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=environment
+    )
     try:
         assert process.stdout is not None
-        while said := os.read(process.stdout.fileno(), 4096):
-            advance(said)
+        while output := os.read(process.stdout.fileno(), 4096):
+            advance(output)
         return process.wait()
     except BaseException:
         process.terminate()
@@ -162,23 +165,23 @@ def _run(command: list[str], words: int, folder: Path, advance: Callable[[bytes]
             process.stdout.close()
 
 
-def _advancing(report: Path, conversion: Conversion) -> Callable[[bytes], None]:
-    """What takes the progress that nsys prints, as bytes of the report."""
-    size, told = report.stat().st_size, 0
+def _progress_reader(report: Path, conversion: Conversion) -> Callable[[bytes], None]:
+    """Returns a function that reads the progress nsys prints and passes it on as bytes of the report."""
+    size, reported = report.stat().st_size, 0
 
-    def advance(said: bytes) -> None:
-        nonlocal told
-        percents = _PERCENT.findall(said)
+    def advance(output: bytes) -> None:
+        nonlocal reported
+        percents = _PERCENT.findall(output)
         if percents and conversion.progress:
             now = size * min(int(percents[-1]), 100) // 100
-            conversion.progress(max(0, now - told))
-            told = max(told, now)
+            conversion.progress(max(0, now - reported))
+            reported = max(reported, now)
 
     return advance
 
 
-def _said_by(program: Path, *arguments: str) -> str:
-    """What a program prints."""
+def _output_of(program: Path, *arguments: str) -> str:
+    """Returns what a program prints."""
     done = subprocess.run(
         [str(program), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
     )
@@ -186,9 +189,9 @@ def _said_by(program: Path, *arguments: str) -> str:
 
 
 def _version(program: Path) -> str:
-    """The release of an nsys."""
+    """Returns the release of an nsys."""
     try:
-        found = _VERSION.search(_said_by(program, "--version"))
+        found = _VERSION.search(_output_of(program, "--version"))
     except (OSError, subprocess.SubprocessError):
         return "unknown release"
     return found[1] if found else "unknown release"

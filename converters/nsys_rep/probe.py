@@ -1,4 +1,4 @@
-"""Recognises a report by its first bytes, else by the ending of its name."""
+"""Recognises a report by its first bytes, else by the ending of the file's name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ENDINGS = (".nsys-rep", ".qdrep")
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC, with the command that exports it where this machine has no nsys that could."""
+    """MAGIC, with the export command as remedy if this machine has no nsys."""
     name = sample.name.lower()
     if sample.head.startswith(_MAGIC):
         why = f"begins with '{_MAGIC.decode()}'"
@@ -25,5 +25,5 @@ def probe(sample: Sample) -> Match | None:
 
 
 def command(name: str) -> str:
-    """The command that exports a report."""
+    """Returns the command that exports a report."""
     return f"nsys export --type sqlite --lazy=false -o {name.rsplit('.', 1)[0] or name}.sqlite {name}"

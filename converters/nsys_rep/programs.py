@@ -1,4 +1,4 @@
-"""Where NVIDIA's nsys is: named in KTRACE_NSYS, on PATH, or in a folder into which it is usually installed."""
+"""Finds NVIDIA's nsys: named in KTRACE_NSYS, on PATH, or in a folder where it is usually installed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import re
 import shutil
 from pathlib import Path
 
-#: The program, "" for none.
+#: The environment variable with the path of nsys; "" means that no nsys may be used.
 VARIABLE = "KTRACE_NSYS"
 
-#: Patterns of folders, in the order in which they are looked at; of one pattern the newest comes first.
+#: Patterns of folders, in the order in which they are searched; within a pattern the newest comes first.
 _FOLDERS = (
     "/opt/nvidia/nsight-systems*/*/bin",
     "/opt/nvidia/nsight-systems*/*/target-linux-*",
@@ -24,7 +24,7 @@ _FOLDERS = (
 
 
 def programs() -> list[Path]:
-    """Every nsys of this machine, the one to be tried first in front."""
+    """Returns every nsys on this machine, in the order in which they should be tried."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return [Path(named)] if named else []
@@ -32,10 +32,10 @@ def programs() -> list[Path]:
     homes = [Path(home) / "bin" for name in ("CUDA_HOME", "CUDA_PATH") if (home := os.environ.get(name))]
     folders = [Path(path) for pattern in _FOLDERS for path in sorted(glob.glob(pattern), key=_version, reverse=True)]  # noqa: PTH207
     found += [path for folder in (*homes, *folders) if (path := folder / _NAME).is_file() and os.access(path, os.X_OK)]
-    once: dict[Path, Path] = {}
+    unique: dict[Path, Path] = {}
     for path in found:
-        once.setdefault(path.resolve(), path)
-    return list(once.values())
+        unique.setdefault(path.resolve(), path)
+    return list(unique.values())
 
 
 _NAME = "nsys.exe" if os.name == "nt" else "nsys"

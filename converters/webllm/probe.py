@@ -11,15 +11,15 @@ from ktrace.input.source import Sample
 _BLOCK = re.compile(r'"entryPoints\\?"\s*:\s*(?:\[|\\?")')
 _TIMES = (re.compile(r'"start\\?"\s*:\s*\\?"?-?\d'), re.compile(r'"end\\?"\s*:\s*\\?"?-?\d'))
 
-#: Characters on either side of `entryPoints` in which the block's other keys are looked for.
+#: The number of characters on either side of `entryPoints` that are searched for the block's other keys.
 _REACH = 4_000
 
-#: Occurrences of `entryPoints` that are looked at.
+#: The number of occurrences of `entryPoints` that are examined.
 _LOOKS = 100
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT where `entryPoints`, `start` and `end` stand near each other."""
+    """DIALECT if `entryPoints`, `start` and `end` are near each other."""
     text = sample.text
     if not text:
         return None

@@ -1,4 +1,4 @@
-"""Each block becomes a kernel; everything else in the text is skipped."""
+"""Reads each block as a kernel and skips everything else in the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
-#: A block ends within so many lines, or it is none.
+#: A block has at most this many lines; anything longer isn't read as a block.
 MOST_LINES = 200
 
 _BLOCK_KEYS = ("entryPoints", "start", "end")
@@ -29,7 +29,7 @@ _LIMIT = 1 << 62
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A kernel a block. In the report a block is a record, and the lines that hold blocks are structure."""
+    """Yields a kernel for each block. In the report a block is a record, and the lines of blocks are structure."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     rows.fact("source", facts={"tool": "WebLLM"})
     rows.fact("clock", facts={"kind": "session"})
@@ -46,8 +46,8 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 @dataclass
-class _Held:
-    """A line that is held: its number and text, and whether it is of blocks or has nothing but brackets."""
+class _Waiting:
+    """A deferred line: its number and text, and whether it is part of a block or has only brackets."""
 
     number: int
     text: str
@@ -56,7 +56,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class _Open:
-    """A brace that is open: where it stands, and whether a JSON object may begin with it."""
+    """An open brace: its place, and whether a JSON object may begin with it."""
 
     line: int
     column: int
@@ -64,20 +64,20 @@ class _Open:
 
 
 class _Scan:
-    """Finds the innermost braces around `entryPoints`, over line ends, whatever text is around them."""
+    """Finds the innermost braces around `entryPoints`, across line ends and in any text."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self._held: deque[_Held] = deque()
+        self._waiting: deque[_Waiting] = deque()
         self._open: list[_Open] = []
         self._key = (0, 0)  # line and column of the last key `entryPoints`
-        self._done_to = (0, 0)  # line and column of the end of the last block: braces around it are no block
+        self._done_to = (0, 0)  # line and column of the end of the last block: braces around it aren't a block
 
     def take(self, number: int, text: str) -> list[tuple[int, str]]:
-        """The blocks that end on this line: (line where the block begins, its text)."""
+        """Returns the blocks that end on this line: (line where the block begins, its text)."""
         self._lines.defer()
-        held = _Held(number, text)
-        self._held.append(held)
+        line = _Waiting(number, text)
+        self._waiting.append(line)
         blocks = []
         for found in _MARK.finditer(text):
             if found.group() == "{":
@@ -87,61 +87,62 @@ class _Scan:
             elif self._open and (block := self._close(number, found.start())):
                 blocks.append(block)
         if not text.strip(" \t[]{},"):
-            held.is_structure = True
+            line.is_structure = True
         self._settle()
         return blocks
 
     def _close(self, number: int, column: int) -> tuple[int, str] | None:
-        """The text between the innermost open brace and this one, if it is a block."""
+        """Returns the text between the innermost open brace and this one, if it is a block."""
         begin = self._open.pop()
         if not begin.may_begin or not self._done_to <= (begin.line, begin.column) < self._key:
             return None
-        parts = [held for held in self._held if begin.line <= held.number <= number]
-        if len(parts) == 1:  # not the whole line: an array of all blocks may be one
-            text = parts[0].text[begin.column : column + 1]
+        lines = [line for line in self._waiting if begin.line <= line.number <= number]
+        if len(lines) == 1:  # not the whole line: it may be an array of all blocks
+            text = lines[0].text[begin.column : column + 1]
         else:
-            first, last = parts[0].text[begin.column :], parts[-1].text[: column + 1]
-            text = "\n".join([first, *(held.text for held in parts[1:-1]), last])
+            first, last = lines[0].text[begin.column :], lines[-1].text[: column + 1]
+            text = "\n".join([first, *(line.text for line in lines[1:-1]), last])
         self._done_to = (number, column)
-        for held in parts:
-            held.is_structure = True
+        for line in lines:
+            line.is_structure = True
         return begin.line, text
 
     def _settle(self) -> None:
-        """Lets go of the lines before the first brace that a block may begin with, and of those that are too old."""
-        waiting = next((brace.line for brace in self._open if brace.may_begin), None)
-        while self._held and (waiting is None or self._held[0].number < waiting or len(self._held) > MOST_LINES):
-            self._let_go(self._held.popleft())
-        oldest = self._held[0].number if self._held else None
+        """Decides the lines before the first brace that may begin a block, and those more than MOST_LINES back."""
+        begin = next((brace.line for brace in self._open if brace.may_begin), None)
+        while self._waiting and (begin is None or self._waiting[0].number < begin or len(self._waiting) > MOST_LINES):
+            self._decide(self._waiting.popleft())
+        oldest = self._waiting[0].number if self._waiting else None
         self._open = [brace for brace in self._open if oldest is not None and brace.line >= oldest]
 
-    def _let_go(self, held: _Held) -> None:
-        if held.is_structure:
+    def _decide(self, line: _Waiting) -> None:
+        if line.is_structure:
             self._lines.structure()
         else:
-            self._lines.skip_deferred("unrecognised", held.number, held.number)
+            self._lines.skip_deferred("unrecognised", line.number, line.number)
 
     def finish(self) -> None:
-        """To be called on the last line: what is open then is a block that breaks off."""
+        """Must be called on the last line: a block that is still open breaks off."""
         begin = next((brace.line for brace in reversed(self._open) if brace.may_begin), None)
-        while self._held and (begin is None or self._held[0].number < begin):
-            self._let_go(self._held.popleft())
-        if self._held:
-            self._lines.skip_deferred("cut", self._held[0].number, self._held[-1].number, "a block that has no end")
+        while self._waiting and (begin is None or self._waiting[0].number < begin):
+            self._decide(self._waiting.popleft())
+        if self._waiting:
+            first, last = self._waiting[0].number, self._waiting[-1].number
+            self._lines.skip_deferred("cut", first, last, "a block that has no end")
 
 
 def _may_begin(text: str, column: int) -> bool:
-    """Whether a JSON object may begin with the brace: a key follows, or the line ends where JSON would break it."""
+    """Whether a JSON object may begin with the brace: a key follows, or the line ends where JSON may have a break."""
     if _BEGIN.match(text, column):
         return True
     return _BLANK.match(text, column + 1) is not None and text[:column].rstrip()[-1:] in ("", "[", ",", ":", "{")
 
 
 def _add(text: str, where: str, rows: RowBuilder, report: Report) -> None:
-    """Adds the kernel of a block, or reports why there is none."""
+    """Adds the kernel of a block, or reports why it can't."""
     block = _parsed(text)
     if block is None:
-        report.issue("bad-record", where, "the block is no JSON")
+        report.issue("bad-record", where, "the block isn't JSON")
         return
     start, end = (_nanoseconds(block.get(key)) for key in ("start", "end"))
     if start is None or end is None:
@@ -162,7 +163,7 @@ def _add(text: str, where: str, rows: RowBuilder, report: Report) -> None:
 
 
 class _Digits(float):
-    """A float that remembers its digits: times are read from these, all else is a float as in any JSON."""
+    """A float that keeps its digits, so that times can be read exactly; other numbers are ordinary floats."""
 
     __slots__ = ("text",)
     text: str
@@ -174,7 +175,7 @@ class _Digits(float):
 
 
 def _parsed(text: str) -> dict[str, Any] | None:
-    """The object of a block; one that was logged as a JSON string has its quotes escaped."""
+    """Returns the object of a block; in one that was logged as a JSON string the quotes are escaped."""
     for candidate in (text, text.replace('\\"', '"')):
         try:
             block = json.loads(candidate, parse_float=_Digits)
@@ -186,7 +187,7 @@ def _parsed(text: str) -> dict[str, Any] | None:
 
 
 def _nanoseconds(value: Any) -> tuple[int, bool] | None:
-    """A time in whole ns and whether it is exact. JavaScript's BigInt may stand as "123" or "123n"."""
+    """Returns a time in whole ns and whether it is exact. JavaScript's BigInt may be written as "123" or "123n"."""
     if isinstance(value, bool) or not isinstance(value, (int, str, _Digits)):
         return None
     try:
@@ -201,7 +202,7 @@ def _nanoseconds(value: Any) -> tuple[int, bool] | None:
 
 
 def _name(entry_points: Any, args: dict[str, Any]) -> str:
-    """The entry point; of several all, which then stand in args, too."""
+    """Returns the entry point, or all of several joined, which then go to args, too."""
     if isinstance(entry_points, str):
         return entry_points
     if isinstance(entry_points, list) and len(entry_points) == 1 and isinstance(entry_points[0], str):

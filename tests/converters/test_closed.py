@@ -28,7 +28,7 @@ TEGRA = b"NVIDIA Tegra Profiler Report 1.\x00\x08\x01"
         ("k.ncu-repz", b"\0\1", "ncu --import k.ncu-repz --csv --page raw"),
         ("a.qdstrm", b"\0\1", "QdstrmImporter -i a.qdstrm"),
         ("a.trace", b"\0\1\2", "ktrace can't read what xctrace exports of it (XML) yet"),
-        ("a.gputrace", b"\0\1\2", "ktrace can't read anything that Xcode or Instruments export yet"),
+        ("a.gputrace", b"\0\1\2", "ktrace can't read what Xcode or Instruments export yet"),
     ],
 )
 def test_the_remedy_is_the_vendors_command(

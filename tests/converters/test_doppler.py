@@ -13,7 +13,7 @@ import pytest
 from conftest import SAMPLES
 
 import ktrace
-from ktrace.converters.doppler.figures import device_of, memory_levels, perf_figures, take_apart, tool_figures
+from ktrace.converters.doppler.figures import device_of, memory_levels, parse_label, perf_figures, tool_figures
 from ktrace.input.detection import detect
 from ktrace.input.format import Score
 
@@ -237,7 +237,7 @@ def test_newer_spellings_other_units_and_columns() -> None:
     ],
 )
 def test_labels_are_taken_apart(label: str, op: str, tensor: str | None, layer: str | None, sub: str | None) -> None:
-    parts = take_apart(label)
+    parts = parse_label(label)
     assert (parts.op, parts.tensor, parts.layer, parts.sub) == (op, tensor, layer, sub)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -262,7 +263,7 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
         if kind == "note":
             notes[kernel].append({"text": name, **said} if said else name)
             continue
-        key = unique_name(metric, lambda taken, row=kernel: taken in found and found[taken][row] is not None, " #")
+        key = unique_name(metric, partial(_is_set, found, kernel), " #")
         if value is None:
             text = next(iter(said.values())) if len(said) == 1 else said
         found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
@@ -273,6 +274,11 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
     if any(scopes):
         made["args.scope"] = pa.array(scopes, pa.binary())
     return made
+
+
+def _is_set(columns: dict[str, list[Any]], row: int, name: str) -> bool:
+    """Whether a column has a value in that row."""
+    return name in columns and columns[name][row] is not None
 
 
 def _typed(values: list[Any]) -> pa.Array:
