@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from ktrace.model.json_text import json_cells
 
-from .numbers import kind_of, nanoseconds, same_spelling
-from .raw import Raw
+from .json_values import Raw, kind_of, same_spelling
+from .numbers import nanoseconds
 
 Int32 = npt.NDArray[np.int32]
 

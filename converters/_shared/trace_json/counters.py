@@ -15,10 +15,9 @@ from ktrace.model.json_text import encoded
 
 from ..columnar.dictionaries import constant
 from .dialect import Rule
-from .draft import Bools, Draft, mapped, numbers, valid
+from .draft import Bools, Draft, Task, mapped, numbers, valid
 from .events import Events, Int64
 from .places import joined, place, plain
-from .task import Task
 
 #: Columns of an event that its counters share.
 _SHARED = ("ts", "dur", "clock", "pid", "device", "context", "stream")

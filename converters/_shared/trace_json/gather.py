@@ -13,7 +13,7 @@ import pyarrow as pa
 from ..columnar.dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
 from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events, Int64
-from .raw import Raw, members_of
+from .json_values import Raw, members_of
 from .shapes import Struct, column_name
 
 _CLOCKS = ("ts", "dur")

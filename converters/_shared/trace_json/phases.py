@@ -26,11 +26,10 @@ from ..columnar.dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
-from .draft import Bools, by_word, valid
+from .draft import Bools, Task, by_word, valid
 from .events import Events
 from .metadata import metadata
 from .slices import asyncs, begins, ends, instants, slices
-from .task import Task
 
 Handler = Callable[[Events, Rule, Task], Iterable[Batch]]
 
