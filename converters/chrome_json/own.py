@@ -20,11 +20,10 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.dictionaries import constant, words
 from ktrace.converters._shared.timeline_arguments import PLAIN
 from ktrace.converters._shared.trace_json.dialect import Dialect, Into
-from ktrace.converters._shared.trace_json.draft import Draft, by_word, integers, mapped, numbers, valid
+from ktrace.converters._shared.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.phases import bounded, events_at
 from ktrace.converters._shared.trace_json.places import plain
-from ktrace.converters._shared.trace_json.task import Task
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema

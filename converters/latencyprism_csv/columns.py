@@ -39,4 +39,4 @@ COUNTERS = Columns(
 
 def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
     """Returns the columns of either file."""
-    return PERFORMANCE.bind(headings) or COUNTERS.bind(headings)
+    return PERFORMANCE.match(headings) or COUNTERS.match(headings)

@@ -22,4 +22,4 @@ PEAKS = Columns({"name": _SPELLINGS["name"], "max": _SPELLINGS["max"]}, required
 
 def columns_of(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
     """Returns the columns of a table of statistics, else those of a table of peaks."""
-    return STATISTICS.bind(headings) or (PEAKS.bind(headings) if len(headings) < 4 else None)
+    return STATISTICS.match(headings) or (PEAKS.match(headings) if len(headings) < 4 else None)

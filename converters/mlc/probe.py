@@ -32,4 +32,4 @@ def _may_be(text: str) -> bool:
 
 def _has_typical_columns(table: Table) -> bool:
     keys = {head.key for head in table.headings}
-    return {"iterations", "cumulative %"} <= keys and PEAKS.bind(table.headings) is not None
+    return {"iterations", "cumulative %"} <= keys and PEAKS.match(table.headings) is not None

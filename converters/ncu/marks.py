@@ -6,7 +6,7 @@ import csv
 import re
 from typing import NamedTuple
 
-from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.prefixes import without_prefix
 
 #: Headings of what isn't a metric -> the column of the model that they fill.
 PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}
@@ -90,7 +90,7 @@ def headings(text: str) -> Headings | None:
 
 def unprefixed(text: str) -> str:
     """The line as ncu printed it."""
-    text = bare(text)
+    text = without_prefix(text)
     found = _RANKED.match(text)
     return text[found.end() :] if found else text
 

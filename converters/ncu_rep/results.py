@@ -232,7 +232,7 @@ class Results:
         rows = pa.RecordBatch.from_pydict(made)
         size = self._conversion.batch_rows
         for first in range(0, count, size):
-            self._launches.behind(Batch("events", rows.slice(first, size)))
+            self._launches.add_after(Batch("events", rows.slice(first, size)))
 
 
 def _notes(rule: dict[str, Any], sections: Sections) -> list[tuple[str, str, dict[str, Any]]]:

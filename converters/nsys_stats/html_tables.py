@@ -19,7 +19,7 @@ from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.converters._shared.text.headings import heading
 from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.tables import REFUSED, Fits, Row, Table, Text
+from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.converters._shared.text.titles import Title
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
@@ -136,7 +136,7 @@ def first_headings(text: str) -> list[str] | None:
     return next((found.cells for found in parser.found if found.what == "headings"), None)
 
 
-def html_tables(source: Source, account: LineAccount, report: Report, fits: Fits) -> Iterator[Table | Row | Text]:
+def html_tables(source: Source, account: LineAccount, report: Report, fits: Recogniser) -> Iterator[Table | Row | Text]:
     """The reports, their rows, and the lines outside of them. Each row is counted, and each title and line outside."""
     number, tables = 0, 0
     table: Table | None = None

@@ -22,7 +22,7 @@ from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.converters._shared.text.headings import heading
 from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.tables import REFUSED, Fits, Row, Table, Text
+from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.input.source import Source
 from ktrace.report import Report
 
@@ -56,7 +56,7 @@ def first_headings(text: str) -> list[str] | None:
     return None
 
 
-def json_tables(source: Source, account: LineAccount, report: Report, fits: Fits) -> Iterator[Table | Row | Text]:
+def json_tables(source: Source, account: LineAccount, report: Report, fits: Recogniser) -> Iterator[Table | Row | Text]:
     """The reports, their rows, and the lines outside of them. Each object is counted, and each line outside.
 
     An object that is no JSON is skipped, and so is one at the end that breaks off.

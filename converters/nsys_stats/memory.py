@@ -30,7 +30,7 @@ MEMORY = Columns(
 def fits_memory(headings: Sequence[Heading]) -> Mapping[str, int] | None:
     """Field -> index of its column for a report of unified memory, None for other tables."""
     keys = {head.key for head in headings}
-    return MEMORY.bind(headings) if keys & {*_FAULTS, *_SIZES} else None
+    return MEMORY.match(headings) if keys & {*_FAULTS, *_SIZES} else None
 
 
 def memory_row(row: Row, scope: list[str], rows: RowBuilder) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ktrace.converters._shared.text.headings import Heading, heading
-from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
@@ -32,7 +32,7 @@ def probe(sample: Sample) -> Match | None:
         if keys and (what := _evidence(tuple(map(heading, keys)))):
             return Match(Score.DIALECT, f"is {kind} with the headings of an nsys {what}")
     for table in find_tables(sample, fits):
-        title = next(filter(None, (_TITLE.search(bare(line)) for line in sample.lines)), None)
+        title = next(filter(None, (_TITLE.search(without_prefix(line)) for line in sample.lines)), None)
         if title:
             return Match(Score.DIALECT, f"has the title '{title.group().strip(' *:')}' of an nsys report")
         if what := _evidence(table.headings):

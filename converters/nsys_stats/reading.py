@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.line_account import LineAccount
-from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.converters._shared.text.tables import Row, Table
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
@@ -75,7 +75,7 @@ class Reading:
 
     def text(self, line: int, text: str) -> None:
         """Takes a line between the tables, and remembers the report that the next table belongs to."""
-        words = bare(text).strip()
+        words = without_prefix(text).strip()
         if words.startswith(_NO_DATA):
             scope = [self._report] if self._report else None
             self.rows.summary("note", words, id=line * IDS, metric="note", scope=scope)

@@ -13,7 +13,7 @@ from .trace_columns import fits_trace
 
 def fits(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
     """Field -> index of its column, None where it is no report. The `first` row has no say."""
-    found = fits_trace(headings) or COLUMNS.bind(headings)
+    found = fits_trace(headings) or COLUMNS.match(headings)
     if found is None:
         found = fits_memory(headings)
     return None if found is None else dict(found)

@@ -104,4 +104,4 @@ def trace_of(headings: Sequence[Heading]) -> Trace | None:
 
 def fits_trace(headings: Sequence[Heading]) -> Mapping[str, int] | None:
     """Field -> index of its column for a trace, None for other tables."""
-    return EXEC.bind(headings) or (TRACE.bind(headings) if trace_of(headings) else None)
+    return EXEC.match(headings) or (TRACE.match(headings) if trace_of(headings) else None)

@@ -41,7 +41,7 @@ class Figures:
 
     def summary(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
         """A row of a summary; what is wrong with it where it is none."""
-        fields = FIGURES.bind(headings) or {}
+        fields = FIGURES.match(headings) or {}
         name = cells[fields["name"]].strip() if "name" in fields else ""
         figures = read_figures(headings, cells, fields)
         scope = (cells[fields["type"]].strip().rstrip(":") if "type" in fields else "") or self._scope

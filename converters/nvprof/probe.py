@@ -6,7 +6,7 @@ import re
 
 from ktrace.converters._shared.columnar.csv_headings import are_units, headings_of
 from ktrace.converters._shared.text.likely import likely_lines
-from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -37,7 +37,7 @@ _CALLS = frozenset({"start", "duration", "name", "correlation_id"})
 def probe(sample: Sample) -> Match | None:
     """DIALECT for nvprof's own lines and for the headings of its tables."""
     for number, whole in likely_lines(sample, _LIKELY):
-        line = bare(whole)
+        line = without_prefix(whole)
         if _BANNER.match(line):
             return Match(Score.DIALECT, f"has the words of nvprof (line {number})")
         if _PRINTED.match(line):

@@ -13,7 +13,7 @@ from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, Cs
 from ktrace.converters._shared.columnar.csv_headings import Dialect
 from ktrace.converters._shared.text.headings import Heading, heading
 from ktrace.converters._shared.text.lines import Line
-from ktrace.converters._shared.text.prefixes import bare
+from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -126,7 +126,7 @@ class _Reading:
     def line(self, found: Line) -> Iterator[Batch]:
         """A line that is no row of a CSV table."""
         self._last = found.number
-        line = Line(found.number, bare(found.text))
+        line = Line(found.number, without_prefix(found.text))
         if prefix := _PREFIX.match(line.text):
             yield from self._said(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
         elif _NOTHING.fullmatch(line.text):

@@ -13,7 +13,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.columnar.csv_blocks import CsvRows
 from ktrace.converters._shared.columnar.dictionaries import words
-from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES, only, says, sizes
+from ktrace.converters._shared.columnar.text_cells import BINARY_BYTES, has_text, only, sizes
 from ktrace.converters._shared.columnar.typed_cells import Field, Size, Text, Time, Whole, Word, joined, typed
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
@@ -57,7 +57,7 @@ class Extent(Field):
         """What isn't three numbers stays."""
         found = pc.extract_regex(cells, _EXTENTS)
         number = pc.struct_field(found, self._axis).cast(pa.int64())
-        return number, says(cells) & number.is_null().to_numpy(zero_copy_only=False)
+        return number, has_text(cells) & number.is_null().to_numpy(zero_copy_only=False)
 
 
 class ExtentX(Extent):

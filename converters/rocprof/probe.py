@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ktrace.converters._shared.columnar.csv_headings import headings_of
-from ktrace.converters._shared.rocm.tables import LIKELY, WORDS, fits, is_v3
+from ktrace.converters._shared.rocm.tables import LIKELY, WORDS, is_v3, table_kind
 from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
@@ -20,9 +20,9 @@ def probe(sample: Sample) -> Match | None:
     for number, line in likely_lines(sample, LIKELY):
         if "," not in line or not WORDS.search(line):
             continue
-        found = headings_of(line, fits)
+        found = headings_of(line, table_kind)
         if found and not is_v3(found[0], found[1]):
             return Match(Score.DIALECT, f"has the headings of rocprof (line {number})")
-        if _PRINTED.search(line) and (row := printed_row(line)) and fits(list(row)):
+        if _PRINTED.search(line) and (row := printed_row(line)) and table_kind(list(row)):
             return Match(Score.DIALECT, f"has a row as rocprof prints it (line {number})")
     return None

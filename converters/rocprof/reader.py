@@ -14,7 +14,7 @@ from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, Cs
 from ktrace.converters._shared.columnar.csv_headings import Dialect
 from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
 from ktrace.converters._shared.rocm.rows import Agents
-from ktrace.converters._shared.rocm.tables import fits
+from ktrace.converters._shared.rocm.tables import table_kind
 from ktrace.converters._shared.text.lines import Line
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
@@ -57,7 +57,7 @@ class _Printed:
             self._gathered[-1][1][counter[0]] = counter[1]
             blocks.became("counters")
         elif row := printed_row(line.text):
-            what = fits(list(row))
+            what = table_kind(list(row))
             if what is None:
                 return
             if len(self._gathered) >= self._size or (self._gathered and what != self._what):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ktrace.converters._shared.columnar.csv_headings import headings_of
-from ktrace.converters._shared.rocm.tables import LIKELY, WORDS, fits, is_v3
+from ktrace.converters._shared.rocm.tables import LIKELY, WORDS, is_v3, table_kind
 from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
@@ -20,7 +20,7 @@ def probe(sample: Sample) -> Match | None:
     for number, line in likely_lines(sample, (*LIKELY, "rocprofv3")):
         if TITLE.fullmatch(line):
             return Match(Score.DIALECT, f"has the title of a summary of rocprofv3 (line {number})")
-        found = headings_of(line, fits) if "," in line and WORDS.search(line) else None
+        found = headings_of(line, table_kind) if "," in line and WORDS.search(line) else None
         if found and is_v3(found[0], found[1]):
             return Match(Score.DIALECT, f"has the headings of rocprofv3 (line {number})")
     return None

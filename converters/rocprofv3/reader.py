@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.rocm.csv_file import IDS_OF_FILE, RocmFile, read_file
-from ktrace.converters._shared.rocm.known_dispatches import Dispatched
+from ktrace.converters._shared.rocm.known_dispatches import KnownDispatches
 from ktrace.converters._shared.rocm.rows import Agents
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
@@ -55,7 +55,7 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
             conversion.report.issue("same-run", path)
         else:
             conversion.report.issue("unrecognised", path, "a file that is none of rocprofv3's CSV")
-    groups = {about.group: Dispatched() for about in found}
+    groups = {about.group: KnownDispatches() for about in found}
     counted = {about.group for about in found if about.what.startswith(("counter_collection", "streaming", "spm"))}
     pids = {about.group: about.pid for about in found}
     for about in found:

@@ -44,7 +44,7 @@ def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     scope: list[str] | None = None
     seen: set[tuple[str, str, str, str]] = set()
-    for item in read_tables(lines, lambda headings, _: _COLUMNS.bind(headings)):
+    for item in read_tables(lines, lambda headings, _: _COLUMNS.match(headings)):
         if isinstance(item, Row):
             name, domain, figures = item.text("name"), item.text("domain"), item.figures()
             if not name or not figures:

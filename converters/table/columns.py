@@ -88,7 +88,7 @@ _MEASURES = tuple(field for field in FIGURES if field != "stddev")
 
 def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
     """Field -> index of its column; None where the table has no names or no times."""
-    fields = COLUMNS.bind(headings)
+    fields = COLUMNS.match(headings)
     if fields is None:
         return None
     times = {index for index, head in enumerate(headings) if is_time(head.unit) or _is_time_cell(first, index)}
@@ -112,13 +112,13 @@ def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | 
 
 def _timeline(headings: Sequence[Heading], fields: Mapping[str, int], times: set[int]) -> dict[str, int] | None:
     """The fields of a table of events: those of a name, of times with units, and of places."""
-    found = _TIMELINE.bind(headings)
+    found = _TIMELINE.match(headings)
     if found is None or "count" in fields:
         return None
     found = {field: index for field, index in found.items() if index in times}
     if "start" not in found or not found.keys() & {"dur", "end"}:
         return None
-    places = _PLACES.bind(headings) or {}
+    places = _PLACES.match(headings) or {}
     return {"name": fields["name"]} | {f: i for f, i in places.items() if i != fields["name"]} | found
 
 

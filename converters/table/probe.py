@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ktrace.converters._shared.text.headings import TIME_WORDS
 from ktrace.converters._shared.text.layouts import LONGEST_HEADER, is_rule
 from ktrace.converters._shared.text.likely import likely_lines
-from ktrace.converters._shared.text.tables import Fits, Table, find_tables, headings_at, may_have_tables
+from ktrace.converters._shared.text.tables import Recogniser, Table, find_tables, headings_at, may_have_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -59,13 +59,13 @@ def probe(sample: Sample) -> Match | None:
                 words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
                 return Match(Score.SHAPE, f"has a table with the columns {words} (line {table.line})")
             break
-        near = near or _opens(sample, number, COLUMNS.bind)
+        near = near or _opens(sample, number, COLUMNS.match)
     if near:
         return Match(Score.NEAR, f"the table in line {near.line} has names, but no unit of time")
     return None
 
 
-def _opens(sample: Sample, number: int, by: Fits) -> Table | None:
+def _opens(sample: Sample, number: int, by: Recogniser) -> Table | None:
     """The table of which a line is the headings, if it has more than a name and a time to say."""
     table = headings_at(sample.lines, number, by)
     return table if table and (by is fits or len(table.headings) > 2) else None

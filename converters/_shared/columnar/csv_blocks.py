@@ -28,7 +28,7 @@ from ..canonical.record_lines import utf8
 from ..text.line_account import LineAccount
 from ..text.lines import Line
 from .blocks import Block
-from .csv_headings import Dialect, Fits, are_units, headings_of
+from .csv_headings import Dialect, Recogniser, are_units, headings_of
 from .csv_parse import LONGEST_ROW, ParsedLines, line_count, parse_fast, parse_lines, wordy_rows
 
 #: Bytes of lines that are taken at once.
@@ -81,7 +81,7 @@ class CsvBlocks(LineAccount):
         self,
         source: Source,
         conversion: Conversion,
-        fits: Fits,
+        fits: Recogniser,
         *,
         units: Callable[[Sequence[str]], bool] = are_units,
         place: str = "",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ..text.headings import UNIT
 
 #: What a room says of a line's cells: anything but None where they are the headings of one of its tables.
-Fits = Callable[[Sequence[str]], Any]
+Recogniser = Callable[[Sequence[str]], Any]
 
 SEPARATORS = ",\t;"
 _SPACED = re.compile(r'[,;] +"?\w')
@@ -49,14 +49,14 @@ def are_units(cells: Sequence[str]) -> bool:
     return bool(words) and all(UNIT.fullmatch(word) for word in words)
 
 
-def find_csv(lines: Sequence[str], fits: Fits) -> Iterator[tuple[int, Any]]:
+def find_csv(lines: Sequence[str], fits: Recogniser) -> Iterator[tuple[int, Any]]:
     """The numbers of the lines that are headings, and what the room said of them. For probes."""
     for number, line in enumerate(lines, 1):
         if found := headings_of(line, fits):
             yield number, found[1]
 
 
-def headings_of(line: str, fits: Fits) -> tuple[list[str], Any, Dialect] | None:
+def headings_of(line: str, fits: Recogniser) -> tuple[list[str], Any, Dialect] | None:
     """The cells of a line that is the headings of a table, what the room says of it, and how it is written."""
     for separator in SEPARATORS:
         if separator in line:

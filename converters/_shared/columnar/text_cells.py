@@ -256,7 +256,7 @@ def only(cells: pa.Array, rows: Bools) -> pa.Array:
     return pc.if_else(pa.array(rows), cells, pa.scalar(None, cells.type))
 
 
-def says(cells: pa.StringArray) -> Bools:
+def has_text(cells: pa.StringArray) -> Bools:
     """Whether each cell has anything in it."""
     return lengths(cells) > 0 if not cells.null_count else cells.is_valid().to_numpy(zero_copy_only=False)
 

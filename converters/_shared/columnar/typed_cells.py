@@ -31,7 +31,7 @@ from ktrace.report import Report
 from ..text.headings import heading
 from .blocks import Block
 from .csv_blocks import CsvRows, CsvTable
-from .text_cells import BINARY_BYTES, argument, floats, integers, only, says, sizes, stripped, times
+from .text_cells import BINARY_BYTES, argument, floats, has_text, integers, only, sizes, stripped, times
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Size(Field):
 def _with_misfits(cells: pa.StringArray, column: pa.Array) -> tuple[pa.Array, Bools | None]:
     if not column.null_count:
         return column, None
-    misfits = says(stripped(cells)) & column.is_null().to_numpy(zero_copy_only=False)
+    misfits = has_text(stripped(cells)) & column.is_null().to_numpy(zero_copy_only=False)
     return column, misfits if misfits.any() else None
 
 
@@ -130,7 +130,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
             for row in np.flatnonzero(rounded).tolist():
                 report.issue("rounded", source.where(row), f"${name}")
     for heading_, cells in source.rest().items():
-        if says(cells).any():
+        if has_text(cells).any():
             own = heading_.removeprefix("args.")
             left[_with_unit(own, table.unit(own))] = argument(cells, heading(own))
     return Block(source.place, source.numbers, columns | left)

@@ -170,7 +170,7 @@ class Launches:
             number = self._add(key, Figure("note", "", "note", None, 0, scope, ""))
         self.metric(number, text, args=args)
 
-    def behind(self, batch: Batch) -> None:
+    def add_after(self, batch: Batch) -> None:
         """Rows of other records that belong to the launch; they are given on behind it."""
         self._behind.append(batch)
         self._weight += _ROW * len(batch)

@@ -16,9 +16,9 @@ from ktrace.model.row_builder import RowBuilder
 from ..columnar.csv_blocks import CsvBlocks, CsvRows
 from ..text.lines import Line
 from .dispatches import Work
-from .known_dispatches import Dispatched
+from .known_dispatches import KnownDispatches
 from .rows import Agents, Others, add_statistics
-from .tables import AGENTS, COUNTERS, DISPATCH, STATS, fits
+from .tables import AGENTS, COUNTERS, DISPATCH, STATS, table_kind
 
 #: Ids of a file of a folder begin at this times its number: 2^32 lines.
 IDS_OF_FILE = 1 << 44
@@ -37,7 +37,7 @@ class RocmFile:
     pid: int | None = None
     host: str | None = None
     scope: str = ""
-    dispatched: Dispatched = field(default_factory=Dispatched)
+    dispatched: KnownDispatches = field(default_factory=KnownDispatches)
     remember: bool = False
 
 
@@ -58,7 +58,7 @@ def read_file(
     `at_end` gives what `on_line` gathered.
     """
     reading = _Reading(file, conversion, agents, rows)
-    blocks = CsvBlocks(file.source, conversion, fits, place=file.place)
+    blocks = CsvBlocks(file.source, conversion, table_kind, place=file.place)
     for item in blocks:
         if isinstance(item, CsvRows):
             yield from reading.rows(item)

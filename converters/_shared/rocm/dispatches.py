@@ -28,7 +28,7 @@ from ..columnar.csv_blocks import CsvRows
 from ..columnar.typed_cells import joined, own_heading, typed
 from .columns import FIELDS, Worth, apart, counters_of, floats_of, is_joined
 from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
-from .known_dispatches import Dispatched, keys_of
+from .known_dispatches import KnownDispatches, keys_of
 from .tables import DISPATCH
 
 #: Rows of one line have ids from this times its number on: a dispatch has two for each counter.
@@ -52,7 +52,7 @@ class Work:
         first_id: int = 0,
         pid: int | None = None,
         host: str | None = None,
-        dispatched: Dispatched | None = None,
+        dispatched: KnownDispatches | None = None,
         remember: bool = False,
         engines: dict[int, tuple[int | None, int | None]] | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class Work:
         self._first = first_id
         self._pid = pid
         self._host = host
-        self._dispatched = Dispatched() if dispatched is None else dispatched
+        self._dispatched = KnownDispatches() if dispatched is None else dispatched
         self._remembers = remember
         self._args: dict[str, str] = {}
         self._timing = "measured"

@@ -25,7 +25,7 @@ from .common import agents
 _NO_TIME = 1 << 62
 
 
-class Dispatched:
+class KnownDispatches:
     """The dispatches of which a kernel was made: their ids, times and places, for counters that come later."""
 
     def __init__(self) -> None:

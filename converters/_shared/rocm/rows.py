@@ -269,7 +269,7 @@ def add_statistics(
 ) -> None:
     """Adds the summaries of a table of statistics. `scope` is what the file's name says that it is of."""
     headings = [heading(name) for name in item.table.headings]
-    fields = _STATISTICS.bind(headings) or {}
+    fields = _STATISTICS.match(headings) or {}
     columns = [item.block.take(name).to_pylist() for name in item.table.headings]  # type: ignore[union-attr]
     for line, *cells in zip(item.block.numbers.to_pylist(), *columns, strict=True):
         name = cells[fields["name"]].strip() if fields else ""

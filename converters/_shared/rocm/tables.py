@@ -57,7 +57,7 @@ WORDS = re.compile(
 LIKELY = ("timestamp", "grid_size", "grd", "counter_name", "totaldurationns", "agent_type")
 
 
-def fits(cells: Sequence[str]) -> str | None:
+def table_kind(cells: Sequence[str]) -> str | None:
     """The kind of table that has those headings, None for another."""
     names = {cell.casefold() for cell in cells}
     return next((kind for kind, needs in KINDS if all(names & set(need.split("|")) for need in needs)), None)

@@ -123,7 +123,7 @@ class Columns:
         fields = (need.split("|") for need in self.required)
         return [frozenset(name for field in need for name in self.spellings[field]) for need in fields]
 
-    def bind(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
+    def match(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
         """Field -> index of its column; None where a required field has no column.
 
         It can stand as the `fits` of `read_tables`, which also hands over the `first` row; that has no say here.

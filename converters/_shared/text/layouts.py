@@ -7,7 +7,7 @@
     spaces      two blanks or more between cells, each below (a part of) its heading
     words       57.0% 1.266 s 192 gemm      one blank between cells, as what was copied often has
 
-A dialect splits a line into pieces. More pieces than columns mean that a separator stands in a name.
+A layout splits a line into pieces. More pieces than columns mean that a separator stands in a name.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _TOP = re.compile(r"\s*[+┌┏╔╭]")
 _CHUNK = re.compile(r"\S+(?: \S+)*")
 
 
-class Dialect(Protocol):
+class Layout(Protocol):
     """A way of telling cells apart. `joint` stood between two pieces; `explicit` says that it can't be mistaken."""
 
     @property
@@ -249,12 +249,12 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A line read as headings: in which dialect, into which texts, and whether the line below it is a rule.
+    """A line read as headings: in which layout, into which texts, and whether the line below it is a rule.
 
     `lines` is 2 where the headings go on in the next line, as a terminal wraps them.
     """
 
-    dialect: Dialect
+    layout: Layout
     texts: list[str]
     ruled: bool
     lines: int = 1
@@ -287,10 +287,10 @@ def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candida
         yield from _wrapped(text, below, peek(2) or "")
 
 
-def _candidate(dialect: Dialect, text: str, ruled: bool) -> Iterator[Candidate]:
-    pieces = dialect.split(text)
+def _candidate(layout: Layout, text: str, ruled: bool) -> Iterator[Candidate]:
+    pieces = layout.split(text)
     if pieces:
-        yield Candidate(dialect, [piece.strip() for piece in pieces], ruled)
+        yield Candidate(layout, [piece.strip() for piece in pieces], ruled)
 
 
 def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
@@ -298,9 +298,9 @@ def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterato
     texts = _WORDS.findall(text)
     if not max(chunks, 3) < len(texts) <= _MOST_WORDS:
         return
-    dialect, ruled = Words(len(texts)), is_rule(peek(1) or "")
-    if dialect.split(peek(1 + ruled) or ""):
-        yield Candidate(dialect, texts, ruled)
+    layout, ruled = Words(len(texts)), is_rule(peek(1) or "")
+    if layout.split(peek(1 + ruled) or ""):
+        yield Candidate(layout, texts, ruled)
 
 
 def _wrapped(text: str, below: str, rule: str) -> Iterator[Candidate]:

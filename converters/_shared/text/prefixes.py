@@ -19,7 +19,7 @@ _LEVEL = r"(?: (?:\[\w{1,8}\]|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)\b:?))*"
 _PREFIX = re.compile(rf"{_QUOTE}|{_COMMENT}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
 
 
-def bare(text: str) -> str:
+def without_prefix(text: str) -> str:
     """The line without its prefix; itself where it has none."""
     found = _PREFIX.match(text)
     return text[found.end() :] if found else text

@@ -1,4 +1,4 @@
-"""Tables in text, wherever they stand in it: several in a file, in several dialects, with anything around them.
+"""Tables in text, wherever they stand in it: several in a file, in several layouts, with anything around them.
 
     ### Kernel Statistics                      a heading: the scope of what follows
     | Kernel Name | Total Time (ms) | Calls |  headings of columns, recognised by the room
@@ -6,9 +6,9 @@
     | gemm        |           1,024 |     3 |  a row
     some prose                                 text, handed out; what the room says nothing of is skipped
 
-A room gives a function that recognises its headings, usually `Columns.bind`, and takes rows and text:
+A room gives a function that recognises its headings, usually `Columns.match`, and takes rows and text:
 
-    for item in read_tables(lines, COLUMNS.bind):
+    for item in read_tables(lines, COLUMNS.match):
         if isinstance(item, Row):
             ...
             lines.used()
@@ -27,15 +27,15 @@ from ktrace.input.source import Sample
 
 from .decimal_commas import Evidence, may_have, with_point
 from .headings import FIGURES, MEASURED, Figures, Heading, are_units, cell_quantity, heading, read_figures, with_units
-from .layouts import Candidate, Dashes, Delimited, Dialect, Pipes, candidates, is_rule, join_surplus
+from .layouts import Candidate, Dashes, Delimited, Layout, Pipes, candidates, is_rule, join_surplus
 from .lines import Line, Lines
 from .numbers import is_missing
-from .prefixes import bare, is_quoted
+from .prefixes import is_quoted, without_prefix
 from .titles import Title, is_structure, title_of
 
 #: What a room recognises its tables by: field -> index of the column, None where the table isn't the room's.
 #: It is told the headings and the cells of the first row (none where the table is empty).
-Fits = Callable[[Sequence[Heading], Sequence[str]], "dict[str, int] | None"]
+Recogniser = Callable[[Sequence[Heading], Sequence[str]], "dict[str, int] | None"]
 
 REFUSED = "a table without the columns that are needed"
 
@@ -58,7 +58,7 @@ class Table:
     ordinal: int
     line: int
     path: tuple[Title, ...]
-    dialect: Dialect
+    layout: Layout
     headings: tuple[Heading, ...]
     fields: dict[str, int] | None
 
@@ -74,7 +74,7 @@ class Table:
 
     def cells(self, pieces: Sequence[str]) -> list[str]:
         """The pieces of a row as one cell a column."""
-        return join_surplus(pieces, len(self.headings), self.name_column, self.dialect.joint)
+        return join_surplus(pieces, len(self.headings), self.name_column, self.layout.joint)
 
     @cached_property
     def measured(self) -> tuple[int, ...]:
@@ -117,7 +117,7 @@ class Text:
     path: tuple[Title, ...]
 
 
-class Glance:
+class SampleLines:
     """Lines of a sample, for probes: as `Lines`, without an account."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -150,7 +150,7 @@ class _Lines(Protocol):
     def skip(self, kind: str, detail: str = "") -> None: ...
 
 
-def read_tables(lines: _Lines, fits: Fits) -> Iterator[Table | Row | Text]:
+def read_tables(lines: _Lines, fits: Recogniser) -> Iterator[Table | Row | Text]:
     """The tables that fit, their rows, and the lines outside of tables, in the order of the text.
 
     The caller says of each row and text what became of its line. Headings, rules and blank lines are
@@ -163,14 +163,14 @@ def read_tables(lines: _Lines, fits: Fits) -> Iterator[Table | Row | Text]:
     return _Scan(lines, fits, commas=_has_decimal_commas(lines, fits)).items()
 
 
-def _has_decimal_commas(lines: _Lines, fits: Fits) -> bool:
+def _has_decimal_commas(lines: _Lines, fits: Recogniser) -> bool:
     """Whether the figures of the first lines have commas before decimals."""
     texts: list[str] = []
     while len(texts) < _TELLING_LINES and (text := lines.peek(len(texts) + 1)) is not None:
         texts.append(text)
     if not may_have(texts):
         return False
-    scan = _Scan(Glance(texts), fits, commas=True)
+    scan = _Scan(SampleLines(texts), fits, commas=True)
     for _ in scan.items():
         pass
     problem = scan.evidence.problem
@@ -184,10 +184,10 @@ def _has_decimal_commas(lines: _Lines, fits: Fits) -> bool:
     return scan.evidence.commas
 
 
-def find_tables(sample: Sample, fits: Fits) -> Iterator[Table]:
+def find_tables(sample: Sample, fits: Recogniser) -> Iterator[Table]:
     """The tables that fit, in the text of a sample; none in JSON."""
     if may_have_tables(sample):
-        yield from (item for item in read_tables(Glance(sample.lines), fits) if isinstance(item, Table))
+        yield from (item for item in read_tables(SampleLines(sample.lines), fits) if isinstance(item, Table))
 
 
 def may_have_tables(sample: Sample) -> bool:
@@ -195,16 +195,16 @@ def may_have_tables(sample: Sample) -> bool:
     return bool(sample.text) and not _JSON.match(sample.text or "")
 
 
-def headings_at(lines: Sequence[str], number: int, fits: Fits) -> Table | None:
+def headings_at(lines: Sequence[str], number: int, fits: Recogniser) -> Table | None:
     """The table that fits of which that line, from 1, is the headings, whatever stands above it; for probes."""
-    first = next(read_tables(Glance(lines[number - 1 : number - 1 + _HEADING_LINES]), fits), None)
+    first = next(read_tables(SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), fits), None)
     return replace(first, line=number) if isinstance(first, Table) and first.line == 1 else None
 
 
 class _Scan:
     """The state of a reading: the titles above the line, and the table that is open."""
 
-    def __init__(self, lines: _Lines, fits: Fits, *, commas: bool = False) -> None:
+    def __init__(self, lines: _Lines, fits: Recogniser, *, commas: bool = False) -> None:
         self._lines = lines
         self._fits = fits
         self._commas = commas
@@ -231,7 +231,7 @@ class _Scan:
         if not first and (found := self._item(line)) is not None:
             return found
         coming = self._lines.peek() or ""
-        if before or (bare(line.text) != line.text and bare(coming) != coming):
+        if before or (without_prefix(line.text) != line.text and without_prefix(coming) != coming):
             self._prefixed = True
             if (found := self._item(line)) is not None:
                 return found
@@ -260,7 +260,7 @@ class _Scan:
 
     def _bare(self, text: str) -> str:
         """A line as it is read: without its prefix, where the table or title above it had one."""
-        return bare(text) if self._prefixed else text
+        return without_prefix(text) if self._prefixed else text
 
     def _peek(self, ahead: int = 1) -> str | None:
         text = self._lines.peek(ahead)
@@ -270,19 +270,17 @@ class _Scan:
         """Whether a table goes on behind a line of structure: a rule between its rows, not a blank line."""
         if not (text.strip() and self._table):
             return False
-        return isinstance(self._table.dialect, Pipes) or (
-            is_rule(text) and self._pieces(self._peek() or "") is not None
-        )
+        return isinstance(self._table.layout, Pipes) or (is_rule(text) and self._pieces(self._peek() or "") is not None)
 
     def _interrupt(self, *, between_rows: bool = False) -> None:
         """A line that is no row: the table ends, unless its separators can't be mistaken.
 
         One of fixed width goes on behind a line right above a row, such as the rest of a name of two lines.
         """
-        dialect = self._table.dialect if self._table else None
-        if isinstance(dialect, (Pipes, Delimited)):
+        layout = self._table.layout if self._table else None
+        if isinstance(layout, (Pipes, Delimited)):
             self._interrupted = True
-        elif not (between_rows and isinstance(dialect, Dashes)):
+        elif not (between_rows and isinstance(layout, Dashes)):
             self._table = None
 
     def _pieces(self, text: str) -> list[str] | None:
@@ -290,7 +288,7 @@ class _Scan:
         table = self._table
         if table is None:
             return None
-        pieces = table.dialect.split(self._with_rest(text)[0])
+        pieces = table.layout.split(self._with_rest(text)[0])
         if pieces is None or (self._interrupted and len(pieces) != len(table.headings)):
             return None
         pointed = self._with_points(pieces)
@@ -298,7 +296,7 @@ class _Scan:
             if not _broke_off(table, text, pieces):  # the figure that is cut says nothing
                 self._tell(table, pieces)
             return pointed
-        explicit = isinstance(table.dialect, Pipes) and not self._interrupted
+        explicit = isinstance(table.layout, Pipes) and not self._interrupted
         return pointed if explicit and not is_rule(self._peek() or "") else None
 
     def _with_points(self, pieces: list[str]) -> list[str]:
@@ -317,8 +315,8 @@ class _Scan:
 
     def _with_rest(self, text: str) -> tuple[str, int]:
         """The line with the ones after it that its last cell, in quotes, goes on for; and how many these are."""
-        dialect = self._table.dialect if self._table else None
-        if not isinstance(dialect, Delimited) or not dialect.quoted or text.count('"') % 2 == 0:
+        layout = self._table.layout if self._table else None
+        if not isinstance(layout, Delimited) or not layout.quoted or text.count('"') % 2 == 0:
             return text, 0
         whole = text
         for ahead in range(1, _LONGEST_CELL):
@@ -349,11 +347,11 @@ class _Scan:
             units, first = self._below(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
             fields = self._fits(headings, first)
-            table = Table(self._tables, line.number, self._path, candidate.dialect, headings, fields)
+            table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields)
             if fields is not None:
                 lines = candidate.lines
                 break
-            if candidate.ruled and isinstance(candidate.dialect, (Pipes, Dashes)):
+            if candidate.ruled and isinstance(candidate.layout, (Pipes, Dashes)):
                 refused = refused or table
         else:
             if refused is None:
@@ -367,11 +365,11 @@ class _Scan:
     def _below(self, candidate: Candidate) -> tuple[list[str], list[str]]:
         """The row of units below the headings, and the first row; empty where there is none."""
         rows: list[list[str]] = []
-        dialect, first = candidate.dialect, candidate.lines + candidate.ruled
+        layout, first = candidate.layout, candidate.lines + candidate.ruled
         for ahead in (first, first + 1):
-            pieces = dialect.split(self._peek(ahead) or "") or []
+            pieces = layout.split(self._peek(ahead) or "") or []
             rows.append(self._with_points([piece.strip() for piece in pieces]))
-        if isinstance(dialect, Delimited) and are_units(rows[0]):
+        if isinstance(layout, Delimited) and are_units(rows[0]):
             return rows[0], rows[1]
         return [], rows[0]
 
@@ -381,7 +379,7 @@ class _Scan:
             self._leave(table)
             next(self._coming)
         below = self._peek() or ""
-        has_units = isinstance(table.dialect, Delimited) and are_units(table.dialect.split(below) or [])
+        has_units = isinstance(table.layout, Delimited) and are_units(table.layout.split(below) or [])
         if is_rule(below) or has_units:
             self._leave(table)
             next(self._coming)
@@ -398,10 +396,8 @@ def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
     """Whether a row lacks cells, or the pipe at its end, or ends before the name below the last run of dashes."""
     if len(pieces) < len(table.headings):
         return True
-    if isinstance(table.dialect, Dashes) and table.name_column == len(pieces) - 1:
-        return len(text) < table.dialect.runs[-1][0] and not pieces[-1].strip()
+    if isinstance(table.layout, Dashes) and table.name_column == len(pieces) - 1:
+        return len(text) < table.layout.runs[-1][0] and not pieces[-1].strip()
     return (
-        isinstance(table.dialect, Pipes)
-        and table.dialect.closed
-        and not text.rstrip().endswith(tuple(table.dialect.ends))
+        isinstance(table.layout, Pipes) and table.layout.closed and not text.rstrip().endswith(tuple(table.layout.ends))
     )

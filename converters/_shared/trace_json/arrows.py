@@ -14,10 +14,9 @@ from ktrace.model.json_text import encoded
 
 from ..columnar.dictionaries import constant, words
 from .dialect import Rule
-from .draft import Draft, as_text, by_word, integers, valid
+from .draft import Draft, Task, as_text, by_word, integers, valid
 from .events import Events
 from .places import joined, place, plain
-from .task import Task
 
 _ROLES = {"s": 0, "t": 1, "f": 2}
 

@@ -23,8 +23,8 @@ from ktrace.report import Report
 from .chunks import CHUNK, Text
 from .decode import MOST_EVENTS, Decoder
 from .events import Events
+from .json_values import elements_of
 from .lists import List
-from .raw import elements_of
 
 _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', re.DOTALL)
 _HALF = re.compile(rb'"ph"\s*:\s*"[BEbeSF]"')

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Int32
 from ktrace.model.json_text import json_cells
 
-from .numbers import kind_of, nanoseconds, same_spelling
-from .raw import Raw
+from .json_values import Raw, kind_of, same_spelling
+from .numbers import nanoseconds
 
 #: Distinct values that a column remembers from one `Events` to the next.
 MOST_DISTINCT = 1 << 16

@@ -16,10 +16,9 @@ from ktrace.model.json_text import encoded
 
 from ..columnar.dictionaries import constant
 from .dialect import Rule
-from .draft import Draft, mapped, numbers, valid
+from .draft import Draft, Task, mapped, numbers, valid
 from .events import Events
 from .places import joined, place, plain
-from .task import Task
 
 #: Columns of an event that its counters share.
 _SHARED = ("ts", "dur", "clock", "pid", "device", "context", "stream")

@@ -22,7 +22,7 @@ from ktrace.report import Report
 from ..columnar.decoding import no_gc
 from .events import Events
 from .gather import Gather, Group
-from .raw import Raw, elements_of, members_of
+from .json_values import Raw, elements_of, members_of
 from .shapes import Shapes
 
 #: Events that are gathered at most before they are handed on: the order of rows is the same for every size of batches.

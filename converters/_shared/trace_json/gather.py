@@ -15,7 +15,7 @@ from ktrace.model.arrays import Int64
 from ..columnar.dictionaries import constant
 from .cells import Bools, Clock, Numbers, Raws, Sparse, Texts
 from .events import MEMBERS, ONE_ROW, ROOM, TEXTS, Events
-from .raw import Raw, members_of
+from .json_values import Raw, members_of
 from .shapes import Struct, column_name
 
 _CLOCKS = ("ts", "dur")

@@ -19,7 +19,7 @@ from .chunks import Text
 from .decode import Decoder
 from .events import Events
 from .grammar import Value, own_key, place_of, value_at
-from .raw import elements_of
+from .json_values import elements_of
 from .repair import Repair, mend_words
 from .salvage import salvage
 from .walk import EVENT

@@ -16,10 +16,9 @@ from ktrace.model.row_builder import to_batch
 
 from ..columnar.dictionaries import indices
 from .dialect import Dialect, Rule
-from .draft import Draft, numbered
+from .draft import Draft, Task, numbered
 from .events import Events
 from .places import plain
-from .task import Task
 
 
 def metadata(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:

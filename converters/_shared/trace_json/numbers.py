@@ -1,23 +1,20 @@
-"""Microseconds as they are written, to exact nanoseconds; JSON values as one spelling.
+"""Microseconds as a trace writes them, converted to exact nanoseconds.
 
 5842913001243.498   "1623143089.1"   1712000000000000   1.5e3   -0.0005
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from ktrace.model.arrays import Bools, Int64
-from ktrace.model.json_text import dump_json, json_cells
 
-from .raw import Raw
+from .json_values import Raw
 
 #: Digits of a number that int64 holds for certain.
 _DIGITS = 18
@@ -118,28 +115,3 @@ def _decimal(text: bytes) -> Decimal | None:
     if b"_" in text:
         return None
     return number if number.is_finite() and -40 < number.adjusted() < 20 and len(text) < 400 else None
-
-
-def kind_of(text: bytes) -> str:
-    """What a JSON text is: "str", "bool", "int", "float", or "raw" (a list, an object, null, beyond float64)."""
-    first = text[:1]
-    if first == b'"':
-        return "str"
-    if first in (b"[", b"{", b"n"):
-        return "raw"
-    if first in (b"t", b"f"):
-        return "bool"
-    if b"." in text or b"e" in text or b"E" in text:
-        return "float" if math.isfinite(float(text)) else "raw"
-    return "int"
-
-
-def same_spelling(text: bytes) -> bytes:
-    """The JSON text of a scalar spelled as `json_cells` spells it; lists and objects as they are."""
-    kind = kind_of(text)
-    if kind == "str":
-        return dump_json(msgspec.json.decode(text, type=str)).encode()
-    if kind == "float":
-        spelled: Any = json_cells(pa.array([float(text)], pa.float64()))[0].as_py()
-        return str(spelled).encode()
-    return b"0" if text == b"-0" else text

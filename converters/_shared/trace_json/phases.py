@@ -27,11 +27,10 @@ from ..columnar.dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
-from .draft import by_word, valid
+from .draft import Task, by_word, valid
 from .events import Events
 from .metadata import metadata
 from .slices import asyncs, begins, ends, instants, slices
-from .task import Task
 
 Handler = Callable[[Events, Rule, Task], Iterable[Batch]]
 

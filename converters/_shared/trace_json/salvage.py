@@ -14,7 +14,7 @@ import msgspec
 from ..columnar.decoding import is_utf8
 from .chunks import LARGEST, Text
 from .grammar import Nest, Value, own_key, value_at
-from .raw import elements_of, members_of
+from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
 from .walk import EVENT, GOES_ON, Rule, Walked, walk
 

@@ -17,8 +17,7 @@ from typing import Any, Union
 import msgspec
 
 from .events import MEMBERS, TEXTS
-from .numbers import kind_of
-from .raw import Raw, members_of
+from .json_values import Raw, kind_of, members_of
 
 #: Distinct tags, keys of one shape's args, further members: beyond these, events are decoded one by one.
 MOST_TAGS = 64

@@ -15,10 +15,9 @@ from ..columnar.dictionaries import words
 from .arrows import bound, waits
 from .counters import of_events
 from .dialect import Rule
-from .draft import Draft, as_text, by_word, direction
+from .draft import Draft, Task, as_text, by_word, direction
 from .events import Events
 from .places import place, track_of_id
-from .task import Task
 
 _STEPS = {"b": 0, "S": 0, "e": 1, "F": 1}
 

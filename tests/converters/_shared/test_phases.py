@@ -15,8 +15,8 @@ from plain_events import events_of, load, plain_events
 
 import ktrace
 from ktrace.converters._shared.trace_json.dialect import Dialect
+from ktrace.converters._shared.trace_json.draft import Task
 from ktrace.converters._shared.trace_json.phases import to_batches
-from ktrace.converters._shared.trace_json.task import Task
 from ktrace.converters.chrome_json.dialect import DIALECT as CHROME
 from ktrace.converters.kineto.dialect import CATS
 from ktrace.converters.kineto.dialect import DIALECT as KINETO

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.headings import STATISTICS, Columns, cell_quantity, heading, plain, read_figures
 from ktrace.converters._shared.text.lines import Lines
-from ktrace.converters._shared.text.tables import Glance, Row, Table, Text, read_tables
+from ktrace.converters._shared.text.tables import Row, SampleLines, Table, Text, read_tables
 from ktrace.input.source import Source
 from ktrace.report import Report
 
@@ -23,7 +23,7 @@ HEADINGS = ["Name", "Total Time (ns)", "Calls", "Remark"]
 
 
 def items(text: str) -> list[Table | Row | Text]:
-    return list(read_tables(Glance(text.split("\n")), COLUMNS.bind))
+    return list(read_tables(SampleLines(text.split("\n")), COLUMNS.match))
 
 
 def rows(text: str) -> list[Row]:
@@ -41,7 +41,7 @@ def account(text: str, tmp_path: Path) -> tuple[Report, list[Row]]:
     report = Report()
     lines = Lines(Source(str(path)), Conversion(report))
     found = []
-    for item in read_tables(lines, COLUMNS.bind):
+    for item in read_tables(lines, COLUMNS.match):
         if isinstance(item, Row):
             found.append(item)
             lines.used()
@@ -199,7 +199,7 @@ def test_several_tables_have_their_own_columns_scope_and_ordinal() -> None:
         "name\ttotal\na\t1\n\nsome words\n\n# One\n## Two\ntotal | name\n--- | ---\n2 | b\n\n"
         "| key | text |\n|---|---|\n| x | y |\n\n# Three\nname,avg\nc,3\n"
     )
-    found = [(row.text("name"), row.table.ordinal, row.table.scope, row.table.dialect.name) for row in rows(text)]
+    found = [(row.text("name"), row.table.ordinal, row.table.scope, row.table.layout.name) for row in rows(text)]
     assert found == [
         ("a", 0, ["name (line 1)"], "tabs"),
         ("b", 1, ["One", "Two"], "pipes"),
@@ -386,7 +386,7 @@ def test_a_heading_is_taken_apart(text: str, key: str, unit: str) -> None:
 
 def figures(headings: str, row: str, unit: str = "") -> tuple[dict[str, object], dict[str, object]]:
     heads = [heading(text) for text in headings.split("|")]
-    found = read_figures(heads, row.split("|"), COLUMNS.bind(heads) or {}, unit=unit)
+    found = read_figures(heads, row.split("|"), COLUMNS.match(heads) or {}, unit=unit)
     return found.columns, found.args
 
 

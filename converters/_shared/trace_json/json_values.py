@@ -1,0 +1,47 @@
+"""JSON values as text: the elements of a list, the members of an object, the kind and the spelling of a value.
+
+msgspec checks a value and leaves it unparsed (`Raw`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ktrace.model.json_text import dump_json, json_cells
+
+Raw = msgspec.Raw
+
+#: Returns the elements of a JSON list. Raises msgspec.DecodeError, and RecursionError for too deep a nesting.
+elements_of = msgspec.json.Decoder(list[Raw]).decode
+
+#: Returns the members of a JSON object; raises the same.
+members_of = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def kind_of(text: bytes) -> str:
+    """What a JSON text is: "str", "bool", "int", "float", or "raw" (a list, an object, null, beyond float64)."""
+    first = text[:1]
+    if first == b'"':
+        return "str"
+    if first in (b"[", b"{", b"n"):
+        return "raw"
+    if first in (b"t", b"f"):
+        return "bool"
+    if b"." in text or b"e" in text or b"E" in text:
+        return "float" if math.isfinite(float(text)) else "raw"
+    return "int"
+
+
+def same_spelling(text: bytes) -> bytes:
+    """The JSON text of a scalar spelled as `json_cells` spells it; lists and objects as they are."""
+    kind = kind_of(text)
+    if kind == "str":
+        return dump_json(msgspec.json.decode(text, type=str)).encode()
+    if kind == "float":
+        spelled: Any = json_cells(pa.array([float(text)], pa.float64()))[0].as_py()
+        return str(spelled).encode()
+    return b"0" if text == b"-0" else text
