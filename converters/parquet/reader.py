@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.canonical.records import BadRecord, Records, check_version
+from ktrace.converters._shared.canonical.record_batches import RecordBatches
+from ktrace.converters._shared.canonical.records import BadRecord, check_version
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
@@ -163,7 +164,7 @@ def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | 
 
 
 def _catalog(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
-    records = Records(conversion)
+    records = RecordBatches(conversion)
     try:
         facts = msgspec.json.decode(text, type=list[msgspec.Raw])
     except (msgspec.DecodeError, RecursionError) as error:

@@ -94,7 +94,7 @@ def test_numbers_beyond_a_double_are_json(tmp_path: Path) -> None:
 def test_the_header_comes_first(tmp_path: Path) -> None:
     result = check(tmp_path, json.dumps(EVENT, separators=(",", ":")), HEADER)
     assert [(fault.record, fault.line) for fault in result.faults] == [(0, 1)]
-    assert "no header" in result.faults[0].reason
+    assert "isn't a header" in result.faults[0].reason
 
 
 def test_another_major_version_is_a_fault(tmp_path: Path) -> None:
