@@ -1,15 +1,8 @@
-"""Reads a canonical JSON document."""
+"""Reads a canonical JSON document: `read` for conversion, `texts` for `ktrace validate`."""
 
-from __future__ import annotations
+from functools import partial
 
-from collections.abc import Iterator
+from ktrace.converters._shared.canonical.record_forms import DOCUMENT, read_records, record_texts
 
-from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.record_forms import DOCUMENT, read_records
-from ktrace.input.source import Source
-from ktrace.model.batch import Batch
-
-
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Yields the batches of the file. Raises DamagedInput without a header, VersionError."""
-    return read_records(source, conversion, DOCUMENT)
+read = partial(read_records, form=DOCUMENT)
+texts = partial(record_texts, form=DOCUMENT)

@@ -1,14 +1,7 @@
 """Writes a canonical JSON document, one record to a line."""
 
-from __future__ import annotations
+from functools import partial
 
-from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.record_forms import DOCUMENT, RecordWriter
-from ktrace.output.sink import Sink
 
-
-class Writer(RecordWriter):
-    """Writes each batch as it comes."""
-
-    def __init__(self, sink: Sink, conversion: Conversion) -> None:
-        super().__init__(sink, conversion, DOCUMENT)
+Writer = partial(RecordWriter, form=DOCUMENT)

@@ -11,12 +11,11 @@ import copy
 import json
 from array import array
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -28,10 +27,9 @@ from ktrace.input.detection import by_name
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
 from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.parallel.prefetch import prefetch
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
-
-_Item = TypeVar("_Item")
 
 #: Rows up to which ids are compared: 16 bytes each are held.
 COUNTED_IDS = 10_000_000
@@ -56,9 +54,9 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
     """
     check = _Check(limit)
     source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
-    room = import_module(f"ktrace.converters.{_format(source)}.texts")
+    room = import_module(f"ktrace.converters.{_format(source)}.reader")
     items: Iterator[RecordRun | Fault] = room.texts(source)
-    for item in _ahead(items):
+    for item in prefetch(items):
         if isinstance(item, Fault):
             check.add(item)
         elif item.number == 0:
@@ -71,15 +69,6 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
         check.ids()
     check.result.faults.sort(key=lambda fault: fault.record)
     return check.result
-
-
-def _ahead(items: Iterator[_Item]) -> Iterator[_Item]:
-    """The items, the next one made by a thread while this one is checked."""
-    with ThreadPoolExecutor(1) as thread:
-        coming = thread.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = thread.submit(next, items, None)
-            yield item
 
 
 def _format(source: Source) -> str:

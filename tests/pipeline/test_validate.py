@@ -166,7 +166,7 @@ def test_parquet_columns_and_rows(tmp_path: Path) -> None:
     path = changed(tmp_path, dur=pa.array([-1.5] + [None] * (rows - 1)), lanes=pa.array([4] + [None] * (rows - 1)))
     faults = {(fault.record, fault.path): fault.reason for fault in validate(str(path)).faults}
     assert faults[0, "$.dur"] == "the column is of type double, in the model int64"
-    assert faults[0, "$.lanes"] == "is no column of the model"
+    assert faults[0, "$.lanes"] == "isn't a column of the model"
     assert (1, "$.dur") in faults
     assert "'lanes'" in faults[1, "$"]
 

@@ -20,7 +20,7 @@ from ktrace.output.sink import Sink
 
 from .encode import encode
 from .record_batches import RecordBatches
-from .record_lines import HEADER, line_runs, read_lines, utf8
+from .record_lines import HEADER, line_texts, read_lines, utf8
 from .records import BadRecord, check_version
 
 
@@ -60,7 +60,7 @@ def record_texts(source: Source, form: Form) -> Iterator[RecordRun | Fault]:
         stream = utf8(raw)
         first = stream.readline()
         if _is_on_lines(first, form):
-            yield from line_runs(stream, first, document=form.document)
+            yield from line_texts(stream, first, document=form.document)
             return
         try:
             document = _decode_whole(first + stream.read(), source.path)

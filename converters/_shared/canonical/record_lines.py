@@ -5,7 +5,7 @@
 {"record":"event",...}                {"record":"event",...}
                                       ]}
 
-`line_blocks` splits the lines into blocks; `read_lines` turns the blocks into batches, and `line_runs` into the
+`line_blocks` splits the lines into blocks; `read_lines` turns the blocks into batches, and `line_texts` into the
 texts of records that `ktrace validate` checks.
 """
 
@@ -37,8 +37,8 @@ FEW_LINES = 100
 HEADER = re.compile(rb'\s*\{\s*"ktrace"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s"{}\[\],]+)\s*(?:\}|,\s*"records"\s*:\s*\[)\s*')
 CLOSING = re.compile(rb"\s*\]\s*\}\s*")
 
-#: How lines begin that may be something else than a record: a header, the closing of a document, a blank line.
-_NO_RECORD = re.compile(rb'\s*(?:\{\s*"ktrace"|\]|$)')
+#: What a line can be other than a record.
+_ROLE = re.compile(rb'\s*(?:(?P<blank>$)|(?P<header>\{"ktrace")|(?P<closing>\]\s*\}\s*$))')
 
 
 def utf8(stream: BinaryIO) -> BinaryIO:
@@ -59,9 +59,20 @@ class Block:
     text: bytes
     count: int
 
-    def lines(self) -> list[bytes]:
-        """The lines, with their line ends."""
-        return io.BytesIO(self.text).readlines()
+    def runs(self) -> Iterator[tuple[str, int, list[bytes]]]:
+        """The lines as runs of "records"; a "blank", "header" or "closing" line is a run of its own.
+
+        Each run has the number of its first line.
+        """
+        lines, start = io.BytesIO(self.text).readlines(), 0
+        for index, line in enumerate(lines):
+            if not line.startswith(b'{"record"') and (role := _ROLE.match(line)):
+                if index > start:
+                    yield "records", self.line + start, lines[start:index]
+                yield role.lastgroup or "", self.line + index, [line]
+                start = index + 1
+        if start < len(lines):
+            yield "records", self.line + start, lines[start:]
 
 
 def line_blocks(stream: BinaryIO, first: bytes, *, document: bool) -> Iterator[Block]:
@@ -127,28 +138,33 @@ class _Lines:
     def one_by_one(self, block: Block) -> None:
         """Reads lines, each of which may be anything."""
         report = self._conversion.report
-        used = 0
-        for number, line in enumerate(block.lines(), block.line):
-            text = line.strip(b" \t\r\n,")
-            where = f"line {number}"
-            if not text:
+        for role, line, lines in block.runs():
+            if role == "blank" or (role == "closing" and self._document and self.headed):
                 report.used(outcome="structure")
-            elif not self.headed or text.startswith(b'{"ktrace"'):
-                _check_header(text, self._conversion, self._path, where)
+                self.closed = self.closed or role == "closing"
+            elif role == "header" or not self.headed:
+                _check_header(lines[0].strip(b" \t\r\n,"), self._conversion, self._path, f"line {line}")
                 report.used(outcome="structure")
                 self.headed = True
-            elif self._document and CLOSING.fullmatch(text):
-                report.used(outcome="structure")
-                self.closed = True
             else:
-                try:
-                    if self.batches.take(text, where) == "catalog":
-                        report.used(outcome="catalog")
-                    else:
-                        used += 1
-                except BadRecord as bad:
-                    self.whole = line.endswith(b"\n")
-                    report.issue("bad-record" if self.whole else "cut", where, str(bad))
+                self._take(lines, line)
+
+    def _take(self, lines: list[bytes], first: int) -> None:
+        """Reads records one by one; `first` is the number of the first line."""
+        report = self._conversion.report
+        used = 0
+        for number, line in enumerate(lines, first):
+            text = line.strip(b" \t\r\n,")
+            try:
+                if not text:
+                    report.used(outcome="structure")
+                elif self.batches.take(text, f"line {number}") == "catalog":
+                    report.used(outcome="catalog")
+                else:
+                    used += 1
+            except BadRecord as bad:
+                self.whole = line.endswith(b"\n")
+                report.issue("bad-record" if self.whole else "cut", f"line {number}", str(bad))
         report.used(used)
 
 
@@ -169,16 +185,16 @@ def _check_header(text: bytes, conversion: Conversion, path: str, where: str) ->
     check_version(version, conversion, path, where)
 
 
-def line_runs(stream: BinaryIO, first: bytes, *, document: bool = False) -> Iterator[RecordRun | Fault]:
+def line_texts(stream: BinaryIO, first: bytes, *, document: bool = False) -> Iterator[RecordRun | Fault]:
     """Yields the header as number 0, then the records with their lines, and the faults between the records."""
-    number, commas, closed = 1, _Commas(), not document
-    headed = False
+    number, commas = 1, _Commas()
+    headed, closed = False, not document
     for block in line_blocks(stream, first, document=document):
-        for line, lines in _runs(block):
-            text = lines[0].strip()
-            if not text:
+        for role, line, lines in block.runs():
+            if role == "blank":
                 continue
-            if text.startswith(b'{"ktrace"') if headed else b'"ktrace"' in text[:40]:
+            text = lines[0].strip()
+            if role == "header" or (not headed and b'"ktrace"' in text[:40]):
                 yield RecordRun(0, line, [_header(text) if document else text])
                 headed = True
                 continue
@@ -187,35 +203,21 @@ def line_runs(stream: BinaryIO, first: bytes, *, document: bool = False) -> Iter
                 headed = True
             if document and closed:
                 yield Fault(number - 1, "$", "something follows the closing ]}", line)
-                continue
-            if document and CLOSING.fullmatch(text):
+            elif document and role == "closing":
                 closed = True
                 yield from commas.at_end(number, line)
-                continue
-            records = (yield from commas.without(lines, number, line)) if document else lines
-            yield RecordRun(number, line, records)
-            number += len(records)
+            else:
+                records = (yield from commas.without(lines, number, line)) if document else lines
+                yield RecordRun(number, line, records)
+                number += len(records)
     if not headed:
         yield Fault(0, "$", "is empty", 1)
     if not closed:
         yield Fault(number - 1, "$", "the closing ]} is missing")
 
 
-def _runs(block: Block) -> Iterator[tuple[int, list[bytes]]]:
-    """Runs of lines that are records, each with the number of its first line; any other line is a run of its own."""
-    lines, start = block.lines(), 0
-    for index, line in enumerate(lines):
-        if not line.startswith(b'{"record"') and _NO_RECORD.match(line):
-            if index > start:
-                yield block.line + start, lines[start:index]
-            yield block.line + index, [line]
-            start = index + 1
-    if start < len(lines):
-        yield block.line + start, lines[start:]
-
-
 def _header(text: bytes) -> bytes:
-    """The header of JSON Lines that the first line of a document matches."""
+    """The header of JSON Lines for the first line of a document."""
     found = HEADER.fullmatch(text)
     return b'{"ktrace":' + found.group(1) + b"}" if found else text
 
