@@ -1,4 +1,7 @@
-"""Reads a canonical CSV table: any order of its columns, any of them absent that may be null."""
+"""Reads a canonical CSV table: any order of its columns, any of them absent that may be null.
+
+`read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,16 @@ import pyarrow as pa
 import pyarrow.csv
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
 from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.model.batch import Batch
+from ktrace.model.batch import VERSION, Batch
+from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.report import Report
+
+from .json_column import json_column
 
 #: Bytes that are parsed at once; a row must fit in.
 BLOCK = 16 << 20
@@ -29,10 +37,26 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         cells = Cells(utf8(raw), source.path)
         rows = FlatRows(conversion, table_record(cells.heads, source.path))
         for first, part in cells.parts():
-            columns = _typed_extras(_valid_utf8(part, conversion))
+            columns = _typed_extras(_valid_utf8(part, conversion.report))
             for offset in range(0, columns.num_rows, conversion.batch_rows):
                 yield from rows.batches(columns.slice(offset, conversion.batch_rows), first + offset)
         _account_broken(cells, conversion)
+
+
+def texts(source: Source) -> Iterator[RecordRun | Fault]:
+    """Yields the rows as records. A cell that isn't a number where the model wants one becomes a string: a fault."""
+    yield RecordRun(0, None, [b'{"ktrace":"%s"}' % VERSION.encode()])
+    with source.open() as raw:
+        cells = Cells(utf8(raw), source.path)
+        first = 0
+        try:
+            record = table_record(cells.heads, source.path)
+            for first, part in cells.parts():
+                yield RecordRun(first, None, table_texts(_valid_utf8(part), record, json_column))
+        except DamagedInput as error:
+            yield Fault(first, "$", error.what)
+        for row, count in cells.broken:
+            yield Fault(row, "$", f"has {count} cells of {len(cells.heads)}")
 
 
 def table_record(heads: list[str], path: str) -> str | None:
@@ -136,16 +160,17 @@ class _Ending:
         """The stream is closed by whoever opened it."""
 
 
-def _valid_utf8(part: pa.RecordBatch, conversion: Conversion) -> pa.RecordBatch:
-    """The part as text; bytes that are none are replaced and reported."""
+def _valid_utf8(part: pa.RecordBatch, report: Report | None = None) -> pa.RecordBatch:
+    """The part as text; bytes that aren't UTF-8 are replaced and reported."""
     columns = {}
     for name, column in zip(part.schema.names, part.columns, strict=True):
         try:
             columns[name] = column.cast(pa.string())
         except pa.ArrowInvalid:
-            texts = [None if cell is None else cell.decode(errors="replace") for cell in column.to_pylist()]
-            columns[name] = pa.array(texts, pa.string())
-            conversion.report.issue("encoding", f"column {name}")
+            decoded = [None if cell is None else cell.decode(errors="replace") for cell in column.to_pylist()]
+            columns[name] = pa.array(decoded, pa.string())
+            if report:
+                report.issue("encoding", f"column {name}")
     return pa.RecordBatch.from_pydict(columns)
 
 

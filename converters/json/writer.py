@@ -1,31 +1,7 @@
-"""Writes a canonical JSON document, a record a line."""
+"""Writes a canonical JSON document, one record to a line."""
 
-from __future__ import annotations
+from functools import partial
 
-from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.encode import encode
-from ktrace.model.batch import VERSION, Batch
-from ktrace.output.sink import Sink
+from ktrace.converters._shared.canonical.record_forms import DOCUMENT, RecordWriter
 
-
-class Writer:
-    """Writes each batch as it comes; with the option `table`, the rows of that record alone."""
-
-    def __init__(self, sink: Sink, conversion: Conversion) -> None:
-        self._table = conversion.options.get("table")
-        self._stream = sink.open()
-        self._stream.write(b'{"ktrace":"%s","records":[' % VERSION.encode())
-        self._first = True
-
-    def write(self, batch: Batch) -> int:
-        """Writes the rows and returns how many it kept."""
-        if self._table not in (None, batch.record):
-            return 0
-        for text in encode(batch, start=",\n", end=""):
-            self._stream.write(text[1:] if self._first else text)
-            self._first = False
-        return len(batch)
-
-    def close(self) -> None:
-        """Closes the list and the object."""
-        self._stream.write(b"\n]}\n")
+Writer = partial(RecordWriter, form=DOCUMENT)

@@ -1,16 +1,8 @@
-"""Reads canonical JSON Lines."""
+"""Reads canonical JSON Lines: `read` for conversion, `texts` for `ktrace validate`."""
 
-from __future__ import annotations
+from functools import partial
 
-from collections.abc import Iterator
+from ktrace.converters._shared.canonical.record_forms import JSON_LINES, read_records, record_texts
 
-from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.record_lines import read_lines, utf8
-from ktrace.input.source import Source
-from ktrace.model.batch import Batch
-
-
-def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The batches of the file, as they were written. Raises DamagedInput without a header, VersionError."""
-    with source.open() as stream:
-        yield from read_lines(utf8(stream), conversion, source.path)
+read = partial(read_records, form=JSON_LINES)
+texts = partial(record_texts, form=JSON_LINES)

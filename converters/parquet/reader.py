@@ -1,8 +1,11 @@
-"""Reads canonical Parquet, a file, a folder, or a dataset of many files."""
+"""Reads canonical Parquet, a file, a folder, or a dataset of many files.
+
+`read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,17 +15,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.canonical.encode import embedded, is_json, table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.canonical.records import BadRecord, Records, check_version
+from ktrace.converters._shared.canonical.record_batches import RecordBatches
+from ktrace.converters._shared.canonical.records import BadRecord, check_version
 from ktrace.errors import DamagedInput
 from ktrace.input.capabilities import Pushdown
 from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
-from ktrace.model.batch import RECORDS, Batch, arrow_schema, union_schema
+from ktrace.model.batch import RECORDS, VERSION, Batch, arrow_schema, union_schema
+from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.parallel.prefetch import prefetch
 from ktrace.store.joins import among
 
 from .dataset import dataset_of
+
+#: Rows that `ktrace validate` checks at once.
+CHECKED_ROWS = 16_384
 
 #: Columns of text that hardly repeat. All others come as dictionaries.
 _PLAIN = ("args", "facts", "key")
@@ -36,39 +45,59 @@ _DICTIONARIES = {
 #: Columns that are always read: they take rows apart, and a row without one that it must have is counted as bad.
 _NEEDED = {"record", "dur"} | {field.name for record in RECORDS for field in arrow_schema(record) if not field.nullable}
 
+
 #: Nothing is left out.
 _ALL = Pushdown()
 
 
 def read(source: Source, conversion: Conversion, pushdown: Pushdown = _ALL) -> Iterator[Batch]:
-    """Yields the batches of the file, or of the files of a folder or dataset; of each file the catalog first.
+    """Yields the batches of the file, or of the files of a folder or dataset; the catalog of each file first.
 
     Raises DamagedInput for a file that is cut, or that isn't canonical, and VersionError.
     """
+    for file, shown in _files(source, conversion, pushdown.ranks):
+        yield from _read_file(file, shown, conversion, pushdown)
+
+
+def texts(source: Source) -> Iterator[RecordRun | Fault]:
+    """Yields for each file its version as number 0, faults of its columns, its rows, and the facts of its footer."""
+    number = 1
+    for path, shown in _files(source):
+        try:
+            file = open_file(path, shown)
+        except DamagedInput as error:
+            yield Fault(0, "$", error.what)
+            continue
+        with file:
+            number = yield from _file_texts(file, shown, number)
+
+
+def _files(
+    source: Source, conversion: Conversion | None = None, ranks: frozenset[int] | None = None
+) -> Iterator[tuple[Path | BinaryIO, str]]:
+    """The files to read, each with its path for messages; for a conversion the catalog first, and only some `ranks`.
+
+    Raises DamagedInput for a folder without any of them.
+    """
     if dataset := dataset_of(source):
-        for shard in dataset.wanted(conversion, pushdown.ranks):
+        for shard in dataset.wanted(conversion, ranks) if conversion else dataset.shards():
             with dataset.opened(shard) as file:
-                yield from _read_file(file, dataset.shown(shard), conversion, pushdown)
-        return
-    if source.is_folder:
-        for path in _files(source):
-            yield from _read_file(path, str(path), conversion, pushdown)
-        return
-    with source.local_path() as path:
-        yield from _read_file(path, source.path, conversion, pushdown)
-
-
-def _files(source: Source) -> list[Path]:
-    """The files of a folder, the catalog first. Raises DamagedInput where there are none."""
-    paths = [Path(source.path) / f"{record}.parquet" for record in ("catalog", *RECORDS[:-1])]
-    if found := [path for path in paths if path.exists()]:
-        return found
-    raise DamagedInput(
-        "has none of the files of a canonical folder",
-        path=source.path,
-        expected=", ".join(path.name for path in paths),
-        remedy="name the folder that ktrace wrote",
-    )
+                yield file, dataset.shown(shard)
+    elif source.is_folder:
+        records = ("catalog", *RECORDS[:-1]) if conversion else RECORDS
+        paths = [Path(source.path) / f"{record}.parquet" for record in records]
+        found = [path for path in paths if path.exists()]
+        if not found:
+            raise DamagedInput(
+                "has none of the files of a canonical folder",
+                path=source.path,
+                expected=", ".join(path.name for path in paths),
+                remedy="name the folder that ktrace wrote",
+            )
+        yield from ((path, str(path)) for path in found)
+    else:
+        with source.local_path() as path:
+            yield path, source.path
 
 
 def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdown: Pushdown) -> Iterator[Batch]:
@@ -79,7 +108,7 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdo
             check_version(version.decode(), conversion, shown, "the footer")
         record = record_of(names, footer, shown)
         rows = FlatRows(conversion, record)
-        yield from _catalog(footer.get(b"ktrace.catalog", b"[]"), conversion, shown)
+        yield from _catalog(_facts(footer, shown), conversion)
         looked_at = _looked_at(names, record, pushdown.columns)
         ids = pushdown.ids if record != "catalog" else None
         try:
@@ -87,6 +116,47 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdo
                 yield from rows.batches(columns, first, None if ids is None else _named(columns.column("id"), ids))
         except (OSError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
+
+
+def _file_texts(file: pq.ParquetFile, shown: str, number: int) -> Generator[RecordRun | Fault, None, int]:
+    """Yields the parts of a file that `texts` names; `number` is that of its first record. Returns the next number."""
+    footer = file.metadata.metadata or {}
+    if version := footer.get(b"ktrace.version"):
+        yield RecordRun(0, None, [b'{"ktrace":%s}' % msgspec.json.encode(version.decode())])
+    else:
+        yield Fault(0, "$", 'the footer has no key "ktrace.version"')
+    names = file.schema_arrow.names
+    record = record_of(names, footer, shown)
+    yield from _column_faults(file.schema_arrow, record, (version or VERSION.encode()).decode() == VERSION)
+    for rows, first in _parts(file, names, CHECKED_ROWS, None):
+        yield RecordRun(number + first - 1, None, table_texts(rows, record, _json_column))
+    number += file.metadata.num_rows
+    try:
+        facts = _facts(footer, shown)
+    except DamagedInput as error:
+        yield Fault(number, "$", error.what)
+        return number
+    yield RecordRun(number, None, list(map(bytes, facts)))
+    return number + len(facts)
+
+
+def _json_column(name: str, column: pa.Array) -> pa.Array:
+    return embedded(column) if is_json("events", name) or is_json("catalog", name) else column
+
+
+def _column_faults(found: pa.Schema, record: str | None, exactly: bool) -> Iterator[Fault]:
+    """Yields the faults of the columns themselves. A newer minor version may have more columns: `exactly` is false."""
+    model = {field.name: field.type for field in (arrow_schema(record) if record else union_schema())}
+    for field in found:
+        expected = _value_type(model.get(field.name, field.type))
+        if field.name not in model and not field.name.startswith("x_") and exactly:
+            yield Fault(0, f"$.{field.name}", "isn't a column of the model")
+        elif _value_type(field.type) != expected:
+            yield Fault(0, f"$.{field.name}", f"the column is of type {field.type}, in the model {expected}")
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _looked_at(names: list[str], record: str | None, columns: frozenset[str] | None) -> list[str]:
@@ -164,23 +234,27 @@ def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | 
     return record
 
 
-def _catalog(text: bytes, conversion: Conversion, path: str) -> Iterator[Batch]:
-    records = Records(conversion)
+def _facts(footer: dict[bytes, bytes], path: str) -> list[msgspec.Raw]:
+    """The records of the catalog in a footer. Raises DamagedInput."""
     try:
-        facts = msgspec.json.decode(text, type=list[msgspec.Raw])
+        return msgspec.json.decode(footer.get(b"ktrace.catalog", b"[]"), type=list[msgspec.Raw])
     except (msgspec.DecodeError, RecursionError) as error:
         raise DamagedInput(
-            f"the catalog is no list of JSON: {error}",
+            f'the catalog, "ktrace.catalog" in the footer, isn\'t a JSON list: {error}',
             path=path,
             where="ktrace.catalog in the footer",
             expected="a list of facts, as ktrace writes it",
-            remedy="take that key out of the footer to read the rows alone, or export the file again",
+            remedy="remove that key from the footer to read the rows alone, or export the file again",
         ) from None
+
+
+def _catalog(facts: list[msgspec.Raw], conversion: Conversion) -> Iterator[Batch]:
+    batches = RecordBatches(conversion)
     for number, fact in enumerate(facts, 1):
         conversion.report.record()
         try:
-            records.take(bytes(fact), f"fact {number} in the footer")
+            batches.take(bytes(fact), f"fact {number} in the footer")
             conversion.report.used(outcome="catalog")
         except BadRecord as bad:
             conversion.report.issue("bad-record", f"fact {number} in the footer", str(bad))
-    yield from records.rest()
+    yield from batches.rest()

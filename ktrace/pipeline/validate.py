@@ -31,7 +31,6 @@ from ktrace.parallel.prefetch import prefetch
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
 
-
 #: Rows up to which ids are compared: 16 bytes each are held.
 COUNTED_IDS = 10_000_000
 
@@ -55,7 +54,7 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
     """
     check = _Check(limit)
     source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
-    room = import_module(f"ktrace.converters.{_format(source)}.texts")
+    room = import_module(f"ktrace.converters.{_format(source)}.reader")
     items: Iterator[RecordRun | Fault] = room.texts(source)
     for item in prefetch(items):
         if isinstance(item, Fault):

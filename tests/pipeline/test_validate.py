@@ -94,7 +94,7 @@ def test_numbers_beyond_a_double_are_json(tmp_path: Path) -> None:
 def test_the_header_comes_first(tmp_path: Path) -> None:
     result = check(tmp_path, json.dumps(EVENT, separators=(",", ":")), HEADER)
     assert [(fault.record, fault.line) for fault in result.faults] == [(0, 1)]
-    assert "no header" in result.faults[0].reason
+    assert "isn't a header" in result.faults[0].reason
 
 
 def test_another_major_version_is_a_fault(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_parquet_columns_and_rows(tmp_path: Path) -> None:
     path = changed(tmp_path, dur=pa.array([-1.5] + [None] * (rows - 1)), lanes=pa.array([4] + [None] * (rows - 1)))
     faults = {(fault.record, fault.path): fault.reason for fault in validate(str(path)).faults}
     assert faults[0, "$.dur"] == "the column is of type double, in the model int64"
-    assert faults[0, "$.lanes"] == "is no column of the model"
+    assert faults[0, "$.lanes"] == "isn't a column of the model"
     assert (1, "$.dur") in faults
     assert "'lanes'" in faults[1, "$"]
 

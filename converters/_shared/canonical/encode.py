@@ -9,7 +9,7 @@ but where a string needs escapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,13 +30,32 @@ def encode(batch: Batch, start: str = "", end: str = "\n") -> Iterator[memoryvie
 
 def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.BinaryArray:
     """One JSON text a row."""
-    parts: list[Part] = [f'{start}{{"record":"{WORD[batch.record]}"']
+    columns: dict[str, pa.Array] = {}
     for name in column_names(batch):
         column = batch.args_text() if name == "args" else batch.column(name)
-        if is_json(batch.record, name):
-            column = as_text(one_line(decoded(column)))
-        parts.append(Cells(f",{dump_json(name)}:", column))
-    return join_rows([*parts, "}" + end], len(batch))
+        columns[name] = embedded(column) if is_json(batch.record, name) else column
+    return _records(f'{start}{{"record":"{WORD[batch.record]}"', columns, len(batch), end)
+
+
+def table_texts(rows: pa.RecordBatch, record: str | None, cell: Callable[[str, pa.Array], pa.Array]) -> list[bytes]:
+    """The rows of a flat table of `record` (None: the union of all) as the JSON texts of their records.
+
+    `cell` turns a column, given its name, into cells of JSON.
+    """
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    words = columns.pop("record", None)
+    if record:
+        start: Part = f'{{"record":"{WORD[record]}"'
+    else:
+        start = Cells('{"record":', pc.fill_null(decoded(words), ""))
+    cells = {name: cell(name, column) for name, column in columns.items() if column.null_count < len(column)}
+    texts: list[bytes] = _records(start, cells, rows.num_rows).to_pylist()
+    return texts
+
+
+def _records(start: Part, columns: dict[str, pa.Array], rows: int, end: str = "") -> pa.BinaryArray:
+    members = [Cells(f",{dump_json(name)}:", column) for name, column in columns.items()]
+    return join_rows([start, *members, "}" + end], rows)
 
 
 def column_names(batch: Batch) -> list[str]:
@@ -57,11 +76,12 @@ def is_json(record: str, column: str) -> bool:
     return fields(record).get(column, {}).get("x-arrow") == "json"
 
 
-def one_line(text: pa.StringArray) -> pa.StringArray:
-    """JSON text without line ends, which can only stand between its tokens."""
+def embedded(column: pa.Array) -> pa.Array:
+    """A column of JSON texts as cells: without line ends, which occur only between the tokens of JSON."""
+    text = decoded(column)
     if pc.any(pc.match_substring_regex(text, r"[\r\n]")).as_py():
-        return pc.replace_substring_regex(text, r"[\r\n]", " ")
-    return text
+        text = pc.replace_substring_regex(text, r"[\r\n]", " ")
+    return as_text(text)
 
 
 def as_bytes(rows: pa.BinaryArray) -> memoryview:

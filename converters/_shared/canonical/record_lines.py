@@ -1,9 +1,12 @@
-"""Records that stand one on a line: JSON Lines, and the JSON document as ktrace writes it.
+"""Records one to a line: JSON Lines, and the JSON document as ktrace writes it.
 
 {"ktrace":"1.0"}                      {"ktrace":"1.0","records":[
 {"record":"event",...}                {"record":"event",...},
 {"record":"event",...}                {"record":"event",...}
                                       ]}
+
+`line_blocks` splits the lines into blocks; `read_lines` turns the blocks into batches, and `line_texts` into the
+texts of records that `ktrace validate` checks.
 """
 
 from __future__ import annotations
@@ -11,26 +14,31 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterator
-from typing import BinaryIO, Protocol
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
 from ktrace.input.source import text_encoding
 from ktrace.model.batch import Batch
+from ktrace.model.record_texts import Fault, RecordRun
 
-from .record_blocks import Blocks
-from .records import BadRecord, Records, check_version
+from .record_batches import RecordBatches
+from .records import BadRecord, check_version
 
-#: Bytes of lines that are taken at once: what is made of them fits the cache.
+#: Bytes of lines in a block: what is decoded from them fits in the CPU's cache.
 CHUNK = 1 << 20
 
-#: Fewer lines than this are read one by one.
+#: Blocks of fewer lines than this are read one line at a time.
 FEW_LINES = 100
 
 #: The first line, with or without the opening of a JSON document.
 HEADER = re.compile(rb'\s*\{\s*"ktrace"\s*:\s*("(?:[^"\\]|\\.)*"|[^\s"{}\[\],]+)\s*(?:\}|,\s*"records"\s*:\s*\[)\s*')
 CLOSING = re.compile(rb"\s*\]\s*\}\s*")
+
+#: What a line can be other than a record.
+_ROLE = re.compile(rb'\s*(?:(?P<blank>$)|(?P<header>\{"ktrace")|(?P<closing>\]\s*\}\s*$))')
 
 
 def utf8(stream: BinaryIO) -> BinaryIO:
@@ -43,100 +51,121 @@ def utf8(stream: BinaryIO) -> BinaryIO:
     return stream
 
 
-class LineStream(Protocol):
-    """What gives bytes and lines."""
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Whole lines: the number of the first one, all of them as one text, how many they are."""
 
-    def read(self, size: int = -1, /) -> bytes:
-        """Up to `size` bytes; none at the end."""
+    line: int
+    text: bytes
+    count: int
 
-    def readline(self) -> bytes:
-        """A line, or what is left of one; nothing at the end."""
+    def runs(self) -> Iterator[tuple[str, int, list[bytes]]]:
+        """The lines as runs of "records"; a "blank", "header" or "closing" line is a run of its own.
+
+        Each run has the number of its first line.
+        """
+        lines, start = io.BytesIO(self.text).readlines(), 0
+        for index, line in enumerate(lines):
+            if not line.startswith(b'{"record"') and (role := _ROLE.match(line)):
+                if index > start:
+                    yield "records", self.line + start, lines[start:index]
+                yield role.lastgroup or "", self.line + index, [line]
+                start = index + 1
+        if start < len(lines):
+            yield "records", self.line + start, lines[start:]
 
 
-def read_lines(stream: LineStream, conversion: Conversion, path: str, *, document: bool = False) -> Iterator[Batch]:
-    """The batches of records on lines, the header first.
+def line_blocks(stream: BinaryIO, first: bytes, *, document: bool) -> Iterator[Block]:
+    """Splits a stream into blocks of about `CHUNK` bytes; `first` is its first line, read already.
 
-    Each line is counted before it is parsed. One that can't be read is skipped as "bad-record"; a last one
-    without a line end, and a `document` without its closing bracket, are cut.
-    Raises DamagedInput where the header is missing and VersionError where its major version isn't ours.
+    The header, blank lines before it, and the last line of a `document` are blocks of their own.
     """
-    state, report = _Lines(conversion, path, document), conversion.report
-    while not state.headed and (line := stream.readline()):
-        report.record()
-        state.one_by_one([line])
+    line, text = 1, first
+    while text:
+        yield Block(line, text, 1)
+        line += 1
+        if text.strip():
+            break
+        text = stream.readline()
     while text := stream.read(CHUNK):
         text += stream.readline()
-        block, rest = _before_closing(text) if document else (text, b"")
-        count = _line_count(block)
-        report.record(count + _line_count(rest))
-        if count >= FEW_LINES and state.blocks.take(block, count, document):
-            state.last += count
-            yield from state.records.rest()  # what was read before
-            yield from state.blocks.ready()
-            block = b""
-        if left := io.BytesIO(block + rest).readlines():
-            yield from state.blocks.rest()
-            state.one_by_one(left)
-        yield from state.records.ready()
-    yield from state.blocks.rest()
-    if not state.headed:
+        last = text.rfind(b"\n", 0, len(text) - 1) + 1
+        closing = document and CLOSING.fullmatch(text, last)
+        for part in (text[:last], text[last:]) if closing else (text,):
+            if part:
+                count = part.count(b"\n") + (not part.endswith(b"\n"))
+                yield Block(line, part, count)
+                line += count
+
+
+def read_lines(
+    stream: BinaryIO, first: bytes, conversion: Conversion, path: str, *, document: bool = False
+) -> Iterator[Batch]:
+    """Yields the batches of records on lines; `first` is the first line, read already.
+
+    Each line is counted before it is parsed. A line that can't be read is skipped as "bad-record"; a last line
+    without a line end, and a `document` without its closing bracket, are reported as cut.
+    Raises DamagedInput where the header is missing and VersionError where its major version isn't ours.
+    """
+    lines, report = _Lines(conversion, path, document), conversion.report
+    for block in line_blocks(stream, first, document=document):
+        report.record(block.count)
+        many = lines.headed and block.count >= FEW_LINES
+        if not many or not lines.batches.take_block(block.text, block.count, document):
+            lines.one_by_one(block)
+        lines.last += block.count
+        yield from lines.batches.ready()
+    if not lines.headed:
         _check_header(b"", conversion, path, "line 1")
-    yield from state.records.rest()
-    if not state.closed and state.whole:
-        report.issue("cut", f"line {state.last}", "the closing ]} is missing", 0)
-
-
-def _before_closing(text: bytes) -> tuple[bytes, bytes]:
-    """The text apart from a last line that closes the document."""
-    start = text.rfind(b"\n", 0, len(text) - 1) + 1
-    return (text[:start], text[start:]) if CLOSING.fullmatch(text, start) else (text, b"")
-
-
-def _line_count(text: bytes) -> int:
-    return text.count(b"\n") + (not text.endswith(b"\n") and text != b"")
+    yield from lines.batches.rest()
+    if not lines.closed and lines.whole:
+        report.issue("cut", f"line {lines.last}", "the closing ]} is missing", 0)
 
 
 class _Lines:
-    """How far the lines are read. `last` is the number of the last one, `whole` says that it isn't cut."""
+    """The state of reading: `last` is the number of the last line, `whole` is false where that line is cut."""
 
     def __init__(self, conversion: Conversion, path: str, document: bool) -> None:
         self._conversion = conversion
         self._path = path
         self._document = document
-        self.records = Records(conversion)
-        self.blocks = Blocks(conversion)
+        self.batches = RecordBatches(conversion)
         self.last = 0
         self.headed = False
         self.closed = not document
         self.whole = True
 
-    def one_by_one(self, lines: list[bytes]) -> None:
+    def one_by_one(self, block: Block) -> None:
         """Reads lines, each of which may be anything."""
         report = self._conversion.report
-        used = 0
-        for number, line in enumerate(lines, self.last + 1):
-            text = line.strip(b" \t\r\n,")
-            where = f"line {number}"
-            if not text:
+        for role, line, lines in block.runs():
+            if role == "blank" or (role == "closing" and self._document and self.headed):
                 report.used(outcome="structure")
-            elif not self.headed or text.startswith(b'{"ktrace"'):
-                _check_header(text, self._conversion, self._path, where)
+                self.closed = self.closed or role == "closing"
+            elif role == "header" or not self.headed:
+                _check_header(lines[0].strip(b" \t\r\n,"), self._conversion, self._path, f"line {line}")
                 report.used(outcome="structure")
                 self.headed = True
-            elif self._document and CLOSING.fullmatch(text):
-                report.used(outcome="structure")
-                self.closed = True
             else:
-                try:
-                    if self.records.take(text, where) == "catalog":
-                        report.used(outcome="catalog")
-                    else:
-                        used += 1
-                except BadRecord as bad:
-                    self.whole = line.endswith(b"\n")
-                    report.issue("bad-record" if self.whole else "cut", where, str(bad))
+                self._take(lines, line)
+
+    def _take(self, lines: list[bytes], first: int) -> None:
+        """Reads records one by one; `first` is the number of the first line."""
+        report = self._conversion.report
+        used = 0
+        for number, line in enumerate(lines, first):
+            text = line.strip(b" \t\r\n,")
+            try:
+                if not text:
+                    report.used(outcome="structure")
+                elif self.batches.take(text, f"line {number}") == "catalog":
+                    report.used(outcome="catalog")
+                else:
+                    used += 1
+            except BadRecord as bad:
+                self.whole = line.endswith(b"\n")
+                report.issue("bad-record" if self.whole else "cut", f"line {number}", str(bad))
         report.used(used)
-        self.last += len(lines)
 
 
 def _check_header(text: bytes, conversion: Conversion, path: str, where: str) -> None:
@@ -147,10 +176,69 @@ def _check_header(text: bytes, conversion: Conversion, path: str, where: str) ->
             path=path,
             where=where,
             expected='a first line {"ktrace":"1.0"}',
-            remedy="if the rest is whole, put that line before it",
+            remedy="if the other lines are intact, put that line before them",
         )
     try:
         version = json.loads(found.group(1))
     except ValueError:
         version = found.group(1).decode(errors="replace")
     check_version(version, conversion, path, where)
+
+
+def line_texts(stream: BinaryIO, first: bytes, *, document: bool = False) -> Iterator[RecordRun | Fault]:
+    """Yields the header as number 0, then the records with their lines, and the faults between the records."""
+    number, commas = 1, _Commas()
+    headed, closed = False, not document
+    for block in line_blocks(stream, first, document=document):
+        for role, line, lines in block.runs():
+            if role == "blank":
+                continue
+            text = lines[0].strip()
+            if role == "header" or (not headed and b'"ktrace"' in text[:40]):
+                yield RecordRun(0, line, [_header(text) if document else text])
+                headed = True
+                continue
+            if not headed:
+                yield Fault(0, "$", 'the first line isn\'t a header {"ktrace":"1.0"}', line)
+                headed = True
+            if document and closed:
+                yield Fault(number - 1, "$", "something follows the closing ]}", line)
+            elif document and role == "closing":
+                closed = True
+                yield from commas.at_end(number, line)
+            else:
+                records = (yield from commas.without(lines, number, line)) if document else lines
+                yield RecordRun(number, line, records)
+                number += len(records)
+    if not headed:
+        yield Fault(0, "$", "is empty", 1)
+    if not closed:
+        yield Fault(number - 1, "$", "the closing ]} is missing")
+
+
+def _header(text: bytes) -> bytes:
+    """The header of JSON Lines for the first line of a document."""
+    found = HEADER.fullmatch(text)
+    return b'{"ktrace":' + found.group(1) + b"}" if found else text
+
+
+class _Commas:
+    """Checks the commas between the records of a document."""
+
+    def __init__(self) -> None:
+        self._found = True
+
+    def without(self, lines: list[bytes], number: int, line: int) -> Generator[Fault, None, list[bytes]]:
+        """Yields a fault for each missing comma; returns the texts without commas. `number` is the first record's."""
+        texts = []
+        for index, text in enumerate(map(bytes.strip, lines)):
+            if not self._found:
+                yield Fault(number + index - 1, "$", "no comma follows the record", line + index - 1)
+            self._found = text.endswith(b",")
+            texts.append(text.removesuffix(b","))
+        return texts
+
+    def at_end(self, number: int, line: int) -> Iterator[Fault]:
+        """Yields a fault where the last record has a comma; `number` and `line` are those that follow it."""
+        if self._found and number > 1:
+            yield Fault(number - 1, "$", "a comma follows the last record", line - 1)

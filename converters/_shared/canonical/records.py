@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import cache, reduce
-from operator import attrgetter, or_
+from operator import or_
 from typing import Annotated, Any, Literal
 
 import msgspec
-import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput, VersionError
-from ktrace.model.batch import RECORDS, VERSION, WORD, Batch, arrow_schema, fields, is_required
+from ktrace.model.batch import RECORDS, VERSION, WORD, fields, is_required
 from ktrace.model.json_text import SPECIAL
+from ktrace.report import Report
 
 from .encode import is_json
 
@@ -63,72 +63,37 @@ def check_version(version: object, conversion: Conversion, path: str, where: str
         conversion.report.issue("newer-minor", where, f"version {version}, this ktrace knows {VERSION}", 0)
 
 
-class Records:
-    """Takes records as JSON text and hands out batches, the rows of each record together."""
+class RecordDecoder:
+    """Decodes one record at a time; what the model's strict decoder refuses is looked at again."""
 
-    def __init__(self, conversion: Conversion) -> None:
-        self._report = conversion.report
-        self._size = conversion.batch_rows
+    def __init__(self, report: Report) -> None:
+        self._report = report
         self._decode = _decoder(strict=True).decode
-        self._rows: dict[str, list[Row]] = {record: [] for record in RECORDS}
-        self._extra: dict[str, dict[int, dict[str, Any]]] = {record: {} for record in RECORDS}
         self._extra_types: dict[tuple[str, str], type] = {}
 
-    def take(self, text: bytes, where: str) -> str:
-        """Adds a record and returns which of the four it is. Raises BadRecord."""
+    def decode(self, text: bytes, where: str) -> tuple[str, Row, dict[str, Any]]:
+        """Returns a record's name, its struct and the columns of other packages. Raises BadRecord."""
         try:
-            return self._take(text, where)
+            return self._decoded(text, where)
         except RecursionError:
-            raise BadRecord("$: is nested too deep") from None
+            raise BadRecord("$: is nested too deeply") from None
 
-    def _take(self, text: bytes, where: str) -> str:
+    def _decoded(self, text: bytes, where: str) -> tuple[str, Row, dict[str, Any]]:
         if not text.isascii():
             text = self._valid_utf8(text, where)
+        extra: dict[str, Any] = {}
         try:
-            row, extra = self._decode(text), None
+            row = self._decode(text)
         except msgspec.DecodeError:
-            row, extra = self._take_anew(text, where)
+            row, extra = self._decode_leniently(text, where)
         record = RECORD[row.__struct_config__.tag]
         embedded = row.facts if record == "catalog" else row.args
         if embedded is not ABSENT and bytes(embedded)[:1] not in (b"{", b"n"):
-            raise BadRecord(f"$.{'facts' if record == 'catalog' else 'args'}: is no object")
-        if extra:
-            self._extra[record][len(self._rows[record])] = extra
-        self._rows[record].append(row)
-        return record
+            raise BadRecord(f"$.{'facts' if record == 'catalog' else 'args'}: isn't an object")
+        return record, row, extra
 
-    def ready(self) -> Iterator[Batch]:
-        """The batches that are full."""
-        for record, rows in self._rows.items():
-            while len(rows) >= self._size:
-                yield self._batch(record, self._size)
-
-    def rest(self) -> Iterator[Batch]:
-        """What is left."""
-        yield from self.ready()
-        for record, rows in self._rows.items():
-            if rows:
-                yield self._batch(record, len(rows))
-
-    def _batch(self, record: str, count: int) -> Batch:
-        rows, extra = self._rows[record][:count], self._extra[record]
-        del self._rows[record][:count]
-        self._extra[record] = {index - count: more for index, more in extra.items() if index >= count}
-        arrays, names = [], []
-        for field in arrow_schema(record):
-            values = list(map(attrgetter(field.name), rows))
-            array = _array(values, field.type, is_json(record, field.name))
-            if array is not None:
-                arrays.append(array)
-                names.append(field.name)
-        mine = {index: more for index, more in extra.items() if index < count}
-        for name in dict.fromkeys(name for more in mine.values() for name in more):
-            arrays.append(pa.array([mine.get(index, {}).get(name) for index in range(count)]))
-            names.append(name)
-        return Batch(record, pa.RecordBatch.from_arrays(arrays, names=names))
-
-    def _take_anew(self, text: bytes, where: str) -> tuple[Row, dict[str, Any]]:
-        """A record that the strict decoder refused: unknown columns and kinds are kept, the rest is refused again."""
+    def _decode_leniently(self, text: bytes, where: str) -> tuple[Row, dict[str, Any]]:
+        """Decodes a record that the strict decoder refused: keeps unknown columns and kinds, refuses the rest."""
         try:
             members = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         except msgspec.DecodeError as error:
@@ -176,17 +141,6 @@ class Records:
         if before is float and (isinstance(value, int) or value in SPECIAL):
             return SPECIAL.get(value, value) if isinstance(value, str) else float(value)
         return value if isinstance(value, before) else None
-
-
-def _array(values: list[Any], type_: pa.DataType, embedded: bool) -> pa.Array | None:
-    """The column of the values, None where all are null."""
-    if embedded:
-        values = [None if raw is ABSENT or bytes(raw) == b"null" else str(raw, "utf-8") for raw in values]
-    if values.count(None) == len(values):
-        return None
-    if pa.types.is_floating(type_):
-        values = [SPECIAL[value] if isinstance(value, str) else value for value in values]
-    return pa.array(values, type_)
 
 
 def _record_of(cells: dict[str, bytes]) -> str:

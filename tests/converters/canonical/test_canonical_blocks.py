@@ -103,7 +103,7 @@ def test_whole_blocks_are_taken_at_once(tmp_path: Path, monkeypatch: pytest.Monk
     one_by_one: list[int] = []
     original = record_lines._Lines.one_by_one
     monkeypatch.setattr(
-        record_lines._Lines, "one_by_one", lambda self, given: one_by_one.append(len(given)) or original(self, given)
+        record_lines._Lines, "one_by_one", lambda self, block: one_by_one.append(block.count) or original(self, block)
     )
     told(path)
     assert one_by_one == [1], "the header alone"

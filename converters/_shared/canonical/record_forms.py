@@ -1,0 +1,140 @@
+"""The canonical JSON forms: records on lines, in JSON Lines or in a JSON document. A document may have any layout.
+
+`Form` contains what differs between the two forms; reading, validating and writing are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ktrace.conversion import Conversion
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.model.batch import VERSION, Batch
+from ktrace.model.record_texts import Fault, RecordRun
+from ktrace.output.sink import Sink
+
+from .encode import encode
+from .record_batches import RecordBatches
+from .record_lines import HEADER, line_texts, read_lines, utf8
+from .records import BadRecord, check_version
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a form writes the texts around records. The first record has no comma before it."""
+
+    document: bool
+    opening: str
+    before: str = ""
+    after: str = ""
+    closing: str = ""
+
+
+JSON_LINES = Form(document=False, opening=f'{{"ktrace":"{VERSION}"}}\n', after="\n")
+DOCUMENT = Form(document=True, opening=f'{{"ktrace":"{VERSION}","records":[', before=",\n", closing="\n]}\n")
+
+
+def read_records(source: Source, conversion: Conversion, form: Form) -> Iterator[Batch]:
+    """Yields the batches of a file: as a stream where it has one record to a line, else decoded whole.
+
+    Raises DamagedInput where the header is missing or the document isn't JSON with "ktrace" and "records",
+    VersionError where its major version isn't ours.
+    """
+    with source.open() as raw:
+        stream = utf8(raw)
+        first = stream.readline()
+        if _is_on_lines(first, form):
+            yield from read_lines(stream, first, conversion, source.path, document=form.document)
+        else:
+            yield from _read_whole(_decode_whole(first + stream.read(), source.path), conversion, source.path)
+
+
+def record_texts(source: Source, form: Form) -> Iterator[RecordRun | Fault]:
+    """Yields the header as number 0, then the records, with their lines where they have lines of their own."""
+    with source.open() as raw:
+        stream = utf8(raw)
+        first = stream.readline()
+        if _is_on_lines(first, form):
+            yield from line_texts(stream, first, document=form.document)
+            return
+        try:
+            document = _decode_whole(first + stream.read(), source.path)
+        except DamagedInput as error:
+            yield Fault(0, "$", error.what)
+            return
+        yield RecordRun(0, None, [b'{"ktrace":' + bytes(document.ktrace) + b"}"])
+        yield RecordRun(1, None, list(map(bytes, document.records)))
+
+
+class RecordWriter:
+    """Writes each batch as it comes; with the option `table`, only the rows of that record."""
+
+    def __init__(self, sink: Sink, conversion: Conversion, form: Form) -> None:
+        self._form = form
+        self._table = conversion.options.get("table")
+        self._stream = sink.open()
+        self._stream.write(form.opening.encode())
+        self._comma = len(form.before.rstrip("\n"))
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept."""
+        if self._table not in (None, batch.record):
+            return 0
+        for text in encode(batch, self._form.before, self._form.after):
+            self._stream.write(text[self._comma :])
+            self._comma = 0
+        return len(batch)
+
+    def close(self) -> None:
+        """Writes what follows the last record."""
+        self._stream.write(self._form.closing.encode())
+
+
+class _Document(msgspec.Struct):
+    ktrace: msgspec.Raw
+    records: list[msgspec.Raw]
+
+
+def _is_on_lines(first: bytes, form: Form) -> bool:
+    """Whether a file with this first line is read by lines: JSON Lines, or a document that opens as ktrace's do."""
+    return not form.document or (first.rstrip().endswith(b"[") and HEADER.fullmatch(first) is not None)
+
+
+def _decode_whole(text: bytes, path: str) -> _Document:
+    """Decodes a document. Raises DamagedInput."""
+    try:
+        return msgspec.json.decode(text, type=_Document)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DamagedInput(
+            f"isn't a whole canonical document: {error}",
+            path=path,
+            expected='{"ktrace": "1.0", "records": [...]}',
+            remedy="if it was cut off, export it again; renamed to .jsonl, its whole lines can be read",
+        ) from None
+
+
+def _read_whole(document: _Document, conversion: Conversion, path: str) -> Iterator[Batch]:
+    version: Any = msgspec.json.decode(document.ktrace)
+    check_version(version, conversion, path, "$.ktrace")
+    report, batches = conversion.report, RecordBatches(conversion)
+    for number, record in enumerate(document.records, 1):
+        report.record()
+        try:
+            name = batches.take(_on_one_line(bytes(record)), f"record {number}")
+            report.used(outcome="catalog" if name == "catalog" else None)
+        except BadRecord as bad:
+            report.issue("bad-record", f"record {number}", str(bad))
+        yield from batches.ready()
+    yield from batches.rest()
+
+
+def _on_one_line(record: bytes) -> bytes:
+    try:
+        return msgspec.json.format(record, indent=-1)
+    except RecursionError:
+        raise BadRecord("$: is nested too deeply") from None
