@@ -1,4 +1,4 @@
-"""What is compared: paths, traces or summaries; or two runs that one input says.
+"""The sides of a comparison: paths, traces or summaries, or two runs of one input.
 
 monday.json.gz ──► summary ─┐
                             ├─► Diff
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Summarised(Protocol):
-    """What can be summarised, such as a `ktrace.Trace`."""
+    """An object with a summary, such as a `ktrace.Trace`."""
 
     def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary: ...
 
@@ -32,11 +32,11 @@ class Summarised(Protocol):
 #: A side of a comparison.
 Side = str | Path | Summarised | Summary
 
-#: By what work is grouped where nothing is said, and what a comparison needs in any case.
+#: The default groupings, and those that every comparison needs.
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
 
-#: A summary's note on groups that it has none of, which nobody asked for here.
-_MISSING = "Not said in it: "
+#: Begin of a summary's note on missing groupings, dropped here since the user didn't request them.
+_MISSING = "This input has no "
 
 
 def compare(
@@ -53,15 +53,15 @@ def compare(
     progress: Progress | None = None,
     jobs: int | None = None,
 ) -> Diff:
-    """What changed from `a` to `b`, each a path (a file, a pattern, a folder of ranks), a Trace or a Summary.
+    """Returns what changed from `a` to `b`, each a path (a file, a pattern, a folder of ranks), a Trace or a Summary.
 
-    Without `b`, two runs that `a` says are compared: `runs` names them where there are more than two.
-    `by` are the tables wanted (of `ktrace.summary.keys.BY`); by default those by kernel where most are shared, by
-    operation, and by layer. Where both sides have steps, totals are those of a step on average, unless the `total` of
-    each whole is wanted. `rules` is a file of rules for operations that come before those of ktrace. `from_`, `crop`,
-    `filter`, `progress` and `jobs` are those of `ktrace.convert`, for sides that are read.
+    Without `b`, two runs of `a` are compared; `runs` names them if there are more than two. `by` lists the requested
+    tables (of `ktrace.summary.keys.BY`); by default kernel (if most kernels are shared), operation and layer. If both
+    sides have steps, totals are averages per step, unless `total` requests whole traces. `rules` is a file of rules
+    for operations that take precedence over the built-in ones. `from_`, `crop`, `filter`, `progress` and `jobs` are as
+    in `ktrace.convert`, for sides that are read.
 
-    Raises InputError and its kin for what can't be read, UsageError for what can't be compared.
+    Raises InputError or a subclass if an input can't be read, UsageError if the sides can't be compared.
     """
     groups = tuple(dict.fromkeys((*(_USUAL if by is None else by), *_NEEDED)))
 
@@ -77,22 +77,22 @@ def compare(
     if b is None:
         return _of_runs(summary(a), _called(a), by, runs)
     if runs is not None:
-        raise UsageError("runs are those of one input", remedy="name one input, or leave the runs out")
+        raise UsageError("--runs compares runs of one input", remedy="name one input, or leave out the runs")
     diff = compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
     diff.notes = [note for note in diff.notes if _MISSING not in note]
     return diff
 
 
 def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str, str] | None) -> Diff:
-    """Two runs of one input against one another."""
+    """Compares two runs of one input."""
     there = ", ".join(side.runs) or "none"
     if runs is None:
         if len(side.runs) != 2:
             raise InputError(
-                "doesn't say two runs",
+                "doesn't contain exactly two runs",
                 path=name,
-                expected=f"two runs in one input; those of this are: {there}",
-                remedy="name two inputs, or which runs" if side.runs else "name two inputs",
+                expected=f"two runs in one input; its runs are: {there}",
+                remedy="name two inputs, or the two runs" if side.runs else "name two inputs",
             )
         first, second = side.runs
         runs = first, second
@@ -109,7 +109,7 @@ def _called(side: Side) -> str:
 
 
 def _names(a: Side, b: Side) -> tuple[str, str] | None:
-    """What to call two paths: the names of the files, or all of the paths where these are the same."""
+    """Returns names for two paths: the file names, or the whole paths if the file names are equal."""
     if not isinstance(a, (str, Path)) or not isinstance(b, (str, Path)):
         return None
     one, other = Path(a).name, Path(b).name
