@@ -1,12 +1,12 @@
-"""The errors that ktrace raises: one tree, each message with file, place, expectation and remedy."""
+"""The errors that ktrace raises: one hierarchy, each message with file, place, expectation and remedy."""
 
 from __future__ import annotations
 
 
 class KtraceError(Exception):
-    """What went wrong, where, what was expected and what to do about it.
+    """What went wrong, where, what was expected and how to fix it.
 
-    Every part but the first is optional; `str()` joins them into one message for people.
+    Every part but the first is optional; `str()` joins them into one message.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class KtraceError(Exception):
 
 
 class InputError(KtraceError):
-    """The input can't be opened: it is missing, empty, a folder, not permitted."""
+    """The input can't be opened: it is missing, empty or a folder, or access is denied."""
 
 
 class UnknownFormat(InputError):
-    """No format knows the input. The message names those that came nearest, and why not."""
+    """No format recognises the input. The message names the nearest formats and why they don't match."""
 
 
 class AmbiguousFormat(InputError):
@@ -52,20 +52,20 @@ class ClosedFormat(InputError):
 
 
 class DamagedInput(InputError):
-    """The input is of the format, but too broken to go on."""
+    """The input has the format, but is too damaged to read."""
 
 
 class VersionError(InputError):
-    """The input was written to another major version of the model."""
+    """The input was written for another major version of the model."""
 
 
 class StrictFailure(KtraceError):
-    """Something had to be repaired, skipped or cut off, and `--strict` forbids it."""
+    """Something had to be repaired or skipped, or the input is cut off, and `--strict` forbids it."""
 
 
 class OutputError(KtraceError):
-    """The output can't be written: it exists, the disk is full, the format can't be written."""
+    """The output can't be written: it exists, the disk is full, or ktrace doesn't write the format."""
 
 
 class UsageError(KtraceError):
-    """The call itself is wrong: an unknown format name, options that contradict each other."""
+    """The call itself is wrong: an unknown format name, or options that contradict each other."""

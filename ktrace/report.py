@@ -1,8 +1,8 @@
-"""What a conversion did: records read, rows written, what was repaired or skipped, where and why.
+"""The report of a conversion: records read, rows written, and what was repaired or skipped, where and why.
 
 The chain of accounts, each link of which `Report.balanced()` checks:
 
-    reader   records read   = records that gave rows + records that went elsewhere or were skipped
+    reader   records read   = records that gave rows + records with another outcome or skipped
     stage    rows in + rows added = rows out + rows removed
     writer   rows in        = rows written + rows that the format can't represent
 """
@@ -18,7 +18,7 @@ from ktrace.errors import KtraceError, StrictFailure
 
 
 class Severity(IntEnum):
-    """How much an issue means for the result. `--strict` fails from REPAIR upwards."""
+    """How much an issue affects the result. `--strict` fails from REPAIR upwards."""
 
     NOTE = 0
     REPAIR = 1
@@ -27,7 +27,7 @@ class Severity(IntEnum):
 
 
 class Kind(NamedTuple):
-    """A kind of issue: how bad it is, and what happened and what it means, for people."""
+    """A kind of issue: its severity, and a sentence for users on what happened and what it means."""
 
     severity: Severity
     sentence: str
@@ -38,95 +38,96 @@ KINDS: dict[str, Kind] = {
     # Notes: nothing is wrong with the result.
     "rounded": Kind(Severity.NOTE, "A time below 1 ns was rounded; the source's own number is kept in args."),
     "rounded-size": Kind(
-        Severity.NOTE, "Sizes printed in MB are taken as 10^6 bytes; what was printed is kept in args, it is rounded."
+        Severity.NOTE,
+        "Sizes printed in MB are read as 10^6 bytes; they are rounded, so the printed text is kept in args.",
     ),
-    "folded": Kind(Severity.NOTE, "A table repeats rows of another one; its figures were joined to those rows."),
+    "folded": Kind(Severity.NOTE, "A table repeats rows of another table; its figures were joined to those rows."),
     "disagreement": Kind(
-        Severity.NOTE, "Two places of the source give different figures for the same thing; both are kept."
+        Severity.NOTE, "Two places in the source contain different figures for the same thing; both are kept."
     ),
     "no-nulls": Kind(
         Severity.NOTE,
-        "The container can't say that a value is none; zeros of columns that may have none were taken so.",
+        "The file can't mark a value as missing; zeros in columns that may lack values were read as missing.",
     ),
     "wrapped": Kind(
         Severity.NOTE,
-        "The source itself cut a value to 32 bits; where another place of it has the whole one that was taken, and what "
-        "was left is kept in args.",
+        "The source truncated a value to 32 bits; the full value was used where the source contains it elsewhere, and "
+        "the truncated one is kept in args.",
     ),
-    "unknown-column": Kind(Severity.NOTE, "A column that the format doesn't name was kept in args."),
-    "unknown-kind": Kind(Severity.NOTE, "A record type that the format doesn't name was passed through whole."),
+    "unknown-column": Kind(Severity.NOTE, "A column that the format doesn't define was kept in args."),
+    "unknown-kind": Kind(Severity.NOTE, "A record of a type that the format doesn't define was kept unchanged."),
     "newer-minor": Kind(
-        Severity.NOTE, "The file was written to a newer minor version of the model; what is unknown is kept in args."
+        Severity.NOTE, "The file was written for a newer minor version of the model; unknown fields are kept in args."
     ),
     "unknown-version": Kind(
-        Severity.NOTE, "The file is of a version that ktrace doesn't know; it was read as far as it is as those known."
+        Severity.NOTE, "The file has a version that ktrace doesn't know; the parts that match known versions were read."
     ),
-    "unknown-field": Kind(Severity.NOTE, "A field that the format's description doesn't name was left out."),
-    "no-trace": Kind(Severity.NOTE, "A file of the folder is no trace that ktrace can read; it was left out."),
+    "unknown-field": Kind(Severity.NOTE, "A field that the format's description doesn't define was left out."),
+    "no-trace": Kind(Severity.NOTE, "A file in the folder isn't a trace that ktrace can read; it was left out."),
     "same-run": Kind(
-        Severity.NOTE, "A file of the folder says in another format what its other files say; it was left out."
+        Severity.NOTE, "A file in the folder repeats the other files' data in another format; it was left out."
     ),
-    "no-whole": Kind(
-        Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't say of what they are shares."
-    ),
+    "no-whole": Kind(Severity.NOTE, "Shares are drawn as parts of 100 ms, since the source doesn't state the whole."),
     "begin-guessed": Kind(
         Severity.NOTE,
-        "Nothing relates the clock of a source to that of the first one: it begins when that does, which is a guess.",
+        "Nothing relates the clock of a source to the clock of the first one; as a guess, both sources begin together.",
     ),
     "times-apart": Kind(
         Severity.NOTE,
-        "A source begins so long after the others that a viewer shows next to nothing of either; "
-        "--align 'marker NAME' or --offset brings them together.",
+        "A source begins so long after the others that a viewer can't show both in detail; "
+        "use --align 'marker NAME' or --offset to bring them together.",
     ),
     "shift-undone": Kind(
         Severity.NOTE,
-        "The times of an input were moved by hand when it was exported; unix time undoes that, --keep-shift keeps it.",
+        "The times of an input were shifted manually at export; aligning by unix time undoes the shift, --keep-shift keeps it.",
     ),
-    "relabelled": Kind(Severity.NOTE, "Two inputs bring the same source label; the later one got another."),
-    "origin": Kind(Severity.NOTE, "All times of the output were moved by a constant; its metadata says by how much."),
-    "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a further row of their track."),
-    "unfinished": Kind(Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked."),
+    "relabelled": Kind(Severity.NOTE, "Two inputs have the same source label; the later one got a new label."),
+    "origin": Kind(Severity.NOTE, "All times of the output were shifted by a constant, which its metadata states."),
+    "lane": Kind(Severity.NOTE, "Slices that overlap without nesting were put on a separate lane of their track."),
+    "unfinished": Kind(
+        Severity.NOTE, "A slice has no end; it is drawn to the end of the trace and marked as unfinished."
+    ),
     "counters-capped": Kind(
-        Severity.NOTE, "Only the longest kernels keep their counters: viewers get slow where many have some."
+        Severity.NOTE, "Only the longest kernels keep their counters, since many counters slow viewers down."
     ),
-    "left-out": Kind(Severity.NOTE, "Rows were left out, as the options of the conversion say."),
-    "cropped": Kind(Severity.NOTE, "Only this part of the time was taken, counted from the start of the trace."),
-    "capture-warning": Kind(Severity.NOTE, "The profiler warned of its own capture; something may be missing in it."),
-    "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may hold secrets."),
-    # Repairs: the source was damaged, the meaning is plain.
-    "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
-    "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
-    "text-number": Kind(Severity.REPAIR, "A number stands in quotes; it was read as the number."),
+    "left-out": Kind(Severity.NOTE, "Rows were left out as requested by the options."),
+    "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
+    "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),
+    "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may contain secrets."),
+    # Repairs: the source was damaged, but the meaning is clear.
+    "encoding": Kind(Severity.REPAIR, "Bytes that aren't valid text were replaced by U+FFFD."),
+    "no-duration": Kind(Severity.REPAIR, "A complete slice has no duration; it was given a duration of 0."),
+    "text-number": Kind(Severity.REPAIR, "A number in quotes was read as a number."),
     "rounded-time": Kind(
         Severity.REPAIR,
-        "Times were rounded before they were written, as spreadsheets do. Those that are right to less than 1 us are "
-        "taken as derived, the other rows are told without their times, which are kept in args.",
+        "Times were rounded before they were written, as spreadsheets do. Times exact to less than 1 us are marked as "
+        "derived; other rows are written without their times, which are kept in args.",
     ),
-    "json-repair": Kind(Severity.REPAIR, "Text that is no JSON was read as what it must have been."),
-    "duplicate-key": Kind(Severity.REPAIR, "An object has a key twice; the last one counts."),
-    "missing-string": Kind(Severity.REPAIR, "A name that the file hasn't got was replaced by its number."),
-    # Skips: a record of the source is not in the result.
-    "unrecognised": Kind(
-        Severity.SKIP, "Text, a table or a file that isn't read as a part of the format was left out."
+    "json-repair": Kind(Severity.REPAIR, "Invalid JSON was repaired and read."),
+    "duplicate-key": Kind(Severity.REPAIR, "An object contains a key twice; the last value counts."),
+    "missing-string": Kind(
+        Severity.REPAIR, "The file doesn't contain a name that it refers to; the name's number was used instead."
     ),
+    # Skips: a record of the source isn't in the result.
+    "unrecognised": Kind(Severity.SKIP, "Text, a table or a file that isn't part of the format was left out."),
     "bad-record": Kind(Severity.SKIP, "A record that can't be understood was left out."),
-    "unread-packet": Kind(Severity.SKIP, "Packets of kinds that ktrace doesn't read were left out."),
+    "unread-packet": Kind(Severity.SKIP, "Packets of types that ktrace doesn't read were left out."),
     "negative-duration": Kind(Severity.SKIP, "A record that ends before it begins was left out."),
     "time-range": Kind(Severity.SKIP, "A time beyond 2^62 ns was left out."),
-    "not-executed": Kind(Severity.SKIP, "A record of work that never ran was left out: its begin and end are 0."),
+    "not-executed": Kind(Severity.SKIP, "A record of work that never ran (begin and end are 0) was left out."),
     "end-without-begin": Kind(Severity.SKIP, "The end of a slice that never began was left out."),
-    "unbound-link": Kind(Severity.SKIP, "An arrow's end that is on no slice was left out."),
+    "unbound-link": Kind(Severity.SKIP, "An arrow's end that isn't on a slice was left out."),
     "unmatched-launch": Kind(
         Severity.SKIP,
-        "A launch with metrics could not be told to be a certain kernel of the timeline; they were left out.",
+        "Metrics of a launch were left out, since no single kernel of the timeline could be matched with it.",
     ),
-    "no-launch": Kind(Severity.SKIP, "A row of the metrics' file that belongs to no launch was left out."),
+    "no-launch": Kind(Severity.SKIP, "A row of the metrics file that doesn't belong to a launch was left out."),
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
-    # Cuts: the source itself ends too early.
-    "cut": Kind(Severity.CUT, "The input ends in the middle; everything before was converted."),
+    # Cuts: the source ends too early.
+    "cut": Kind(Severity.CUT, "The input is cut off; everything before the cut was converted."),
 }
 
-#: The stages between a reader and a writer, in the order in which rows pass them.
+#: The stages between a reader and a writer, in the order in which rows pass through them.
 CHAIN = ("align", "metrics", "classify", "pair", "crop", "filter", "layout", "order", "--table")
 
 #: How many places of one kind are kept as examples.
@@ -135,7 +136,7 @@ EXAMPLES = 20
 
 @dataclass
 class Issue:
-    """All happenings of one kind: how many rows, and the first places."""
+    """All occurrences of one kind: the number of rows, and the first places."""
 
     kind: str
     severity: Severity
@@ -146,7 +147,7 @@ class Issue:
 
 @dataclass
 class Ledger:
-    """The account of one link of the chain. Counts are records for the reader, rows for the others."""
+    """The account of one stage of the chain. The reader counts records, the others rows."""
 
     stage: str
     taken: int = 0
@@ -155,7 +156,7 @@ class Ledger:
     removed: Counter[str] = field(default_factory=Counter)
 
     def balanced(self) -> bool:
-        """Whether all that came in went out or was reported."""
+        """Returns whether everything that came in went out or was reported."""
         return self.taken + self.added.total() == self.given + self.removed.total()
 
 
@@ -168,7 +169,7 @@ class Report:
     def __init__(self, *, strict: bool = False) -> None:
         self.strict = strict
         self.inputs: list[dict[str, str]] = []
-        self.alignment: list[dict[str, Any]] = []  # of each source that was aligned: the rule, by how much, how well
+        self.alignment: list[dict[str, Any]] = []  # for each aligned source: rule, offset, residual
         self.output: str | None = None
         self.path: str | None = None
         self.reader = Ledger("reader")
@@ -182,7 +183,7 @@ class Report:
         self.reader.taken += count
 
     def used(self, count: int = 1, *, outcome: str | None = None) -> None:
-        """Counts records that gave rows or, with `outcome`, that became something else: structure, catalog, folded."""
+        """Counts records that gave rows, or with `outcome` became something else: structure, catalog, folded."""
         if outcome is None:
             self.reader.given += count
         else:
@@ -191,8 +192,8 @@ class Report:
     def issue(self, kind: str, where: str, detail: str = "", rows: int = 1, *, stage: Ledger | None = None) -> None:
         """Reports `rows` records (rows, for a later stage) of one kind of issue.
 
-        From SKIP upwards they are taken off the account of `stage`, which is the reader by default.
-        Raises KeyError for an undeclared kind and StrictFailure where the conversion is strict.
+        From SKIP upwards they are entered as removed in the account of `stage`, by default the reader's.
+        Raises KeyError for an undeclared kind, and StrictFailure if the conversion is strict.
         """
         severity, sentence = KINDS[kind] if not kind.startswith("x_") else Kind(Severity.SKIP, detail)
         if severity >= Severity.SKIP:
@@ -205,7 +206,7 @@ class Report:
             self._refuse(sentence, where, detail)
 
     def merge(self, part: Report) -> None:
-        """Adds the reader's account and the issues of a part of the input that another process read.
+        """Adds the reader's account and the issues of a byte range that another process read.
 
         Raises StrictFailure as `issue` does.
         """
@@ -225,18 +226,18 @@ class Report:
             f"{sentence} ({detail})" if detail else sentence,
             path=self.path,
             where=where,
-            remedy="leave out --strict to convert the rest and have this reported",
+            remedy="without --strict the rest is converted and this is reported",
         )
 
     def stage(self, name: str) -> Ledger:
-        """Opens the account of a stage, at its place in the chain; that of a writer comes last."""
+        """Opens the account of a stage at its place in the chain; a writer's comes last."""
         ledger = Ledger(name)
         self._stages.append(ledger)
         self._stages.sort(key=lambda opened: CHAIN.index(opened.stage) if opened.stage in CHAIN else len(CHAIN))
         return ledger
 
     def add_part(self, part: Report) -> None:
-        """Adds the stages and issues of an output that is one of several, all of which took their rows from here."""
+        """Adds the stages and issues of one of several outputs that took their rows from here."""
         mine = {ledger.stage: ledger for ledger in self._stages}
         for ledger in part.stages:
             known = mine.get(ledger.stage) or self.stage(ledger.stage)
@@ -252,7 +253,7 @@ class Report:
         return list(self._stages)
 
     def balanced(self) -> bool:
-        """Whether every link of the chain adds up and hands on what the next one takes."""
+        """Returns whether every stage adds up and passes on as many rows as the next one takes."""
         rows = self.rows_read
         for ledger in self._stages:
             if ledger.taken != rows or not ledger.balanced():
@@ -261,31 +262,31 @@ class Report:
         return self.reader.balanced()
 
     def require_balance(self) -> None:
-        """Raises KtraceError where the account doesn't add up, which is a fault of ktrace."""
+        """Raises KtraceError if the account doesn't add up, which is a bug in ktrace."""
         if not self.balanced():
             raise KtraceError("the account of the rows doesn't add up", remedy="please report this as a bug")
 
     @property
     def read(self) -> int:
-        """Records of the source, structure (headings, rules, blank lines) left aside."""
+        """Records of the source without structure (headings, rules, blank lines)."""
         return self.reader.taken - self.reader.removed["structure"]
 
     @property
     def written(self) -> int:
-        """Rows in the output; the rows read, where there is no writer. The catalog's are not counted."""
+        """Rows in the output, or rows read if there is no writer. Rows of the catalog aren't counted."""
         return self._stages[-1].given if self._stages else self.rows_read
 
     @property
     def rows_read(self) -> int:
-        """Rows that the reader gave, the catalog's left aside."""
+        """Rows from the reader, without those of the catalog."""
         return sum(self.rows[record] for record in ("events", "summaries", "links"))
 
     def total(self, severity: Severity) -> int:
-        """Rows concerned by issues of one severity."""
+        """Returns the number of rows with issues of one severity."""
         return sum(issue.rows for issue in self.issues.values() if issue.severity == severity)
 
     def line(self) -> str:
-        """The line that stands at the end of a conversion, or of a reading."""
+        """Returns the line printed at the end of a conversion or a reading."""
         done = "wrote" if self._stages else "gave"
         skipped = self.total(Severity.SKIP)
         cut = ", input cut off" if any(issue.severity == Severity.CUT for issue in self.issues.values()) else ""
@@ -295,7 +296,7 @@ class Report:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole report as plain values, for `--report`."""
+        """Returns the whole report as plain values, for `--report`."""
         return {
             "inputs": self.inputs,
             "output": self.output,

@@ -241,7 +241,7 @@ def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_p
     assert lines[0] == "-: doppler"
     assert not any("because" in line for line in lines)
     told = ktrace("info", "-", "--from", "doppler", stdin=LOG.read_bytes()).stdout.decode().splitlines()
-    assert told[1] == "  because --from says so"
+    assert told[1] == "  because --from names it"
 
 
 def test_options_that_commands_share_are_called_and_ordered_alike() -> None:

@@ -1,4 +1,4 @@
-"""The command `ktrace`: a thin shell over the library, a file per command, each imported when it is called.
+"""The command `ktrace`: a thin shell over the library, one module per command, imported when the command is called.
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage.
 """
@@ -17,19 +17,19 @@ import click
 from ktrace import __version__
 from ktrace.errors import KtraceError, UsageError
 
-#: Command -> what it does, for the list of commands, so that listing them imports none of them.
+#: Command -> what it does, for the list of commands; listing the commands imports no module of theirs.
 COMMANDS = {
     "convert": "Convert logs, tables and traces into a timeline or a table.",
     "view": "Open traces in the Perfetto UI.",
     "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
-    "summary": "Say where the time went.",
-    "diff": "Say what changed between two traces, and what of it is more than noise.",
+    "summary": "Show where the time went.",
+    "diff": "Show what changed between two traces, and which changes exceed noise.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
-    "info": "Say what an input is and what is in it.",
+    "info": "Show what an input is and what it contains.",
     "formats": "List what ktrace reads and writes.",
     "validate": "Check canonical files against the schema.",
     "schema": "Print the JSON Schema of the canonical model.",
-    "completion": "Print the completion script of a shell.",
+    "completion": "Print the completion script for a shell.",
 }
 
 
@@ -66,14 +66,14 @@ def cli(debug: bool) -> None:
 def main() -> NoReturn:
     """Runs the command line and exits: errors are messages, never tracebacks, unless `--debug` is given."""
     debug = "--debug" in sys.argv[1:]
-    # `--debug` may stand anywhere on the line.
+    # `--debug` may appear anywhere on the command line.
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     signal.signal(signal.SIGTERM, _interrupt)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # nohup ignores it
         signal.signal(signal.SIGHUP, _interrupt)
     try:
         code = _run(arguments, debug)
-    except (KeyboardInterrupt, click.Abort) as error:  # at whatever moment, even while something else is being told
+    except (KeyboardInterrupt, click.Abort) as error:  # at any moment, even while another error is being printed
         if debug:
             raise
         _leave(_explain(error))
@@ -81,10 +81,10 @@ def main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """Ends the process with that exit code, once all is tidied up.
+    """Runs the exit handlers, flushes the output and ends the process with this exit code.
 
-    `sys.exit` would end it as killed by a signal where the interruption came while Python ran code out of a text,
-    as dataclasses do when they are imported.
+    If the interruption comes while Python executes code from a string, as dataclasses do on import, `sys.exit` ends
+    the process as if a signal had killed it.
     """
     import atexit
 
@@ -104,7 +104,7 @@ def _run(arguments: list[str], debug: bool) -> int:
     except click.exceptions.Exit as exit_:
         code = exit_.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone: nothing is wrong with us, and nothing may be written any more.
+        # The reader closed the pipe. This isn't our error, and nothing more may be written to it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except (KeyboardInterrupt, click.Abort):
@@ -135,10 +135,10 @@ def _explain(error: BaseException) -> int:
         message = "out of memory"
     else:
         kind = type(error).__name__
-        message = f"{kind}: {error}\n  this is a fault of ktrace: please report it with the output of --debug"
+        message = f"{kind}: {error}\n  this is a bug in ktrace: please report it with the output of --debug"
     from ktrace.tables.figures import harmless
 
-    for number, line in enumerate(message.split("\n")):  # names out of a trace may hold anything
+    for number, line in enumerate(message.split("\n")):  # names from a trace may contain any character
         click.echo(f"{'' if number else 'ktrace: '}{harmless(line)}", err=True)
     return 2 if isinstance(error, UsageError) else 1
 

@@ -1,4 +1,4 @@
-"""How commands tell what was noted, repaired or skipped: on standard error, and with `--report` in a file."""
+"""How commands report what was noted, repaired or skipped: on standard error, and with `--report` in a file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
     from ktrace.report import Report
 
-#: Letters of a detail that are shown.
+#: Characters of a detail that are shown.
 _DETAIL = 120
 
 
 @contextmanager
 def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[Report | BatchReport], None]]:
-    """What writes the account to the file of `--report`, which appears at the end of the block; nothing without one.
+    """Yields a function that writes the account to the file of `--report`; without `--report` it does nothing.
 
-    Raises UsageError where it would be one of the `others`: inputs and output of the command.
+    The file appears at the end of the block. Raises UsageError if the file is one of the `others`, the inputs and the
+    output of the command.
     """
     if path is None:
         yield lambda account: None
@@ -34,7 +35,7 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
     from ktrace.output.sink import Sink, writing
 
     if path == "-" or os.path.realpath(path) in map(os.path.realpath, others):
-        raise UsageError("--report needs a file of its own", expected="not '-', an input or the output")
+        raise UsageError("--report needs a separate file", expected="a path other than '-', the inputs and the output")
     with writing(Sink(path, overwrite=True)) as sink:
 
         def write(account: Report | BatchReport) -> None:
@@ -45,7 +46,7 @@ def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[
 
 
 def tell_account(account: Report, output: str) -> None:
-    """What there is to say of an output: its issues, its parts, how its sources were aligned, and what was done."""
+    """Prints the issues of an output, its parts, how its sources were aligned, and the totals."""
     tell_issues(account)
     _tell_parts(account)
     _tell_alignment(account)
@@ -53,7 +54,7 @@ def tell_account(account: Report, output: str) -> None:
 
 
 def tell_issues(account: Report) -> None:
-    """A line for each kind of issue, the worst first, with its first places and what was wrong at the first."""
+    """Prints a line for each kind of issue, the worst first, with its first places and the first detail."""
     for issue in sorted(account.issues.values(), key=lambda issue: -issue.severity):
         places = ", ".join(dict.fromkeys(harmless(where) for where, _ in issue.places[:3]))
         more = ", ..." if len(issue.places) > 3 else ""
@@ -64,7 +65,7 @@ def tell_issues(account: Report) -> None:
 
 
 def _tell_parts(account: Report) -> None:
-    """A line for each part of an output that was split: its rows, and from when to when these begin."""
+    """Prints a line for each part of a split output: its rows, its size, and the range of their begin times."""
     begin = min((part["start_ns"] for part in account.parts if part["start_ns"] is not None), default=0)
     for part in account.parts:
         times = [time_text(part[name] - begin) for name in ("start_ns", "end_ns") if part[name] is not None]
@@ -72,38 +73,40 @@ def _tell_parts(account: Report) -> None:
         click.echo(f"{part['path']}: {part['rows']:,} rows, {part['bytes']:,} bytes{when}", err=True)
 
 
-#: Rule of a source -> how its line says it.
+#: Rule of a source -> the words of its line.
 _RULES = {
-    "reference": "its clock is that of the output",
+    "reference": "reference clock",
     "unix": "by unix time",
-    "begin": "begins with the first source: nothing relates their clocks",
-    "same clock": "its clock is that of another source",
-    "as it is": "has no times to align",
-    "none": "its times stay",
+    "begin": "begins with the first source, since nothing relates their clocks",
+    "same clock": "same clock as another source",
+    "as it is": "no times to align",
+    "none": "times unchanged",
     "marker": "by the marker",
 }
 
 
 def _tell_alignment(account: Report) -> None:
-    """A line for each source: by how much its times moved, by which rule, how well."""
-    for said in account.alignment:
-        words = [_RULES.get(said["rule"], said["rule"])]
-        if "matched" in said:
-            words[0] = f"by {said['matched']:,} collectives" + (f" with {said['through']}" if "through" in said else "")
-            median, p95 = (time_text(said[f"residual_{name}_ns"]) for name in ("median", "p95"))
+    """Prints a line for each source: by how much its times moved, by which rule, and the residual."""
+    for entry in account.alignment:
+        words = [_RULES.get(entry["rule"], entry["rule"])]
+        if "matched" in entry:
+            words[0] = f"by {entry['matched']:,} collectives" + (
+                f" with {entry['through']}" if "through" in entry else ""
+            )
+            median, p95 = (time_text(entry[f"residual_{name}_ns"]) for name in ("median", "p95"))
             words.append(f"residual {median} median, {p95} p95")
-        if "drift_ppm" in said:
-            words.append(f"drift {said['drift_ppm']:+.3f} ppm")
-        if said.get("outliers"):
-            words.append(f"{said['outliers']:,} outliers")
-        if "shift_ns" in said:
-            words.append(f"with the {_signed(said['shift_ns'])} that it was exported with")
-        if "shift_undone_ns" in said:
-            words.append(f"the {_signed(said['shift_undone_ns'])} that it was exported with undone")
-        if "extra_ns" in said:
-            words.append(f"and {_signed(said['extra_ns'])} as asked")
-        moved = f"{_signed(said['offset_ns'])}, " if said["offset_ns"] else ""
-        click.echo(f"{said['source']}: {moved}{', '.join(words)}", err=True)
+        if "drift_ppm" in entry:
+            words.append(f"drift {entry['drift_ppm']:+.3f} ppm")
+        if entry.get("outliers"):
+            words.append(f"{entry['outliers']:,} outliers")
+        if "shift_ns" in entry:
+            words.append(f"keeping the shift of {_signed(entry['shift_ns'])} made at export")
+        if "shift_undone_ns" in entry:
+            words.append(f"undoing the shift of {_signed(entry['shift_undone_ns'])} made at export")
+        if "extra_ns" in entry:
+            words.append(f"plus {_signed(entry['extra_ns'])} from --offset")
+        moved = f"{_signed(entry['offset_ns'])}, " if entry["offset_ns"] else ""
+        click.echo(f"{entry['source']}: {moved}{', '.join(words)}", err=True)
 
 
 def _signed(ns: int) -> str:

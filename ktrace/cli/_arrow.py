@@ -1,4 +1,4 @@
-"""pyarrow without pandas: at its first `pa.array` it would import pandas, 0.3 s of CPU time that no command needs."""
+"""Imports pyarrow without pandas: the first `pa.array` would import pandas, 0.3 s of CPU time that no command needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class _NoPandas(MetaPathFinder):
-    """Says that there is no pandas."""
+    """Makes an import of pandas fail."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> None:
         if fullname == "pandas":
@@ -16,7 +16,7 @@ class _NoPandas(MetaPathFinder):
 
 
 def import_pyarrow() -> None:
-    """Imports pyarrow and has it look for pandas in vain, once. Whoever imports pandas later gets it as ever."""
+    """Imports pyarrow and makes its only attempt to import pandas fail. Later imports of pandas succeed."""
     if "pandas" in sys.modules:
         return
     finder = _NoPandas()

@@ -7,12 +7,12 @@ from click.shell_completion import CompletionItem
 
 
 def complete_input_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of formats that are read."""
+    """Returns the names of the formats that ktrace reads."""
     return _complete(incomplete, reads=True)
 
 
 def complete_output_format(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of formats that are written."""
+    """Returns the names of the formats that ktrace writes."""
     return _complete(incomplete, reads=False)
 
 

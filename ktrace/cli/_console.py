@@ -1,4 +1,4 @@
-"""How commands print: with rich on a terminal, plain when piped or when NO_COLOR is set."""
+"""How commands print: with rich on a terminal, as plain text when piped or when NO_COLOR is set."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import click
 
 
 def is_terminal(stream: Any = None) -> bool:
-    """Whether people read the stream (stdout by default)."""
+    """Returns whether the stream (stdout by default) is a terminal."""
     stream = stream or sys.stdout
     return bool(stream and stream.isatty())
 
 
 def width() -> int | None:
-    """The columns of the terminal on stdout, None where it is none."""
+    """Returns the width of the terminal on stdout in columns, None if stdout isn't a terminal."""
     return shutil.get_terminal_size().columns if is_terminal() else None
 
 
 def colour() -> bool:
-    """Whether stdout is a terminal that may have colours."""
+    """Returns whether output may have colours: stdout is a terminal and NO_COLOR isn't set."""
     return is_terminal() and "NO_COLOR" not in os.environ
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """A table: fitted on a terminal, columns two spaces apart when piped. `right` lists columns of numbers."""
+    """Prints a table: fitted to a terminal, or with columns two spaces apart. `right` lists the columns of numbers."""
     rows = [list(row) for row in rows]
     if is_terminal():
         from rich.box import SIMPLE_HEAD
@@ -56,14 +56,14 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right
 
 
 def heading(text: str) -> None:
-    """A line that names what follows: bold on a terminal that may have colours."""
+    """Prints a heading, bold where colours are allowed."""
     click.echo(click.style(text, bold=True) if colour() else text)
 
 
 class Progress:
-    """A progress bar on stderr for work that takes over a second; nothing where stderr is no terminal.
+    """A progress bar on stderr for work that takes over a second; shown only if stderr is a terminal.
 
-    It has no thread of its own, which would keep readers from forking.
+    It has no thread of its own, since a second thread would keep readers from forking.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -75,7 +75,7 @@ class Progress:
 
     @property
     def callback(self) -> Callable[[int], None] | None:
-        """What is to be told of the bytes that were taken."""
+        """The function to call with the number of bytes read, None if stderr isn't a terminal."""
         return self._advance if is_terminal(sys.stderr) else None
 
     def __enter__(self) -> Progress:

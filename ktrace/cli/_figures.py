@@ -1,4 +1,4 @@
-"""How commands write tables of figures: to a file, or to standard output."""
+"""How commands write tables of figures: to a file or to standard output."""
 
 from __future__ import annotations
 
@@ -19,32 +19,35 @@ if TYPE_CHECKING:
     from ktrace.tables.table import Table
 
 figures_option = click.option(
-    "-o", "--output", metavar="OUT", default="-", help="Where to write; standard output by default."
+    "-o", "--output", metavar="OUT", default="-", help="Where to write; the default is standard output."
 )
 
 format_option = click.option(
-    "--format", "format_", type=click.Choice(FORMATS), help="How to write it; by default what OUT is called, else text."
+    "--format",
+    "format_",
+    type=click.Choice(FORMATS),
+    help="Output format; by default the extension of OUT decides, else text.",
 )
 
 
 def format_of(output: str) -> str:
-    """The format that the name of an output says; text where it says none."""
+    """Returns the format that the extension of an output names, else text."""
     suffix = Path(output).suffix.lower().removeprefix(".")
     return {"htm": "html"}.get(suffix, suffix if suffix in FORMATS else "text")
 
 
 def check_output(output: str, inputs: Sequence[str]) -> None:
-    """Raises UsageError where the tables would replace a trace that they are made of, also with --overwrite."""
+    """Raises UsageError if the tables would replace one of their inputs, even with --overwrite."""
     if output != "-" and os.path.realpath(output) in map(os.path.realpath, inputs):
-        raise UsageError(f"{output} is an input", remedy="another name with -o")
+        raise UsageError(f"{output} is an input", remedy="choose another name with -o")
 
 
 def write_figures(
     tables: Sequence[Table], form: str, output: str, *, title: str, subject: Summary | Diff, overwrite: bool
 ) -> None:
-    """Writes the tables as `form`; `output` is a path, '-' is standard output.
+    """Writes the tables as `form`; `output` is a path, or '-' for standard output.
 
-    Raises OutputError where it can't be written, or exists.
+    Raises OutputError if the file exists or can't be written.
     """
     from ktrace.output.sink import Sink, writing
 

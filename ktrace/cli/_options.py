@@ -1,4 +1,4 @@
-"""Options that several commands have, each written once, so that they are called and explained alike."""
+"""Options that several commands share, each defined once, so that names and help texts agree."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ output_option = click.option(
     "-o", "--output", metavar="OUT", required=True, help="Where to write; '-' is standard output."
 )
 
-#: Of one input, or of several: all of these are of that format.
+#: For one input, and for several that all have this format.
 from_option = click.option(
-    "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is."
+    "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input."
 )
 from_all_option = click.option(
-    "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the inputs are."
+    "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the inputs."
 )
 
 to_option = click.option(
-    "--to", metavar="FORMAT", shell_complete=complete_output_format, help="What to write, whatever OUT is called."
+    "--to",
+    metavar="FORMAT",
+    shell_complete=complete_output_format,
+    help="Format to write; by default the name of OUT decides.",
 )
 
-#: None where it isn't given, "" without rules of one's own; `classify_of` says what the library takes.
+#: None if the option isn't given, "" if it has no file of rules; `classify_of` converts it for the library.
 classify_option = click.option(
     "--classify",
     metavar="[RULES]",
     is_flag=False,
     flag_value="",
-    help="Say of device work operation, library, precision, layer and a short name; by rules of your own first.",
+    help="Label device work with operation, library, precision, layer and short name; the file RULES takes precedence.",
 )
 
 split_by_option = click.option("--split-by", metavar="WAY", help="Write numbered parts: time=10s, size=500MB or step.")
@@ -45,20 +48,20 @@ gpu_option = click.option(
 )
 
 strict_option = click.option(
-    "--strict", is_flag=True, help="Fail where anything has to be repaired, skipped or cut off."
+    "--strict", is_flag=True, help="Fail if anything has to be repaired or skipped, or if the input is cut off."
 )
 
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an output that exists.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an existing output.")
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1), metavar="N", help="Processes that may work; the default is the cores."
+    "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
 )
 
 rules_option = click.option(
-    "--rules", metavar="RULES", help="A file of rules for operations that come before those of ktrace."
+    "--rules", metavar="RULES", help="A file of rules for operations; they take precedence over the built-in rules."
 )
 
 
 def classify_of(value: str | None) -> bool | str:
-    """What `--classify` says."""
+    """Returns the value of `--classify` as `ktrace.convert` takes it."""
     return value or value is not None

@@ -1,4 +1,4 @@
-"""`ktrace batch`: many traces into one dataset of Parquet, by many processes or a cluster."""
+"""`ktrace batch`: many traces into one Parquet dataset, with many processes or a cluster."""
 
 from __future__ import annotations
 
@@ -18,13 +18,19 @@ if TYPE_CHECKING:
 
 @click.command("batch", cls=Grouped)
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset, here or a URL.")
+@click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset: a path or a URL.")
 @from_all_option
-@click.option("--dask", metavar="ADDRESS", help="Have the workers of a Dask cluster do it: tcp://host:8786.")
+@click.option("--dask", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
 @classify_option
-@click.option("--strict", is_flag=True, help="Fail an input where anything has to be repaired, skipped or cut off.")
-@click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write what became of each input.")
-@click.option("--jobs", type=click.IntRange(1), metavar="N", help="Processes that work; the default is the cores.")
+@click.option(
+    "--strict", is_flag=True, help="Fail an input if anything in it has to be repaired or skipped, or if it is cut off."
+)
+@click.option(
+    "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the result of each input to this file."
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), metavar="N", help="Number of processes; the default is the number of cores."
+)
 @part_options
 @click.pass_context
 def command(
@@ -42,9 +48,9 @@ def command(
 ) -> None:
     """Convert many traces into one dataset: Parquet files by run, host and rank.
 
-    Inputs and OUT are paths, patterns or URLs (s3, gs, http, ...). The same command goes on where it was
-    interrupted, and converts what is new or has changed. An input that fails doesn't stop the others; it is
-    listed, and the exit code is 1.
+    Inputs and OUT are paths, patterns or URLs (s3, gs, http, ...). Run the same command again to resume after an
+    interruption and to convert new or changed inputs. An input that fails doesn't stop the others: it is listed,
+    and the exit code is 1.
 
     \b
     ktrace batch 'runs/*/rank*.json.gz' -o runs.parquet/
@@ -66,7 +72,10 @@ def command(
             )
             write_account(account)
     except KeyboardInterrupt:
-        click.echo(f"ktrace: interrupted; the same command goes on with what isn't in {output} yet", err=True)
+        click.echo(
+            f"ktrace: interrupted; run the same command again to convert the inputs that aren't in {output} yet",
+            err=True,
+        )
         ctx.exit(1)
     tell_issues(account.finding)
     click.echo(f"{output}: {account.line()}", err=True)
@@ -75,13 +84,13 @@ def command(
 
 
 def _tell(outcome: Outcome, account: BatchReport) -> None:
-    """A line for an input that is done, and the reason of one that failed."""
+    """Prints a line for an input that is done, or the reason why it failed."""
     number = len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
     if outcome.manifest is None:
         click.echo(f"[{number}/{account.found}] failed: {outcome.reason}", err=True)
         return
     rows, issues = outcome.manifest.rows, ", ".join(outcome.manifest.issues)
-    told = f" ({issues})" if issues else ""
+    notes = f" ({issues})" if issues else ""
     if why := account.as_whole.get(outcome.path):
-        told += f" (read as a whole: {why})"
-    click.echo(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{told}", err=True)
+        notes += f" (read as a whole: {why})"
+    click.echo(f"[{number}/{account.found}] {outcome.path}: {rows:,} rows, {outcome.seconds:.1f} s{notes}", err=True)

@@ -1,4 +1,4 @@
-"""`ktrace completion`: the completion script of a shell."""
+"""`ktrace completion`: the completion script for a shell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script for a shell.
 
     \b
     bash:  eval "$(ktrace completion bash)"                 in ~/.bashrc

@@ -34,23 +34,26 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
 @click.option(
     "--table",
     type=click.Choice(["events", "summaries", "links", "catalog"]),
-    help="Write one record with its own columns alone (csv, parquet, jsonl, json).",
+    help="Write only these rows, with their own columns (csv, parquet, jsonl, json).",
 )
 @click.option(
-    "--metrics", metavar="FILE", help="Metrics of launches (Nsight Compute) to put on the same kernels of IN."
+    "--metrics", metavar="FILE", help="Metrics of launches (Nsight Compute) to attach to the same kernels of IN."
 )
 @click.option(
-    "--launch-skip", metavar="N", type=click.IntRange(0), help="Launches of IN before the first that has metrics."
+    "--launch-skip",
+    metavar="N",
+    type=click.IntRange(0),
+    help="With --metrics: number of launches of IN before the first one with metrics.",
 )
 @click.option(
-    "--keep-export", is_flag=True, help="Keep what nsys exports beside the report (run.sqlite), or take the one there."
+    "--keep-export", is_flag=True, help="Keep the nsys export next to the report (run.sqlite), or use an existing one."
 )
 @classify_option
 @split_by_option
 @gpu_option
 @strict_option
 @click.option(
-    "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the conversion."
+    "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the conversion to this file."
 )
 @overwrite_option
 @jobs_option
@@ -75,8 +78,8 @@ def command(
 ) -> None:
     """Convert logs, tables and traces into a timeline or a table.
 
-    The format of IN is found by looking at it, that of OUT by its name. Several inputs become one output,
-    each with its own source label.
+    The format of IN is detected from its content, and the format of OUT from its name. Several inputs become one
+    output, each with its own source label.
 
     \b
     ktrace convert run.log -o run.perfetto        a timeline for ui.perfetto.dev

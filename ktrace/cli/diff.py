@@ -14,12 +14,12 @@ from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
-#: Rows of a table that people see, if nothing is said; programs get all.
+#: Rows of each table in text and Markdown without --top; the other formats have all rows.
 _TOP = 20
 
 
 def _percent(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Takes a percentage: `5%`, `5`, `0.5%`."""
+    """Parses a percentage: `5%`, `5`, `0.5%`."""
     if value is None:
         return None
     try:
@@ -27,12 +27,12 @@ def _percent(ctx: click.Context, param: click.Parameter, value: str | None) -> f
     except ValueError:
         percent = -1.0
     if not 0 <= percent < float("inf"):
-        raise click.BadParameter(f"'{value}' is no percentage, such as 5%")
+        raise click.BadParameter(f"'{value}' isn't a percentage, such as 5%")
     return percent
 
 
 def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, str] | None:
-    """Takes the names of two runs with a comma between them."""
+    """Parses the names of two runs, separated by a comma."""
     if value is None:
         return None
     names = [name.strip() for name in value.split(",")]
@@ -54,12 +54,22 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
     help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source.",
 )
 @click.option(
-    "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 20 in text and md by default."
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most N rows per table; the default is 20 in text and md, else all.",
 )
-@click.option("--total", is_flag=True, help="Compare the wholes, also where both have steps.")
-@click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs, both of A.")
-@click.option("--fail-over", metavar="P%", callback=_percent, help="Exit with 1 where the whole got slower by more.")
-@click.option("--fail-over-each", metavar="P%", callback=_percent, help="The same for each row of the first table.")
+@click.option("--total", is_flag=True, help="Compare whole traces, even if both have steps.")
+@click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs of A.")
+@click.option(
+    "--fail-over", metavar="P%", callback=_percent, help="Exit with 1 if the whole got slower by more than P%."
+)
+@click.option(
+    "--fail-over-each",
+    metavar="P%",
+    callback=_percent,
+    help="Exit with 1 if a row of the first table got slower by more than P%.",
+)
 @rules_option
 @overwrite_option
 @jobs_option
@@ -81,14 +91,14 @@ def command(
     jobs: int | None,
     **part: Any,
 ) -> None:
-    """What changed from A to B: kernels, operations, layers, devices; what of it is more than noise.
+    """Show what changed from A to B (kernels, operations, layers, devices), and which changes exceed noise.
 
-    A and B are of any formats, files or folders of ranks. Without B, the two runs that A says are compared.
+    A and B are files, or folders of ranks, in any formats. Without B, the two runs that A contains are compared.
 
     \b
     ktrace diff monday.json.gz tuesday.json.gz            the greatest changes first
     ktrace diff a.sqlite b.sqlite --by layer,stream       by layer and by stream
-    ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 1 where it got slower
+    ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 1 if it got slower
     ktrace diff a.json b.json -o diff.html                a page with charts
     """
     keep_freed_memory()

@@ -9,7 +9,7 @@ from ktrace.cli._console import print_table
 
 @click.command("formats")
 def command() -> None:
-    """List what ktrace reads and writes, with the file names that it goes by."""
+    """List the formats that ktrace reads and writes, with their usual file names."""
     from ktrace.input.format import all_formats
 
     rows = [

@@ -1,4 +1,4 @@
-"""`ktrace info`: what an input is and what is in it."""
+"""`ktrace info`: what an input is and what it contains."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from ktrace.model.catalog import Entry
     from ktrace.pipeline.info import Info
 
-#: What a source says of itself that is shown.
+#: Facts of a source that are shown.
 _FACTS = ("tool", "version", "model", "run", "rank")
 
-#: Sources, devices and letters of a name that are shown.
+#: How many sources, devices and characters of a name are shown.
 _SOURCES, _NUMBERS, _NAME = 16, 16, 100
 
-#: Members of a fact beyond which it is only said how many they are.
+#: A fact with more members than this is shown as their number.
 _MEMBERS = 12
 
 
 @click.command("info")
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
-@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="What the input is.")
+@click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input.")
 def command(path: str, from_: str | None) -> None:
-    """Say what IN is and why, what is in it, its devices and time span, its heaviest kernels."""
+    """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
     from ktrace.pipeline.info import inspect
 
@@ -58,14 +58,14 @@ def command(path: str, from_: str | None) -> None:
 
 
 def _tell_why(info: Info, from_: str | None) -> None:
-    """Why the input is taken for what it is; of a folder or a pattern the traces in it."""
+    """Prints why the input was read as this format, and the traces of a folder or pattern."""
     inputs = info.report.inputs
     chosen = inputs[0]["format"]
     reasons = {match.format: match.reason for match in info.matches}
     if chosen in reasons:
         click.echo(f"  because it {reasons[chosen]}")
     elif from_:
-        click.echo("  because --from says so")
+        click.echo("  because --from names it")
     if len(inputs) > 1:
         shown = ", ".join(one["source"] for one in inputs[:5])
         click.echo(f"  {len(inputs):,} traces: {shown}{', ...' if len(inputs) > 5 else ''}")
@@ -75,7 +75,7 @@ def _tell_why(info: Info, from_: str | None) -> None:
 
 
 def _tell_sources(info: Info) -> None:
-    """What each source says of itself, and its devices; where there are several sources, below the name of each."""
+    """Prints the facts and devices of each source; several sources are listed under their names."""
     devices: defaultdict[str, list[Entry]] = defaultdict(list)
     for device in info.devices:
         devices[device.key.get("source", "")].append(device)
@@ -83,13 +83,13 @@ def _tell_sources(info: Info) -> None:
     facts = {entry.key.get("source", ""): entry.facts for entry in info.catalog.of("source")}
     sources = list(dict.fromkeys([*facts, *devices]))
     for source in sources[:_SOURCES]:
-        said = {fact: _plain(facts[source][fact]) for fact in _FACTS if fact in facts.get(source, {})}
+        shown = {fact: _plain(facts[source][fact]) for fact in _FACTS if fact in facts.get(source, {})}
         lines = _device_lines(devices[source])
         if len(sources) == 1:
-            lines = [*(f"{fact}: {value}" for fact, value in said.items()), *lines]
+            lines = [*(f"{fact}: {value}" for fact, value in shown.items()), *lines]
         else:
-            said |= {"host": harmless(hosts[source])} if source in hosts else {}
-            words = ", ".join(f"{fact} {value}" for fact, value in said.items())
+            shown |= {"host": harmless(hosts[source])} if source in hosts else {}
+            words = ", ".join(f"{fact} {value}" for fact, value in shown.items())
             click.echo(f"  {harmless(source)}" + (f": {words}" if words else ""))
             lines = [f"  {line}" for line in lines]
         for line in lines:
@@ -99,7 +99,7 @@ def _tell_sources(info: Info) -> None:
 
 
 def _device_lines(devices: list[Entry]) -> list[str]:
-    """A line for devices of which the same is said: `devices 0, 1: NVIDIA H100 (api cuda, ...)`."""
+    """Returns a line for each group of devices with the same facts: `devices 0, 1: NVIDIA H100 (api cuda, ...)`."""
     alike: defaultdict[str, list[str]] = defaultdict(list)
     for device in devices:
         facts = ", ".join(f"{harmless(name)} {_plain(value)}" for name, value in device.facts.items())
@@ -115,7 +115,7 @@ def _device_lines(devices: list[Entry]) -> list[str]:
 
 
 def _plain(value: object) -> str:
-    """A fact as it is written; lists and objects as JSON, of many things how many they are."""
+    """Returns a fact as text: lists and objects as JSON, a large object as its number of members."""
     if isinstance(value, dict) and len(value) > _MEMBERS:
         return f"({len(value):,})"
     return harmless(json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value))

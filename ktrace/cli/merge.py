@@ -28,7 +28,7 @@ from ktrace.errors import UsageError
 
 
 class Merging(Grouped):
-    """The command, which takes `--align marker NAME` as two words."""
+    """The merge command, which accepts `--align marker NAME` as two words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         joined: list[str] = []
@@ -48,19 +48,25 @@ class Merging(Grouped):
     "--align",
     metavar="RULE",
     default="auto",
-    help="How clocks are brought together: auto, unix, collective, marker NAME, none.",
+    help="How clocks are aligned: auto, unix, collective, marker NAME, none.",
 )
 @click.option(
-    "--offset", "offsets", metavar="FILE=TIME", multiple=True, help="Add to the times of an input: +1.5ms. May repeat."
+    "--offset",
+    "offsets",
+    metavar="FILE=TIME",
+    multiple=True,
+    help="Add a time to all times of an input: +1.5ms. Repeatable.",
 )
 @click.option(
-    "--keep-shift", is_flag=True, help="Keep what was added to times by hand at their export (nsys export --ts-shift)."
+    "--keep-shift", is_flag=True, help="Keep a manual shift of the times made at export (nsys export --ts-shift)."
 )
 @classify_option
 @split_by_option
 @gpu_option
 @strict_option
-@click.option("--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write the account of the merge.")
+@click.option(
+    "--report", metavar="R.json", type=click.Path(dir_okay=False), help="Write a report of the merge to this file."
+)
 @overwrite_option
 @jobs_option
 @part_options
@@ -81,17 +87,17 @@ def command(
     jobs: int | None,
     **part: Any,
 ) -> None:
-    """Merge inputs of any formats into one timeline, all times in the clock of the first.
+    """Merge inputs of any formats into one timeline, with all times in the clock of the first.
 
-    Files, patterns and folders; PyTorch with nsys, a browser's log with a Metal trace. A part is taken after the
-    clocks were brought together.
+    Inputs are files, patterns and folders, such as PyTorch with nsys, or a browser log with a Metal trace. A part of
+    the trace is selected after the clocks are aligned.
 
     \b
-    ktrace merge rank*.json.gz -o run.perfetto            by unix time, where the clocks say it
-    ktrace merge rank*.json.gz -o run.perfetto --align collective    by what ranks wait for together
+    ktrace merge rank*.json.gz -o run.perfetto            by unix time, if the clocks provide it
+    ktrace merge rank*.json.gz -o run.perfetto --align collective    by collectives, which end together
     ktrace merge a.json b.sqlite -o run.perfetto --align marker 'train step 3'
     ktrace merge a.json b.json -o run.perfetto --offset b.json=+1.5ms
-    ktrace merge rank*.json.gz -o run.tar                 a .perfetto a rank, merged by the viewer (v58)
+    ktrace merge rank*.json.gz -o run.tar                 one .perfetto per rank, merged by the viewer (v58)
     ktrace merge rank*.json.gz -o step3.perfetto --step 3
     """
     keep_freed_memory()
@@ -117,12 +123,12 @@ def command(
 
 
 def _offsets(given: tuple[str, ...]) -> dict[str, int | str]:
-    """FILE=TIME as a mapping; a name may have a '=' in it. Raises UsageError."""
+    """Returns the FILE=TIME options as a mapping; a name may contain '='. Raises UsageError."""
     found: dict[str, int | str] = {}
     for text in given:
         name, is_there, time = text.rpartition("=")
         if not is_there or not name:
-            raise UsageError(f"'{text}' is no offset", expected="FILE=TIME, such as rank1.json.gz=+1.5ms")
+            raise UsageError(f"'{text}' isn't an offset", expected="FILE=TIME, such as rank1.json.gz=+1.5ms")
         if name in found:
             raise UsageError(f"'{name}' has two offsets", remedy="add them up")
         found[name] = time

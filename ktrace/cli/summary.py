@@ -14,10 +14,10 @@ from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
-#: What is shown where nobody asks for anything else; a page shows all.
+#: The tables shown without --by; a page shows all.
 _BY = ("operation", "kernel")
 
-#: Rows of a table for people, where --top doesn't say.
+#: Rows of each table in text and Markdown without --top.
 _TOP = 10
 
 
@@ -33,9 +33,12 @@ _TOP = 10
     help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run.",
 )
 @click.option(
-    "--top", type=click.IntRange(1), metavar="N", help="So many rows of each table; 10 in text and md by default."
+    "--top",
+    type=click.IntRange(1),
+    metavar="N",
+    help="At most N rows per table; the default is 10 in text and md, else all.",
 )
-@click.option("--unclassified", is_flag=True, help="List the kernels of which no rule says the operation.")
+@click.option("--unclassified", is_flag=True, help="List the kernels whose operation no rule knows.")
 @rules_option
 @overwrite_option
 @jobs_option
@@ -53,13 +56,13 @@ def command(
     jobs: int | None,
     **part: Any,
 ) -> None:
-    """Say where the time went: by kernel, operation, library, layer, stream, device, rank, step.
+    """Show where the time went: by kernel, operation, library, layer, stream, device, rank, step.
 
-    What devices did is added up; where IN has tables of statistics instead, these are. Several inputs, such as those of
-    the ranks of a run, are one summary.
+    The times of device work are added up, or the totals of IN's tables of statistics if it has no events. Several
+    inputs, such as the ranks of a run, give one summary.
 
     \b
-    ktrace summary run.json                        use of the devices, operations, the heaviest kernels
+    ktrace summary run.json                        use of devices, operations, heaviest kernels
     ktrace summary rank*.json.gz --by rank,layer
     ktrace summary run.sqlite --step 3             of a part of it
     ktrace summary run.json -o run.html            a page with charts

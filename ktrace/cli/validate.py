@@ -18,14 +18,23 @@ if TYPE_CHECKING:
 
 @click.command("validate")
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False))
-@click.option("--format", "style", type=click.Choice(["text", "json", "github"]), default="text", show_default=True)
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Faults shown of each file.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="Output format.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of faults shown per file."
+)
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) -> None:
     """Check canonical files (.jsonl, .json, .parquet, .csv) against the schema.
 
-    Shows the first faults of each file with record number, JSON path and reason. Exit code 0 when there are
-    none, 1 when there are. `--format github` makes them annotations of a GitHub workflow.
+    Shows the first faults of each file with record number, JSON path and reason. The exit code is 0 if there are
+    no faults, else 1. `--format github` prints them as annotations of a GitHub workflow.
     """
     keep_freed_memory()
     import_pyarrow()
@@ -57,7 +66,7 @@ def _print_text(path: str, result: Validation) -> None:
 
 
 def _annotation(path: str, fault: Fault) -> str:
-    """A GitHub workflow command; '%' and line ends are escaped as it wants them."""
+    """Returns a GitHub workflow command, with '%' and line ends escaped as GitHub requires."""
     message = f"record {fault.record}: {fault.path}: {fault.reason}"
     for character, escaped in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A")):
         message = message.replace(character, escaped)

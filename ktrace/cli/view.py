@@ -20,20 +20,20 @@ from ktrace.errors import KtraceError
 if TYPE_CHECKING:
     from ktrace.viewer import View
 
-#: Seconds for which ui.perfetto.dev may fetch the trace, unless it is said otherwise.
+#: Seconds for which ui.perfetto.dev may fetch the trace, without --timeout.
 TIMEOUT = 600
 
 
 @click.command("view", cls=Grouped)
 @inputs_argument
 @from_option
-@click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; it needs ktrace[viewer].")
-@click.option("--no-browser", is_flag=True, help="Print the link and open nothing.")
+@click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; needs ktrace[viewer].")
+@click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=click.FloatRange(0, min_open=True),
-    help=f"End after that time; the default is {TIMEOUT}, with --offline none.",
+    help=f"Stop after this time; the default is {TIMEOUT}, or no limit with --offline.",
 )
 @gpu_option
 @part_options
@@ -48,7 +48,7 @@ def command(
 ) -> None:
     """Open traces in the Perfetto UI.
 
-    IN is converted if need be, and served from this machine to the browser on it, until the browser has it.
+    IN is converted if necessary, then served from this machine to your browser until the browser has fetched it.
 
     \b
     ktrace view run.log
@@ -71,14 +71,14 @@ def command(
         if sys.stdout:
             sys.stdout.flush()
         if not no_browser and not view.open():
-            click.echo("no screen to open a browser on: open the link in one on this machine", err=True)
+            click.echo("this machine has no screen: open the link in a browser on this machine", err=True)
         _wait(view, offline, timeout)
 
 
 def _wait(view: View, offline: bool, timeout: float | None) -> None:
-    """Serves until the trace has been fetched, offline until Ctrl-C, but no longer than that."""
+    """Serves until the trace has been fetched (offline: until Ctrl-C), or until the timeout."""
     if offline:
-        click.echo("the browser needs this as long as it shows the trace; Ctrl-C ends it", err=True)
+        click.echo("keep this running while the browser shows the trace; Ctrl-C stops it", err=True)
         try:
             threading.Event().wait(timeout)
         except KeyboardInterrupt:
@@ -86,11 +86,11 @@ def _wait(view: View, offline: bool, timeout: float | None) -> None:
                 raise
         seconds = 0.0
     else:
-        click.echo("waits until the browser has fetched it; Ctrl-C ends it", err=True)
+        click.echo("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)
         seconds = timeout or TIMEOUT
     if not view.wait(seconds):
         raise KtraceError(
             f"no browser has fetched the trace in {timeout or TIMEOUT:g} seconds",
-            expected="a page that may ask this machine for it: browsers ask you first, and Safari doesn't let it",
-            remedy="open the link sooner, give more time with --timeout, or take --offline",
+            expected="a browser that lets the page reach this machine: Chrome asks for permission, Safari refuses",
+            remedy="open the link sooner, allow more time with --timeout, or use --offline",
         )

@@ -1,7 +1,7 @@
-"""Two summaries against one another.
+"""Compares two summaries.
 
 a  3 steps  softmax 3.6 ms                           softmax  1.200 ms ─► 1.380 ms a step, +15.0 %
-b  5 steps  softmax 6.9 ms   ──matched──► judged ──► of which 0 ms by count, +0.180 ms by duration
+b  5 steps  softmax 6.9 ms   ──matched──► judged ──► 0 ms by count, +0.180 ms by duration
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ktrace.model.arrays import Float64
 from ktrace.summary.keys import BY, OTHER
 from ktrace.summary.model import DeviceUse, Group, StepUse, Summary
 
-#: Kernels are compared, if nothing is said, where this part of the time of both sides is that of kernels they share.
+#: Without `by`, kernels are compared if both sides spend at least this part of their time in shared kernels.
 SHARED = 0.5
 
-#: What is measured of a step (`StepUse`).
+#: The measured times of a step (`StepUse`).
 _MEASURES = ("wall", "busy", "compute", "communication", "exposed_communication", "copies", "exposed_copies")
 
 _NONE = np.zeros(0, np.int64)
@@ -36,13 +36,13 @@ def compared(
     total: bool = False,
     names: tuple[str, str] | None = None,
 ) -> Diff:
-    """What changed from `a` to `b`.
+    """Returns what changed from `a` to `b`.
 
-    `by` are the tables wanted (of `ktrace.summary.keys.BY`); by default those by kernel where most are shared, by
-    operation, and by layer. Where both sides have steps, the totals are those of a step on average, so that runs of
-    different length compare, unless the `total` of each whole is wanted. `names` is what to call the two.
+    `by` lists the requested tables (of `ktrace.summary.keys.BY`); by default kernel (if most kernels are shared),
+    operation and layer. If both sides have steps, totals are averages per step, so that runs of different length
+    compare, unless `total` requests whole traces. `names` are the names of the two sides.
 
-    Raises UsageError for a `by` that neither side says anything about.
+    Raises UsageError for a `by` that neither side has data on.
     """
     sides = _Sides(a, b, by_step=bool(a.steps and b.steps) and not total)
     changes = {name: sides.changes(name) for name in (_wanted(by, a, b) if by is not None else _usual(a, b))}
@@ -69,23 +69,23 @@ def compared(
 
 
 class _Sides:
-    """Both summaries, and in what their totals are compared."""
+    """Both summaries, and the unit in which their totals are compared."""
 
     def __init__(self, a: Summary, b: Summary, *, by_step: bool) -> None:
         self.a, self.b, self.by_step = a, b, by_step
         self.unit = "ns" if a.unit == b.unit == "ns" else "%"
 
     def changes(self, by: str) -> list[Change]:
-        """The groups of both sides by `by`, matched, with the change of each."""
+        """Returns the changes between the groups of both sides by `by`, matched."""
         steps = (len(self.a.steps), len(self.b.steps)) if self.by_step else (1, 1)
         a, b = self.a.groups.get(by, []), self.b.groups.get(by, [])
-        if by == "step":  # one sample each: its launches are of different things
+        if by == "step":  # one sample each, since a step's launches do different work
             a, b = ([replace(group, durations=_NONE, steps=None) for group in side] for side in (a, b))
         found = matched(a, b, by, steps=steps)
         return [self._change(match, by_step=self.by_step and by != "step") for match in found]
 
     def whole(self) -> Change:
-        """The change of all work; of its noise only steps say something, since launches are of different things."""
+        """Returns the change of all work; only steps can test it for noise, since launches do different work."""
         change = self._change(Match(_all(self.a), _all(self.b), "name"), by_step=self.by_step)
         (change,) = judged([change], by_step=self.by_step)
         if change.verdict != UNKNOWN or change.test or "statistics" in (self.a.work, self.b.work):
@@ -93,22 +93,22 @@ class _Sides:
         return replace(change, why="too few steps")
 
     def notes(self, name_a: str, name_b: str) -> list[str]:
-        """In what the totals are compared, where that isn't plain."""
+        """Returns notes on how the totals are compared, where that isn't obvious."""
         notes = []
         if self.a.work != self.b.work:
-            notes.append(f"{name_a} is of {self.a.work}, {name_b} of {self.b.work}.")
+            notes.append(f"{name_a} counts {self.a.work}, {name_b} counts {self.b.work}.")
         if self.unit == "%" and self.a.unit != self.b.unit:
-            notes.append("One side says shares of the whole alone, so that shares are compared.")
+            notes.append("One side contains only shares of the whole, so shares are compared.")
         if self.by_step:
             notes.append(
-                f"Totals and counts are those of one step on average: {name_a} has {_number(self.a.steps)},"
+                f"Totals and counts are averages per step: {name_a} has {_number(self.a.steps)},"
                 f" {name_b} {_number(self.b.steps)}."
             )
             for name, side in ((name_a, self.a), (name_b, self.b)):
                 outside = sum(group.total for group in side.groups.get("step", []) if group.key == OTHER)
                 if outside:
                     notes.append(
-                        f"{name}: {100 * outside / side.total:.1f}% of the work is in no step and isn't compared."
+                        f"{name}: {100 * outside / side.total:.1f}% of the work is in no step, so it isn't compared."
                     )
         return notes
 
@@ -122,7 +122,7 @@ class _Sides:
         )
 
     def _figures(self, side: Summary, group: Group | None, by_step: bool) -> tuple[float, float | None]:
-        """Total and count of a group as they are compared."""
+        """Returns the total and count of a group in the units of the comparison."""
         if group is None:
             return 0.0, 0
         total, count = float(group.total), group.count
@@ -137,9 +137,9 @@ class _Sides:
 def _parts(
     total_a: float, count_a: float | None, total_b: float, count_b: float | None
 ) -> tuple[float | None, float | None]:
-    """The change because of the count and because of the duration of each; together they are the change.
+    """Returns the change by count and the change by duration, which add up to the whole change.
 
-    Both at the mean of the other: of 2 x 10 ns ─► 3 x 12 ns 11 ns are by count, 5 ns by duration.
+    Each is computed at the mean of the other: from 2 x 10 ns to 3 x 12 ns, 11 ns are by count, 5 ns by duration.
     """
     if count_a is None or count_b is None:
         return None, None
@@ -150,7 +150,7 @@ def _parts(
 
 
 def _all(side: Summary) -> Group:
-    """All work of a side as one group."""
+    """Returns all work of a side as one group."""
     steps = None
     if side.steps and side.groups:
         of = [group.steps for group in next(iter(side.groups.values())) if group.steps is not None]
@@ -160,7 +160,7 @@ def _all(side: Summary) -> Group:
 
 
 def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse]) -> list[Change]:
-    """The changes of what is measured of steps, in ns; a step of several sources counts as one of them."""
+    """Returns the changes of the measured times of steps, in ns, averaged over the sources of a step."""
     changes = []
     for name in _MEASURES:
         one, other = (np.array([getattr(use, name) / use.count for use in side], np.float64) for side in (a, b))
@@ -170,7 +170,7 @@ def _of_steps(a: Sequence[StepUse], b: Sequence[StepUse]) -> list[Change]:
 
 
 def _measure(name: str, a: Float64, b: Float64) -> Change:
-    """The change of a measure, of which each step has one."""
+    """Returns the change of a time that each step has once."""
     one, other = (
         Group(name, float(of.sum()), len(of), float(of.mean()), float(np.median(of)), steps=of) for of in (a, b)
     )
@@ -183,7 +183,7 @@ def _ranked(changes: Iterable[Change]) -> list[Change]:
 
 
 def _usual(a: Summary, b: Summary) -> list[str]:
-    """The tables that nobody had to ask for."""
+    """Returns the default tables."""
     found = [name for name in ("kernel", "operation", "layer") if a.groups.get(name) and b.groups.get(name)]
     return found or [name for name in BY if a.groups.get(name) or b.groups.get(name)][:1]
 
@@ -191,15 +191,15 @@ def _usual(a: Summary, b: Summary) -> list[str]:
 def _wanted(by: Sequence[str], a: Summary, b: Summary) -> list[str]:
     for name in by:
         if name not in BY:
-            raise UsageError(f"nothing can be compared by '{name}'", expected=f"one of {', '.join(BY)}")
+            raise UsageError(f"can't compare by '{name}'", expected=f"one of {', '.join(BY)}")
         if not a.groups.get(name) and not b.groups.get(name):
             there = [one for one in BY if a.groups.get(one) or b.groups.get(one)]
-            raise UsageError(f"neither side says anything by {name}", expected=f"one of {', '.join(there) or 'none'}")
+            raise UsageError(f"neither side has data by {name}", expected=f"one of {', '.join(there) or 'none'}")
     return list(dict.fromkeys(by))
 
 
 def _share(changes: Sequence[Change]) -> bool:
-    """Whether most of the time of both sides is that of work that they share."""
+    """Returns whether both sides spend most of their time in work that they share."""
     both = [change for change in changes if change.a and change.b]
     of_a, of_b = sum(change.total_a for change in changes), sum(change.total_b for change in changes)
     mine_a, mine_b = sum(change.total_a for change in both), sum(change.total_b for change in both)
@@ -207,7 +207,7 @@ def _share(changes: Sequence[Change]) -> bool:
 
 
 def _devices(a: Sequence[DeviceUse], b: Sequence[DeviceUse]) -> list[DeviceChange]:
-    """Devices of the same label, or the only ones."""
+    """Returns the devices of both sides, matched by label or as the only ones."""
     if len(a) == len(b) == 1:
         return [DeviceChange(a[0].label, a[0], b[0])]
     of_b = {use.label: use for use in b}

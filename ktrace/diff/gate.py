@@ -1,25 +1,25 @@
-"""What a pipeline fails for: more time than before, by more than it may be, and not within noise."""
+"""Decides when a pipeline fails: more time than before, by more than the limit, and not within noise."""
 
 from __future__ import annotations
 
 from ktrace.diff.model import NOISE, UNKNOWN, Change, Diff
 from ktrace.errors import UsageError
 
-#: Rows below this part of the whole, in percent, are no reason to fail.
+#: Rows below this part of the whole, in percent, never cause a failure.
 LEAST = 1.0
 
 
 def regressions(diff: Diff, over: float | None = None, each: float | None = None, *, part: bool = False) -> list[str]:
-    """Sentences on what got slower: the whole by more than `over` percent, a row of the first table by `each` percent.
+    """Returns sentences on what got slower: the whole by over `over` percent, a row of the first table by over `each`.
 
-    The whole is all work, and where steps are compared also the wall time of a step, unless the work is only a `part`
-    of it. What is within noise is none;
-    what isn't known to be within noise is one. Rows count where they are at least `LEAST` percent of the whole.
+    The whole is all work and, if steps are compared, the wall time of a step, unless the work is only a `part` of it.
+    A change within noise doesn't count; a change not known to be within noise does. Rows count if they are at least
+    `LEAST` percent of the whole.
 
-    Raises UsageError where a side says shares of the whole alone, so that nothing is known of the whole.
+    Raises UsageError if a side contains only shares of the whole, so that the whole isn't known.
     """
     if diff.unit != "ns":
-        raise UsageError("whether it got slower isn't known: shares are compared, not times")
+        raise UsageError("can't tell whether it got slower: one side contains only shares, no times")
     found = []
     if over is not None:
         wholes = [diff.whole, *([diff.wall] if diff.wall and not part else [])]
@@ -33,11 +33,11 @@ def regressions(diff: Diff, over: float | None = None, each: float | None = None
 
 
 def _slower(change: Change, percent: float) -> bool:
-    """Whether it takes more than `percent` longer; work where there was none always does."""
+    """Returns whether the work takes over `percent` percent longer; new work always does."""
     return change.delta > change.total_a * percent / 100 and change.verdict != NOISE
 
 
 def _sentence(change: Change, percent: float) -> str:
-    grown = "there was none before" if change.percent is None else f"{change.percent:+.1f}%"
-    known = f", whether more than noise isn't known ({change.why})" if change.verdict == UNKNOWN else ""
+    grown = "new work" if change.percent is None else f"{change.percent:+.1f}%"
+    known = f", not known whether it exceeds noise ({change.why})" if change.verdict == UNKNOWN else ""
     return f"{change.key} got slower: {grown}, more than {percent:g}%{known}"

@@ -1,4 +1,4 @@
-"""Which work of one side is which of the other.
+"""Matches the work of one side with the work of the other.
 
     a                         b                          matched
     softmax_kernel            softmax_kernel             name
@@ -7,12 +7,11 @@
     triton_poi_fused_add_12   triton_poi_fused_add_7     name without number
     L9                        block_9                    number of the layer
 
-Kernels stand in a summary by their short names, and what is called the same belongs together. Of what is left, kernels
-of the same operation belong together by the function, where one side says no more than that, and by the name without
-the number or hash that compilers of graphs (Inductor, XLA) give anew at every build. Where several come into question,
-those that are launched equally often, as no others are, belong together; the rest is compared as one. What differs in
-its name otherwise, such as the tile of a gemm, isn't matched: one is gone and one is new, and the table by operation
-compares them.
+A summary lists kernels by short name, and equal names match. The remaining kernels match if they have the same
+operation and either the same function, where one side names only the function, or the same name without the number or
+hash that graph compilers (Inductor, XLA) change with every build. Among several candidates, two match if they are the
+only ones launched equally often; the rest are compared as one. Kernels whose names differ in other ways, such as the
+tile of a gemm, aren't matched: one is gone and one is new, and the table by operation compares them.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from ktrace.summary.keys import OTHER
 from ktrace.summary.model import Group
 from ktrace.summary.statistics import joined
 
-#: Names that end in what a compiler of graphs numbers or hashes: Inductor's, XLA's, those with a digest.
+#: Names that end in a number or hash of a graph compiler: Inductor's, XLA's, names with a digest.
 _NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")
 _LAYER = re.compile(r"\d+$")
 
-#: What says nothing when it is called differently on both sides, as long as there is only one.
+#: Groups that match despite different names if each side has only one.
 _ONLY = ("stream", "device", "rank", "source", "run")
 
 Key = Callable[[Group], str | None]
 
 
 class Match(NamedTuple):
-    """Work of both sides, or of one, and by what it is matched: "" of one side alone."""
+    """Work of both sides, or of one, and what it was matched by: "" for work of only one side."""
 
     a: Group | None
     b: Group | None
@@ -49,7 +48,7 @@ class Match(NamedTuple):
 
 
 def matched(a: Sequence[Group], b: Sequence[Group], by: str, *, steps: tuple[int, int] = (1, 1)) -> list[Match]:
-    """All groups of both sides, each once. `steps` is how many each side has, for how often work is launched."""
+    """Returns all groups of both sides, each once. `steps` is the number of steps of each side, to compare counts."""
     of_b = {group.key: group for group in b}
     found = [Match(group, of_b[group.key], _same(group, of_b[group.key], by)) for group in a if group.key in of_b]
     same = {match.a.key for match in found if match.a}
@@ -65,12 +64,12 @@ def matched(a: Sequence[Group], b: Sequence[Group], by: str, *, steps: tuple[int
 
 
 def _same(a: Group, b: Group, by: str) -> str:
-    """By what groups of the same key belong together: of kernels it is the short name."""
+    """Returns what groups of the same key were matched by: for kernels the short name."""
     return "short name" if by == "kernel" and (a.name is None or a.name != b.name) and a.key != OTHER else "name"
 
 
 def _keys(by: str, a: Sequence[Group], b: Sequence[Group]) -> list[tuple[Key, str]]:
-    """What groups may have in common beside their names, the surest first."""
+    """Returns the keys other than names by which groups match, the most certain first."""
     if by == "layer":
         return [(_layer, "number of the layer")]
     if by != "kernel" or not a or not b:
@@ -97,25 +96,25 @@ def _place(by: str) -> str:
 
 
 def _with_operation(rules: Taxonomy, group: Group, key: str) -> str | None:
-    """The key for kernels of the same operation; None for what has no name."""
+    """Returns the key extended by the kernel's operation; None for the group of unnamed work."""
     return None if group.key == OTHER else f"{key}\n{rules.labels(group.name or group.key).operation}"
 
 
 def unnumbered(name: str) -> str:
-    """The name without the number or hash at its end that a compiler of graphs gives anew at every build."""
-    fits = _NUMBERED.match(name)
-    return next(part for part in fits.groups() if part) if fits else name
+    """Returns the name without the number or hash at its end that a graph compiler changes with every build."""
+    numbered = _NUMBERED.match(name)
+    return next(part for part in numbered.groups() if part) if numbered else name
 
 
 def _layer(group: Group) -> str | None:
-    fits = _LAYER.search(group.key)
-    return str(int(fits.group())) if fits else None
+    number = _LAYER.search(group.key)
+    return str(int(number.group())) if number else None
 
 
 def _bucketed(
     a: Iterable[Group], b: Iterable[Group], key: Key, words: str, steps: tuple[int, int], found: list[Match]
 ) -> tuple[list[Group], list[Group]]:
-    """Adds to `found` the groups that have a key in common, and returns the others."""
+    """Adds the groups that share a key to `found`, and returns the others."""
     buckets: dict[str, tuple[list[Group], list[Group]]] = {}
     rest: tuple[list[Group], list[Group]] = ([], [])
     for side, groups in enumerate((a, b)):
@@ -127,15 +126,15 @@ def _bucketed(
                 buckets.setdefault(common, ([], []))[side].append(group)
     for mine, others in buckets.values():
         if mine and others:
-            found += _told_apart(mine, others, words, steps)
+            found += _match_bucket(mine, others, words, steps)
         else:
             rest[0].extend(mine)
             rest[1].extend(others)
     return rest
 
 
-def _told_apart(a: list[Group], b: list[Group], words: str, steps: tuple[int, int]) -> list[Match]:
-    """Groups that have a key in common: each to its own by how often it is launched, the rest as one."""
+def _match_bucket(a: list[Group], b: list[Group], words: str, steps: tuple[int, int]) -> list[Match]:
+    """Matches groups that share a key: by launch count where that is unique, the rest as one."""
     if len(a) == len(b) == 1:
         return [Match(a[0], b[0], words)]
     found = []
@@ -160,7 +159,7 @@ def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Gr
 
 
 def together(groups: Sequence[Group]) -> Group:
-    """Several groups as one, under the key of the first, which is the heaviest; with the samples of all."""
+    """Returns several groups as one, with the key of the first, which is the heaviest, and the samples of all."""
     if len(groups) == 1:
         return groups[0]
     whole = reduce(joined, groups)

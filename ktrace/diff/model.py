@@ -1,4 +1,4 @@
-"""What a comparison is made of: changes of groups of work and of the use of devices. All times are ns.
+"""The parts of a comparison: changes of groups of work and of the use of devices. All times are ns.
 
 Diff("monday", "tuesday")   per "step"
   whole                  Change("total", 11.802 ms ─► 12.034 ms, +2.0 %, clear)
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from ktrace.summary.model import DeviceUse, Group, Summary
     from ktrace.tables.table import Table
 
-#: More than the noise of the samples; not more; samples that don't say; work of one side alone.
+#: Verdicts: exceeds the noise of the samples; doesn't exceed it; can't be decided; work of only one side (two kinds).
 CLEAR, NOISE, UNKNOWN, NEW, GONE = "clear", "within noise", "not known", "new", "gone"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the samples of both sides say of a change.
+    """The result of testing a change with the samples of both sides.
 
-    `samples` are what was compared: "steps" (the totals of steps) or "launches" (the durations of single launches),
-    `a` and `b` how many. `p` is the chance of ranks this far apart if nothing changed, `q` the same with regard to
-    all rows of the table (Benjamini-Hochberg). `ratio` is that of the medians, b to a, with `interval` its bounds at
-    95 %; None of too few, or where the median of `a` is 0. `spread_a` and `spread_b` are interquartile ranges in
-    percent of the median.
+    `samples` names what was compared: "steps" (the totals of steps) or "launches" (the durations of single launches);
+    `a` and `b` are the numbers of samples. `p` is the probability of ranks this far apart if nothing changed, `q` the
+    same adjusted for all rows of the table (Benjamini-Hochberg). `ratio` is the ratio of the medians, b to a, and
+    `interval` its bounds at 95 %; None for too few samples, or if the median of `a` is 0. `spread_a` and `spread_b`
+    are interquartile ranges in percent of the median.
     """
 
     samples: str
@@ -43,15 +43,15 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Change:
-    """What became of the work that has `key` in common.
+    """The change of the work with the same `key`.
 
-    `a` and `b` are its groups, None where there is no such work. `total_a` and `total_b` (in `Diff.unit`), `count_a`
-    and `count_b` are what was compared of them: of one step on average where `Diff.per` is "step", else of the whole.
-    `matched` says by what the two belong together: "name", else what `ktrace.diff.matching` found; "" of one side
-    alone. `share` is the part of all changes of the table, up or down, in percent.
+    `a` and `b` are its groups, None if a side has no such work. `total_a` and `total_b` (in `Diff.unit`), `count_a`
+    and `count_b` are the compared figures: averages per step if `Diff.per` is "step", else those of the whole trace.
+    `matched` names what the two were matched by: "name", another key of `ktrace.diff.matching`, or "" for work of only
+    one side. `share` is the part of all changes of the table, up or down, in percent.
 
-    The change `delta` = `from_count` + `from_duration`: called more or less often, each longer or shorter; None where
-    counts aren't known. `verdict` is one of CLEAR, NOISE, UNKNOWN, NEW, GONE, `why` says in words what it rests on.
+    The change `delta` = `from_count` + `from_duration`: called more or less often, each call longer or shorter; None
+    if counts aren't known. `verdict` is one of CLEAR, NOISE, UNKNOWN, NEW, GONE, and `why` gives the reason in words.
     """
 
     key: str
@@ -71,18 +71,18 @@ class Change:
 
     @property
     def delta(self) -> float:
-        """The change in ns: positive is slower."""
+        """The change in ns; positive is slower."""
         return self.total_b - self.total_a
 
     @property
     def percent(self) -> float | None:
-        """The change in percent of before; None where there was nothing."""
+        """The change in percent of `total_a`; None if that is 0."""
         return 100 * self.delta / self.total_a if self.total_a else None
 
 
 @dataclass(frozen=True)
 class DeviceChange:
-    """The use of a device before and after; None where one side has no such device."""
+    """The use of a device before and after; None if a side doesn't have the device."""
 
     label: str
     a: DeviceUse | None
@@ -91,13 +91,12 @@ class DeviceChange:
 
 @dataclass
 class Diff:
-    """What changed from `a` to `b`, which are called `name_a` and `name_b`.
+    """What changed from `a` to `b`, which are named `name_a` and `name_b`.
 
-    `per` is "step" where both have steps and totals are those of one step on average, else "whole". `whole` is the
-    change of all work. `steps` are the changes of what is measured of a step (`StepUse`), where steps are compared.
-    `rows` has the changes by what was asked for (`ktrace.summary.keys.BY`), in the order in which they are to be
-    shown, the greatest change first. Totals are in `unit`: "ns", or "%" of the whole where a side says shares alone.
-    `notes` are sentences on what the figures mean or lack.
+    `per` is "step" if both sides have steps and totals are averages per step, else "whole". `whole` is the change of
+    all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared. `rows` maps
+    each requested grouping (of `ktrace.summary.keys.BY`) to its changes, the greatest first. Totals are in `unit`:
+    "ns", or "%" of the whole if a side contains only shares. `notes` are sentences on what the figures mean or lack.
     """
 
     name_a: str
@@ -114,13 +113,13 @@ class Diff:
 
     @property
     def wall(self) -> Change | None:
-        """The change of the time that a step takes on the host; None where steps aren't compared."""
+        """The change of the time of a step on the host; None if steps aren't compared."""
         return next((change for change in self.steps if change.key == "wall"), None)
 
     def tables(self, top: int | None = None, *, full: bool = True) -> list[Table]:
-        """The comparison as tables: the whole, each of `rows` (of at most `top` rows), the devices.
+        """Returns the comparison as tables: the whole, each of `rows` (at most `top` rows), the devices.
 
-        `full` has a column for every figure, for programs; else there are as many as people look at.
+        With `full` the tables have a column for every figure, for programs; else only the main columns.
         """
         from ktrace.diff.tables import tables
 

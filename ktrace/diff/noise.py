@@ -1,10 +1,10 @@
-"""Whether samples of both sides are further apart than chance would put them.
+"""Tests whether samples of both sides are further apart than chance would put them.
 
     a  10.1 10.2 10.0 10.3 10.1      p = 0.008: of all ways to deal these ten values to two sides, 2 of 252 put
     b  11.0 11.2 10.9 11.1 11.3      them as far apart; ratio of the medians 1.089, with bounds from order statistics
 
-No shape of the distribution is assumed. Launches that follow one another aren't independent (clocks, caches, other
-work), so that however many there are, they count as no more than `COUNTED`.
+The tests assume no shape of the distribution. Successive launches aren't independent (clocks, caches, other work), so
+they count as at most `COUNTED`.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import numpy as np
 from ktrace.diff.model import Evidence
 from ktrace.model.arrays import AnyArray, Int64
 
-#: The part of rows called clear that may be so by chance.
+#: The accepted part of chance results among the rows called clear.
 LEVEL = 0.05
 #: The confidence of an interval.
 CONFIDENCE = 0.95
-#: Samples of one side count as no more than this.
+#: Samples of one side count as at most this number.
 COUNTED = 1000
-#: Samples of both sides up to which all ways to deal them are counted instead of approximated.
+#: Up to this number of samples of both sides, all ways to deal them are counted exactly.
 EXACT = 30
 
 
 def rank_test(a: AnyArray, b: AnyArray) -> float:
-    """The two-sided p of Mann and Whitney: the chance of ranks this far apart if both sides are of one distribution.
+    """Returns the two-sided p of the Mann-Whitney test: the probability of ranks this far apart by chance.
 
-    Exact, also with ties, for `EXACT` values in all; else by the normal approximation with corrections for ties and
-    continuity. 1.0 where a side is empty.
+    It is exact, also with ties, for up to `EXACT` values in total; above that it is the normal approximation with
+    corrections for ties and continuity. It is 1.0 if a side is empty.
     """
     if not len(a) or not len(b):
         return 1.0
@@ -48,7 +48,7 @@ def rank_test(a: AnyArray, b: AnyArray) -> float:
 
 
 def _exact(of_a: Int64, of_b: Int64) -> float:
-    """The part of all ways to deal the values that puts the sum of ranks at least as far from its mean."""
+    """Returns the part of all ways to deal the values that puts the rank sum at least as far from its mean."""
     both = of_a + of_b
     doubled = 2 * np.cumsum(both) - both + 1  # twice the mean rank of each value, a whole number
     ranks = np.repeat(doubled, both)
@@ -63,7 +63,7 @@ def _exact(of_a: Int64, of_b: Int64) -> float:
 
 
 def _approximate(of_a: Int64, of_b: Int64) -> float:
-    """By how many standard deviations the chance that a value of `b` is above one of `a` is off one half."""
+    """Approximates p by the deviation from one half of the probability that a value of `b` is above one of `a`."""
     n, m = int(of_a.sum()), int(of_b.sum())
     below = np.cumsum(of_a) - of_a
     above = float((of_b * (below + of_a / 2)).sum()) / (n * m)
@@ -76,13 +76,13 @@ def _approximate(of_a: Int64, of_b: Int64) -> float:
 
 
 def least_p(n: int, m: int) -> float:
-    """The least p that so many samples can give, were all of one side above all of the other."""
+    """Returns the least possible p with `n` and `m` samples: all of one side above all of the other."""
     n, m = min(n, COUNTED), min(m, COUNTED)
     return 2 * math.exp(math.lgamma(n + 1) + math.lgamma(m + 1) - math.lgamma(n + m + 1)) if n and m else 1.0
 
 
 def discoveries(ps: Sequence[float]) -> list[float]:
-    """For each p the q of Benjamini and Hochberg: calling all with q <= 5 % clear errs in 5 % of them at most."""
+    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results."""
     order = np.argsort(np.asarray(ps, np.float64), kind="stable")
     scaled = np.asarray(ps, np.float64)[order] * len(ps) / np.arange(1, len(ps) + 1)
     found = np.empty(len(ps))
@@ -92,9 +92,9 @@ def discoveries(ps: Sequence[float]) -> list[float]:
 
 @lru_cache(maxsize=2048)
 def left_out(n: int) -> int | None:
-    """How many order statistics lie outside the interval of a median at each end; None where `n` are too few.
+    """Returns how many order statistics lie outside the interval of a median at each end; None if `n` is too small.
 
-    Both medians of a ratio lie in theirs with a probability of `CONFIDENCE`, so each does with its square root.
+    Both medians of a ratio lie in their intervals with the probability `CONFIDENCE`, each with its square root.
     """
     outside, ways, most = 0, 1, (1 - math.sqrt(CONFIDENCE)) / 2 * 2.0**n
     below = ways  # the ways in which at most `outside` of n values are below the median
@@ -108,7 +108,7 @@ def left_out(n: int) -> int | None:
 
 
 def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
-    """Between what the median lies with a probability of the square root of `CONFIDENCE`; None of fewer than 7."""
+    """Returns bounds of the median with probability sqrt(`CONFIDENCE`); None for fewer than 7 values."""
     n = min(len(rising), COUNTED)
     outside = left_out(n)
     if outside is None:
@@ -118,7 +118,7 @@ def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
 
 
 def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
-    """What samples of both sides, rising, say; each has one at least."""
+    """Returns the evidence of the samples of both sides, in rising order; each side has at least one."""
     middle_a, middle_b = _quantile(a, 0.5), _quantile(b, 0.5)
     bounds_a, bounds_b = median_bounds(a), median_bounds(b)
     interval = None
@@ -137,7 +137,7 @@ def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
 
 
 def _quantile(rising: AnyArray, part: float) -> float:
-    """The value below which this part lies, between its neighbours in proportion."""
+    """Returns the quantile, interpolated linearly between neighbouring values."""
     place = part * (len(rising) - 1)
     low = int(place)
     high = min(low + 1, len(rising) - 1)
@@ -145,7 +145,7 @@ def _quantile(rising: AnyArray, part: float) -> float:
 
 
 def _spread(rising: AnyArray, middle: float) -> float | None:
-    """The interquartile range in percent of the median; None of fewer than 3."""
+    """Returns the interquartile range in percent of the median; None for fewer than 3 values."""
     if len(rising) < 3 or not middle:
         return None
     return 100 * (_quantile(rising, 0.75) - _quantile(rising, 0.25)) / middle

@@ -1,4 +1,4 @@
-"""What is compared: paths, traces or summaries; or two runs that one input says.
+"""The sides of a comparison: paths, traces or summaries, or two runs of one input.
 
 monday.json.gz ──► summary ─┐
                             ├─► Diff
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Summarised(Protocol):
-    """What can be summarised, such as a `ktrace.Trace`."""
+    """An object with a summary, such as a `ktrace.Trace`."""
 
     def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary: ...
 
@@ -34,11 +34,11 @@ class Summarised(Protocol):
 #: A side of a comparison.
 Side = str | Path | Summarised | Summary
 
-#: By what work is grouped where nothing is said, and what a comparison needs in any case.
+#: The default groupings, and those that every comparison needs.
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
 
-#: A summary's note on groups that it has none of, which nobody asked for here.
-_MISSING = "Not said in it: "
+#: Begin of a summary's note on missing groupings, dropped here since the user didn't request them.
+_MISSING = "This input has no "
 
 
 def compare(
@@ -104,22 +104,22 @@ def compare(
     if b is None:
         return _of_runs(summary(a), _called(a), by, runs)
     if runs is not None:
-        raise UsageError("runs are those of one input", remedy="name one input, or leave the runs out")
+        raise UsageError("--runs compares runs of one input", remedy="name one input, or leave out the runs")
     diff = compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
     diff.notes = [note for note in diff.notes if _MISSING not in note]
     return diff
 
 
 def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str, str] | None) -> Diff:
-    """Two runs of one input against one another."""
+    """Compares two runs of one input."""
     there = ", ".join(side.runs) or "none"
     if runs is None:
         if len(side.runs) != 2:
             raise InputError(
-                "doesn't say two runs",
+                "doesn't contain exactly two runs",
                 path=name,
-                expected=f"two runs in one input; those of this are: {there}",
-                remedy="name two inputs, or which runs" if side.runs else "name two inputs",
+                expected=f"two runs in one input; its runs are: {there}",
+                remedy="name two inputs, or the two runs" if side.runs else "name two inputs",
             )
         first, second = side.runs
         runs = first, second
@@ -136,7 +136,7 @@ def _called(side: Side) -> str:
 
 
 def _names(a: Side, b: Side) -> tuple[str, str] | None:
-    """What to call two paths: the names of the files, or all of the paths where these are the same."""
+    """Returns names for two paths: the file names, or the whole paths if the file names are equal."""
     if not isinstance(a, (str, Path)) or not isinstance(b, (str, Path)):
         return None
     one, other = Path(a).name, Path(b).name

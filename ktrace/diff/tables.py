@@ -1,6 +1,6 @@
-"""A comparison as tables: all figures for programs, some for people.
+"""A comparison as tables: all figures for programs, the main ones for users.
 
-by kernel, of one step
+by kernel, average per step
 kernel         a         b     change  change   each  calls  spread  noise
 softmax 1.200 ms  1.380 ms  +0.180 ms  +15.0% +15.0%      4    1.2%  clear
 """
@@ -16,10 +16,10 @@ from ktrace.tables.table import Cell, Column, Table
 if TYPE_CHECKING:
     from ktrace.diff.model import Change, DeviceChange, Diff
 
-#: By what the work of both sides is matched, where that needn't be said.
+#: Ways of matching that the table doesn't mention.
 _PLAIN = ("name", "short name", "")
 
-#: What is told of a device: heading, attribute of `DeviceUse`.
+#: Shown figures of a device: heading, attribute of `DeviceUse`.
 _USE = (
     ("span", "span"),
     ("busy", "busy"),
@@ -33,9 +33,9 @@ _USE = (
 
 
 def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
-    """The whole, the rows by what was asked for, at most `top` of each, the devices."""
+    """Returns tables of the whole, of each requested grouping (at most `top` rows), and of the devices."""
     first = [diff.whole, *diff.steps]
-    of = ", of one step on average" if diff.per == "step" else ""
+    of = ", average per step" if diff.per == "step" else ""
     found = [_changes("whole", f"a = {diff.name_a}, b = {diff.name_b}{of}", "work", diff, first, full, None)]
     found += [_changes(by, f"by {by}{of}", by, diff, rows, full, top) for by, rows in diff.rows.items()]
     if diff.devices:
@@ -47,7 +47,7 @@ def tables(diff: Diff, top: int | None, full: bool) -> list[Table]:
 def _changes(
     name: str, title: str, heading: str, diff: Diff, changes: Sequence[Change], full: bool, top: int | None
 ) -> Table:
-    """A table of changes, those of no change and no time left out of what people see."""
+    """Returns a table of changes; the short form leaves out rows without time on either side."""
     shown = [change for change in changes if full or change.total_a or change.total_b]
     cut = shown if top is None else shown[:top]
     whole = (diff.whole.total_a, diff.whole.total_b)
@@ -93,7 +93,7 @@ def _short_row(change: Change) -> tuple[Cell, ...]:
 
 
 def _calls(change: Change) -> Cell:
-    """How often; where it isn't the same on both sides, how often it was and is, "?" where that isn't known."""
+    """Returns the count, or both counts if they differ, with "?" for an unknown one."""
     a, b = change.count_a, change.count_b
     if a is None and b is None:
         return None
@@ -107,7 +107,7 @@ def _count(count: float | None) -> Cell:
 
 
 def each_percent(change: Change) -> float | None:
-    """The change of the average of one call in percent; None where there is none on a side."""
+    """Returns the change of the average per call in percent; None if a side has no average."""
     a, b = _average(change.total_a, change.count_a), _average(change.total_b, change.count_b)
     return None if a is None or b is None or not a else 100 * (b - a) / a
 
@@ -189,7 +189,7 @@ def _full_row(change: Change, whole: tuple[float, float]) -> tuple[Cell, ...]:
 
 
 def _devices(devices: Sequence[DeviceChange]) -> Table:
-    """What each device did, in times and in parts of its span."""
+    """Returns a table of what each device did, in times and in parts of its span."""
     columns = (
         Column("device"),
         Column("use"),
@@ -199,9 +199,7 @@ def _devices(devices: Sequence[DeviceChange]) -> Table:
         Column("share a", "%"),
         Column("share b", "%"),
     )
-    return Table(
-        "device use", "use of devices, of all of the trace", columns, [row for of in devices for row in _use(of)]
-    )
+    return Table("device use", "use of devices, whole trace", columns, [row for of in devices for row in _use(of)])
 
 
 def _use(change: DeviceChange) -> list[tuple[Cell, ...]]:

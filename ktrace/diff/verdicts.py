@@ -1,8 +1,8 @@
-"""What is said of a change: clear, within noise, not known; and why.
+"""Gives each change a verdict (clear, within noise, not known) and a reason.
 
-steps      totals of steps are compared, where a test of them could show anything (four steps a side can)
-launches   single launches, where there are no steps, or too few for a table of so many rows: then the totals of the
-           steps that there are must lie apart, too
+steps      totals of steps are compared if a test of them can show anything (from four steps a side on)
+launches   single launches are compared if there are no steps, or too few for the number of rows in the table; in the
+           latter case the totals of the steps must lie apart, too
 neither    not known: statistics only, or too few samples
 """
 
@@ -20,9 +20,9 @@ from ktrace.tables.figures import percent
 
 
 def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
-    """The changes of one table with what their samples say, and their shares of all that changed.
+    """Returns the changes of one table with evidence, verdicts, and shares of all changes.
 
-    `by_step`: totals are those of steps, so that these may be compared.
+    With `by_step` totals are averages per step, so the totals of steps may be tested.
     """
     nothing: list[Evidence | None] = [None] * len(changes)
     found = _by_launches(changes, _by_steps(changes) if by_step else nothing, by_step)
@@ -34,7 +34,7 @@ def judged(changes: Sequence[Change], *, by_step: bool) -> list[Change]:
 
 
 def _by_steps(changes: Sequence[Change]) -> list[Evidence | None]:
-    """What the totals of the steps say, None where there are too few for a p of `LEVEL`."""
+    """Returns the evidence of the totals of steps, None if there are too few steps for a p of `LEVEL`."""
     found: list[Evidence | None] = []
     for change in changes:
         a, b = _steps(change)
@@ -45,9 +45,9 @@ def _by_steps(changes: Sequence[Change]) -> list[Evidence | None]:
 
 
 def _by_launches(changes: Sequence[Change], found: list[Evidence | None], by_step: bool) -> list[Evidence | None]:
-    """The same with what launches say, where steps say nothing, or can't say more: their totals lie apart as it is.
+    """Adds the evidence of launches where steps give none, or no clear one although their totals lie apart.
 
-    Rows that aren't tested count as rows of no change, so that the others have no lesser q than they would without.
+    Untested rows count as rows without a change, so that they don't lower the q of the others.
     """
     more, ps = list(found), [1.0] * len(changes)
     for place, (change, seen) in enumerate(zip(changes, found, strict=True)):
@@ -63,11 +63,11 @@ def _by_launches(changes: Sequence[Change], found: list[Evidence | None], by_ste
 
 
 def _verdict(change: Change, by_step: bool) -> Change:
-    verdict, why = _said(change, by_step)
+    verdict, why = _judge(change, by_step)
     return replace(change, verdict=verdict, why=why)
 
 
-def _said(change: Change, by_step: bool) -> tuple[str, str]:
+def _judge(change: Change, by_step: bool) -> tuple[str, str]:
     if change.a is None:
         return NEW, ""
     if change.b is None:
@@ -80,7 +80,7 @@ def _said(change: Change, by_step: bool) -> tuple[str, str]:
     if seen.samples == "launches" and by_step and not _apart(change):
         return NOISE, "totals of steps overlap"
     if seen.samples == "launches" and _mostly_count(change):
-        return UNKNOWN, "called more or less often, of which launches say nothing"
+        return UNKNOWN, "mostly a change of the count, which launches can't test"
     if seen.q is None or seen.q > LEVEL:
         return NOISE, f"{seen.samples}, q {_shown(seen.q)}"
     if seen.ratio is not None and (seen.ratio - 1) * change.delta < 0:
@@ -89,7 +89,7 @@ def _said(change: Change, by_step: bool) -> tuple[str, str]:
 
 
 def _lack(change: Change) -> str:
-    """Why there are no samples to compare."""
+    """Returns why there are no samples to compare."""
     for group in (change.a, change.b):
         if group is not None and group.durations is None and group.steps is None:
             return "statistics only"
@@ -103,13 +103,13 @@ def _mostly_count(change: Change) -> bool:
 
 
 def _apart(change: Change) -> bool:
-    """Whether the totals of all steps of one side are above all of the other; also where a side has none."""
+    """Returns whether the totals of all steps of one side exceed all of the other, or a side has no steps."""
     a, b = _steps(change)
     return not len(a) or not len(b) or bool(a.max() < b.min() or b.max() < a.min())
 
 
 def _steps(change: Change) -> tuple[Float64, Float64]:
-    """The totals of the steps of both sides; none where a side has none."""
+    """Returns the totals of the steps of both sides; empty if a side has none."""
     if change.a is None or change.b is None or change.a.steps is None or change.b.steps is None:
         return np.zeros(0), np.zeros(0)
     return change.a.steps, change.b.steps

@@ -30,11 +30,11 @@ def parse_time(text: str) -> int:
 def parse_interval(text: str) -> tuple[int | None, int | None]:
     """The ends of `FROM..TO` in ns; None for one that is left out, not for both.
 
-    Raises UsageError where it is no interval, or ends before it begins.
+    Raises UsageError if it isn't an interval, or ends before it begins.
     """
     first, dots, last = text.partition("..")
     if not dots or not (first.strip() or last.strip()):
-        raise UsageError(f"'{text}' is no interval of time", expected="FROM..TO, such as 1.5s..2.0s, ..2s or 1s..")
+        raise UsageError(f"'{text}' isn't a time interval", expected="FROM..TO, such as 1.5s..2.0s, ..2s or 1s..")
     begin, end = (parse_time(part) if part.strip() else None for part in (first, last))
     if begin is not None and end is not None and end < begin:
         raise UsageError(f"the interval '{text}' ends before it begins", remedy=f"{last.strip()}..{first.strip()}")

@@ -40,7 +40,7 @@ def output_format(path: str, to: str | None = None) -> Format:
             return best
     patterns = " ".join(pattern for fmt in all_formats() if fmt.writes for pattern in fmt.patterns)
     raise UsageError(
-        f"can't tell the output format from the name '{path}'", expected=f"a name like {patterns}", remedy="say --to"
+        f"can't tell the output format from the name '{path}'", expected=f"a name like {patterns}", remedy="use --to"
     )
 
 

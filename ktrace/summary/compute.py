@@ -233,7 +233,7 @@ class _Summarised:
         groups = self._groups(True, self._statistics)
         missing = [by for by in self._asked if by not in groups]
         if missing and (len(events) or self._statistics):
-            self._notes.append(f"Not said in it: {', '.join(missing)}.")
+            self._notes.append(f"This input has no {' or '.join(missing)} information.")
         return Summary(
             sources,
             self._work,

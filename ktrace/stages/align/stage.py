@@ -1,6 +1,6 @@
 """The stage `align`: batches of several sources in, the same at the times of the first source's clock out.
 
-    rank0 ─────────────────────────────────────► passes at once: its clock is that of the output
+    rank0 ─────────────────────────────────────► passes at once: the reference clock
     rank1 ── waits until its move is known ────► moved
     clocks ── wait for the end ────────────────► anchors that agree with one another
 
