@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from ktrace.model.batch import Batch
     from ktrace.naming.taxonomy import Labels, classify
     from ktrace.pipeline.convert import convert
+    from ktrace.pipeline.info import Info, inspect
     from ktrace.pipeline.merge import merge
     from ktrace.pipeline.read import open_batches
     from ktrace.pipeline.selection import Selection
+    from ktrace.pipeline.validate import Validation, validate
     from ktrace.report import Report
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
@@ -60,6 +62,10 @@ _HOME = {
     "BatchReport": "ktrace.fleet.batch",
     "batch": "ktrace.fleet.batch",
     "convert": "ktrace.pipeline.convert",
+    "inspect": "ktrace.pipeline.info",
+    "Info": "ktrace.pipeline.info",
+    "validate": "ktrace.pipeline.validate",
+    "Validation": "ktrace.pipeline.validate",
     "merge": "ktrace.pipeline.merge",
     "Align": "ktrace.stages.align",
     "open_batches": "ktrace.pipeline.read",
@@ -102,6 +108,7 @@ __all__ = [
     "Diff",
     "Filter",
     "Format",
+    "Info",
     "InputError",
     "KtraceError",
     "Labels",
@@ -115,6 +122,7 @@ __all__ = [
     "Trace",
     "UnknownFormat",
     "UsageError",
+    "Validation",
     "VersionError",
     "batch",
     "classify",
@@ -122,10 +130,12 @@ __all__ = [
     "convert",
     "detect",
     "formats",
+    "inspect",
     "merge",
     "open_batches",
     "read",
     "summarise",
+    "validate",
 ]
 
 

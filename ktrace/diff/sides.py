@@ -87,7 +87,7 @@ def compare(
     Examples
     --------
     >>> import ktrace
-    >>> same = "samples/kineto/two-steps.json"
+    >>> same = "samples/kineto/one-step-of-training.pt.trace.json"
     >>> ktrace.compare(same, same).whole.verdict
     'within noise'
     """

@@ -148,7 +148,7 @@ def batch(
     Examples
     --------
     >>> import ktrace
-    >>> report = ktrace.batch("samples/kineto/rank*-of-2.json", "run.parquet", jobs=1)
+    >>> report = ktrace.batch("samples/kineto/collectives-of-two-ranks-rank*.json", "run.parquet", jobs=1)
     >>> len(report.done), len(report.failed)
     (2, 0)
     """

@@ -102,7 +102,7 @@ def convert(
     >>> import ktrace
     >>> report = ktrace.convert("samples/doppler/prefill-and-three-decodes.log", "run.perfetto")
     >>> report.written
-    145
+    88
     """
     wanted = selected(selection, options)
     paths = paths_of(src)

@@ -58,9 +58,31 @@ class Info:
 
 
 def inspect(path: str | Path, *, from_: str | None = None) -> Info:
-    """Reads an input once, in bounded memory, and says what it is.
+    """Reads an input once, in bounded memory, and describes it, as `ktrace info` does.
 
-    Raises InputError and its kin for what can't be read.
+    Parameters
+    ----------
+    path : path
+        The input.
+    from_ : str, optional
+        Format of the input. By default it is detected from the content.
+
+    Returns
+    -------
+    Info
+        Its format and why, the kinds of rows, the devices, the time span, the heaviest device work.
+
+    Raises
+    ------
+    InputError
+        The input can't be read.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> found = ktrace.inspect("samples/kineto/one-step-of-training.pt.trace.json")
+    >>> found.matches[0].format
+    'kineto'
     """
     with kept_stand_ins():
         return _inspected(path, from_)

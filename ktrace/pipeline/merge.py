@@ -76,7 +76,7 @@ def merge(
     Examples
     --------
     >>> import ktrace
-    >>> ranks = ["samples/kineto/rank0-of-2.json", "samples/kineto/rank1-of-2.json"]
+    >>> ranks = [f"samples/kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
     >>> report = ktrace.merge(ranks, "run.perfetto", align="none")
     >>> len(report.alignment)
     2

@@ -250,15 +250,36 @@ def cores() -> int:
 def open_batches(
     path: str | Path, *, from_: str | None = None, batch_rows: int = 65_536, jobs: int | None = None
 ) -> Iterator[Iterator[Batch]]:
-    """The batches of an input, streamed in bounded memory:
+    """Opens an input and streams its batches in bounded memory.
 
-    with ktrace.open_batches("run.log") as batches:
-        for batch in batches:
-            print(batch.record, len(batch))
+    Parameters
+    ----------
+    path : path
+        The input.
+    from_ : str, optional
+        Format of the input. By default it is detected from the content.
+    batch_rows : int
+        Largest number of rows in a batch.
+    jobs : int, optional
+        Number of processes that may work, by default as many as there are cores.
 
-    `from_` is a format that overrides what the input looks like, `batch_rows` the greatest size of a batch, `jobs` how
-    many processes may work, by default as many as there are cores. Taking the batches raises InputError and its kin for
-    what can't be read.
+    Yields
+    ------
+    Iterator[Batch]
+        The batches, slices whole.
+
+    Raises
+    ------
+    InputError
+        The input can't be read; raised when batches are taken.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> with ktrace.open_batches("samples/kineto/one-step-of-training.pt.trace.json") as batches:
+    ...     records = {batch.record for batch in batches}
+    >>> sorted(records)
+    ['catalog', 'events', 'links']
     """
     report = Report()
     batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores())

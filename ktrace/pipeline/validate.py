@@ -48,9 +48,30 @@ class Validation:
 
 
 def validate(path: str | Path, *, limit: int = 20) -> Validation:
-    """Checks a canonical file or folder and stops after `limit` faults. `path` may be '-', standard input.
+    """Checks a canonical file or folder against the schema.
 
-    Raises InputError for what can't be opened or is no canonical file at all.
+    Parameters
+    ----------
+    path : path
+        A file or folder that ktrace wrote, or "-" for standard input.
+    limit : int
+        Number of faults after which the check stops.
+
+    Returns
+    -------
+    Validation
+        The first faults, each with record, JSON path and reason.
+
+    Raises
+    ------
+    InputError
+        The input can't be opened, or isn't canonical.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ktrace.validate("samples/jsonl/all-records.jsonl").faults
+    []
     """
     check = _Check(limit)
     source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))

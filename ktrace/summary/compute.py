@@ -75,9 +75,9 @@ def summarise(
     Examples
     --------
     >>> import ktrace
-    >>> summary = ktrace.summarise("samples/kineto/two-steps.json", by=["operation"])
-    >>> [group.key for group in summary.groups["operation"]]
-    ['gemm', 'elementwise']
+    >>> summary = ktrace.summarise("samples/kineto/one-step-of-training.pt.trace.json", by=["operation"])
+    >>> [group.key for group in summary.groups["operation"]][:3]
+    ['gemm', 'collective', 'attention']
     """
     from ktrace.pipeline.read import read_selected
     from ktrace.pipeline.selection import selected

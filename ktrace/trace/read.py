@@ -13,10 +13,35 @@ from ktrace.trace.trace import Trace
 
 
 def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, strict: bool = False) -> Trace:
-    """Reads one or several inputs whole. `from_` is a format that overrides what they look like.
+    """Reads one or several inputs whole into memory.
 
-    Raises InputError and its kin for what can't be read, StrictFailure where `strict` and something had to be
-    repaired, skipped or cut off.
+    Parameters
+    ----------
+    path : path or sequence of paths
+        Files, folders, patterns or URLs; "-" is standard input.
+    from_ : str, optional
+        Format of the inputs. By default it is detected from the content of each.
+    strict : bool
+        Fail where anything had to be repaired, skipped or cut off.
+
+    Returns
+    -------
+    Trace
+        All rows. `Trace.report` is the account of the reading.
+
+    Raises
+    ------
+    InputError
+        The input can't be read.
+    StrictFailure
+        `strict`, and something had to be repaired, skipped or cut off.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+    >>> trace.events["dur"].dtype
+    Int64Dtype()
     """
     paths = paths_of(path)
     report = Report(strict=strict)

@@ -26,10 +26,23 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """What a source said, in the canonical model.
+    """A whole trace in memory, in the canonical model.
 
-    `events`, `summaries`, `links` and `catalog` are pandas DataFrames with all columns of the record;
-    integers are Int64 (never float), text is `string`, times are ns. `report` is the account of the reading.
+    `events`, `summaries`, `links` and `catalog` are pandas DataFrames with all columns of the record. Integers are
+    Int64 (never float), text is `string`, times are ns.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+        The rows, such as those of `ktrace.open_batches`.
+    report : Report, optional
+        The account of their reading, kept as `report`.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ktrace.read("samples/doppler/prefill-and-three-decodes.log")
+    <Trace prefill-and-three-decodes: 47 events, 57 summaries, 0 links, 5 catalog>
     """
 
     def __init__(self, batches: Iterable[Batch], report: Report | None = None) -> None:
@@ -77,7 +90,30 @@ class Trace:
         return _frame(self._tables["catalog"])
 
     def frame(self, names: bool = True) -> pd.DataFrame:
-        """The events; with `names`, joined with the names of process, thread, device and host, and with the rank."""
+        """Returns the events as a DataFrame.
+
+        Parameters
+        ----------
+        names : bool
+            Join the names of process, thread, device and host, and the rank.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A copy, one row an event.
+
+        Raises
+        ------
+        ImportError
+            pandas isn't installed.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> len(trace.frame()) == len(trace.events)
+        True
+        """
         frame = self.events.copy()
         if names:
             from ktrace.trace.frames import join_names
@@ -98,9 +134,35 @@ class Trace:
         return catalog
 
     def write(self, path: str | Path, *, to: str | None = None, overwrite: bool = False) -> Report:
-        """Writes the trace in the format that the name (or `to`) says, and returns the account of it.
+        """Writes the trace to one output.
 
-        Raises UsageError where neither says, OutputError where it can't be written; then there is no output.
+        Parameters
+        ----------
+        path : path
+            The output; its name decides the format, unless `to` does.
+        to : str, optional
+            Format of the output.
+        overwrite : bool
+            Replace an output that exists.
+
+        Returns
+        -------
+        Report
+            The account of the writing.
+
+        Raises
+        ------
+        UsageError
+            Neither the name nor `to` decides the format.
+        OutputError
+            The output can't be written; then there is none.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> trace.write("events.csv").written == len(trace.events) + len(trace.links)
+        True
         """
         from ktrace.output.destination import output_format
         from ktrace.output.sink import open_sink, writing
@@ -114,9 +176,29 @@ class Trace:
         return report
 
     def crop(self, part: Crop) -> Trace:
-        """A part of the time of this trace, events in the order of time; its `report` says what was left out.
+        """Returns the part of this trace in some time; its `report` lists what was left out.
 
-        Raises InputError where there is no such time, name, step or range.
+        Parameters
+        ----------
+        part : Crop
+            The time to keep.
+
+        Returns
+        -------
+        Trace
+            The rows that stay, events in order of time.
+
+        Raises
+        ------
+        InputError
+            The trace has no such time, name, step or range.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> len(trace.crop(ktrace.Crop(step=3)).events) < len(trace.events)
+        True
         """
         from ktrace.stages.select.crop import cropped
 
@@ -124,9 +206,29 @@ class Trace:
         return Trace(cropped(self.batches(), part, report), report)
 
     def filter(self, wanted: Filter) -> Trace:
-        """The rows of this trace that are wanted, and what hangs on them; its `report` says what was left out.
+        """Returns the wanted rows of this trace, with the rows that depend on them; its `report` lists the others.
 
-        Raises InputError where a rank is wanted that no source is of.
+        Parameters
+        ----------
+        wanted : Filter
+            The rows to keep.
+
+        Returns
+        -------
+        Trace
+            The rows that stay.
+
+        Raises
+        ------
+        InputError
+            A rank is wanted that no source has.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> set(trace.filter(ktrace.Filter(kinds=["kernel"])).events["kind"])
+        {'kernel'}
         """
         from ktrace.stages.select.filter import filtered
 
@@ -136,11 +238,33 @@ class Trace:
     def merge(
         self, *others: Trace, align: str | Align = "auto", offsets: Mapping[str, int | str] | None = None
     ) -> Trace:
-        """This trace and others in one, all times in the clock of this one's first source; `report.alignment` says how.
+        """Returns this trace and others in one, all times in the clock of this trace's first source.
 
-        `align` is a rule ("auto", "unix", "collective", "marker NAME", "none"), `offsets` are ns, or text such as
-        "+1.5ms", by source label. Equal labels are told apart ("rank0#2"). Raises InputError and UsageError as
-        `ktrace.merge` does.
+        Parameters
+        ----------
+        *others : Trace
+            Traces to merge with this one. Equal source labels are told apart ("rank0#2").
+        align : str or Align
+            "auto", "unix", "collective", "marker NAME" or "none".
+        offsets : mapping, optional
+            Source label -> ns, or text such as "+1.5ms", added after the alignment.
+
+        Returns
+        -------
+        Trace
+            Its `report.alignment` records what was done with each source.
+
+        Raises
+        ------
+        InputError, UsageError
+            As for `ktrace.merge`.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> a, b = (ktrace.read(f"samples/kineto/collectives-of-two-ranks-rank{n}.json") for n in (0, 1))
+        >>> len(a.merge(b, align="none").events) == len(a.events) + len(b.events)
+        True
         """
         from ktrace.input.relabel import Labels
         from ktrace.stages.align import Align, aligned
@@ -154,10 +278,33 @@ class Trace:
         return Trace(aligned(batches, wanted, report, labels.inputs), report)
 
     def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary:
-        """Where the time went, by kernel, operation and more: `ktrace.summarise` for what is read already.
+        """Sums up where the time went, as `ktrace.summarise` does for inputs.
 
-        `rules` is a file of rules for operations and layers that come before those of ktrace. Raises UsageError for an
-        unknown `by`, InputError for a fault in the rules.
+        Parameters
+        ----------
+        by : sequence of str, optional
+            What to group work by, by default all.
+        rules : path, optional
+            A file of rules for operations and layers that come before those of ktrace.
+
+        Returns
+        -------
+        Summary
+            Times in ns.
+
+        Raises
+        ------
+        UsageError
+            `by` names something unknown.
+        InputError
+            The rules have a fault.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> sum(group.total for group in trace.summary(["kernel"]).groups["kernel"]) == trace.device_time()
+        True
         """
         from ktrace.naming.taxonomy import taxonomy
         from ktrace.stages.classify import with_operations
@@ -169,7 +316,34 @@ class Trace:
     def diff(
         self, other: Trace | Summary | str | Path, by: Sequence[str] | None = None, *, total: bool = False
     ) -> Diff:
-        """What changed from this trace to the other: `ktrace.compare`, which says what the arguments mean."""
+        """Compares this trace with another one: see `ktrace.compare`.
+
+        Parameters
+        ----------
+        other : Trace, Summary or path
+            The other side.
+        by : sequence of str, optional
+            The tables wanted.
+        total : bool
+            Compare the totals of each whole, also where both sides have steps.
+
+        Returns
+        -------
+        Diff
+            What changed from this trace to the other.
+
+        Raises
+        ------
+        InputError, UsageError
+            As for `ktrace.compare`.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> trace.diff(trace).whole.delta
+        0.0
+        """
         from ktrace.diff.sides import compare
 
         return compare(self, other, by=by, total=total)
@@ -181,9 +355,29 @@ class Trace:
         return report
 
     def classify(self, rules: str | Path | None = None) -> Trace:
-        """The same trace with operation, library, precision, layer and short name of device work, where they are null.
+        """Labels device work with operation, library, precision, layer and short name, where the source doesn't.
 
-        `rules` is a file of rules that come before those of ktrace. Raises InputError for a fault in it.
+        Parameters
+        ----------
+        rules : path, optional
+            A file of rules that come before those of ktrace.
+
+        Returns
+        -------
+        Trace
+            The same rows with these columns filled.
+
+        Raises
+        ------
+        InputError
+            The rules have a fault.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json").classify()
+        >>> sorted(trace.events["operation"].dropna().unique())[:3]
+        ['activation', 'attention', 'collective']
         """
         from ktrace.naming.taxonomy import taxonomy
         from ktrace.stages.classify import with_operations
@@ -204,7 +398,30 @@ class Trace:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]
 
     def equals(self, other: Trace) -> bool:
-        """Whether both say the same, field for field; NaN is equal to NaN, -0.0 isn't 0.0."""
+        """Returns whether both traces have the same rows in the same order; their reports don't count.
+
+        Parameters
+        ----------
+        other : Trace
+            The trace to compare with.
+
+        Returns
+        -------
+        bool
+            True if all columns of all records are equal.
+
+        Raises
+        ------
+        AttributeError
+            `other` isn't a trace.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> path = "samples/kineto/one-step-of-training.pt.trace.json"
+        >>> ktrace.read(path).equals(ktrace.read(path))
+        True
+        """
         return all(_values(self._tables[record]) == _values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:
