@@ -197,7 +197,7 @@ class Trace:
         --------
         >>> import ktrace
         >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
-        >>> len(trace.crop(ktrace.Crop(step=3)).events) < len(trace.events)
+        >>> len(trace.crop(ktrace.Crop(time="..100us")).events) < len(trace.events)
         True
         """
         from ktrace.stages.select.crop import cropped
