@@ -1,7 +1,7 @@
-"""Nsight Compute (`ncu`, 2019 to 2026): what it prints, and its CSV pages. Launches with their metrics, no times.
+"""Nsight Compute (`ncu`, 2019 to 2026): its printed text and its CSV pages. Launches with their metrics, without times.
 
-What `ncu ./app` prints, amid what the program itself prints (tables of 2019 to 2022 have no heading row, lines of
-kernels then have a date and no grid):
+What `ncu ./app` prints, between the output of the program itself (from 2019 to 2022 tables have no heading row,
+and lines of kernels have a date but no grid):
 
     [4242] app@127.0.0.1
       gemm(const float *, float *) (64, 64, 1)x(16, 16, 1), Context 1, Stream 7, Device 0, CC 8.0
@@ -15,12 +15,12 @@ kernels then have a date and no grid):
         OPT   Est. Speedup: 12.5%
               The grid is too small.
 
-`--csv --page details`, a line a metric or rule; rows of metrics end early:
+`--csv --page details`, a line per metric or rule; rows of metrics have fewer cells:
 
     "ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device",...
     "0","4242","app","127.0.0.1","gemm(..)","1","7","(16, 16, 1)","(64, 64, 1)","0",...,"Duration","us","896.42",
 
-`--csv --page raw`, a line a launch, a column a metric, below the headings a row of units:
+`--csv --page raw`, a line per launch, a column per metric, and a row of units below the headings:
 
     "ID","Process ID","Process Name","Host Name","Kernel Name",...,"gpu__time_duration.sum","launch__grid_size"
     "","","","","",...,"us",""

@@ -1,4 +1,4 @@
-"""The text that `ncu` prints: processes, launches, sections with their tables, advice of the rules."""
+"""Reads the text that `ncu` prints: processes, launches, sections with their tables, advice from the rules."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ktrace.converters._shared.ncu.units import is_unit
 from ktrace.converters._shared.text.lines import Lines
 
 from .marks import METRICS, REMARK, SECTION, is_placed, launch_line, unprefixed
-from .nvtx import level
-from .pages import tell
+from .nvtx import range_name
+from .pages import add_facts
 from .text_tables import Table, runs_of
 
 _PROCESS = re.compile(r"\s*\[(\d{1,18})\] (.*)@(\S+)\s*")
@@ -21,58 +21,58 @@ _SPEEDUP = re.compile(r"Est(?:\.|imated) (?:(Local|Global) )?Speedup: ([\d.,]+)%
 _FIGURE = re.compile(r"[-+]?[\d.,]+|(?:\(!\) )?n/a")
 _NVTX = re.compile(r"\s*NVTX .*")
 
-#: A table in the body of a section, and what it is about.
+#: The title and description of a table in the body of a section.
 _PART = re.compile(r"\s*Table Name ?: (\S.*?)\s*")
-_ABOUT = re.compile(r"\s*Table Description ?: .*")
+_DESCRIPTION = re.compile(r"\s*Table Description ?: .*")
 
-#: A device, below which its launches follow in summaries.
+#: A device; in summaries its launches follow below this line.
 _DEVICE = re.compile(r"\s+Device (\d{1,18})(?:, CC (\d+\.\d+))?\s*")
 
-#: What --print-rule-details adds to an advice.
+#: Lines that --print-rule-details adds to an advice.
 _FOCUS = re.compile(r"\s*>\s+Metric: (\S.*?)\s*")
 _FOCUS_MORE = re.compile(r"\s*(Value|Info) +: (.*?)\s*")
 
 _TITLE = re.compile(r"    \s*[A-Za-z][^\s]*(?: [^\s]+){0,9}\s*")
 
-#: What a rule says without a mark stands where the text does behind one.
+#: A rule's text without a mark such as OPT, in the column where the text after a mark starts.
 _UNMARKED = re.compile(r" {10}\S.*|" + REMARK.pattern)
 
-#: Lines between the title of a part of a section and its table, at most.
+#: The most lines between the title of a part of a section and its table.
 _TITLES = 4
 
-#: What a launch is called of which a text has the sections alone.
+#: The name of a launch whose own line isn't in the text, only its sections.
 _UNNAMED = "unnamed kernel"
 
 _COLUMNS = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "context", "stream", "device", "count")
 
 
 class Listing:
-    """Takes the lines of a text one after the other, and remembers where it is."""
+    """Reads the lines of a text one after the other and keeps the state between them."""
 
     def __init__(self, lines: Lines, launches: Launches) -> None:
         self._lines, self._launches = lines, launches
         self._process: dict[str, Any] = {}
         self._name = ""  # of the process
-        self._head: dict[str, Any] | None = None  # a launch of which nothing but its line was read
+        self._head: dict[str, Any] | None = None  # a launch of which only its own line was read so far
         self._device: dict[str, Any] = {}
         self._table: Table | None = None
         self._section = self._part = ""
-        self._known: dict[tuple[Any, ...], int] = {}  # launches that come again, section by section
-        self._again: tuple[Any, ...] | None = None
+        self._known: dict[tuple[Any, ...], int] = {}  # ids of launches that repeat for each section
+        self._repeated: tuple[Any, ...] | None = None
         self.leave()
 
     def leave(self) -> None:
-        """What follows belongs to no launch."""
+        """Ends the current launch: the next lines don't belong to it."""
         self._end_row()
-        self._started()
+        self._current()
         self._inside = False
         self._section = self._part = ""
         self._table = None
         self._nvtx = False
-        self._unnamed: set[str] | None = None  # the sections so far of a launch without a line of its own
+        self._unnamed: set[str] | None = None  # the sections so far of a launch without its own line
 
     def line(self, text: str) -> bool:
-        """Takes a line, and says what became of it. False where it is none of ncu's."""
+        """Reads a line and records its outcome; returns False if it isn't one of ncu's."""
         text = unprefixed(text)
         if found := _PROCESS.fullmatch(text):
             self.leave()
@@ -81,11 +81,11 @@ class Listing:
             self._lines.became("catalog")
         elif found := _DEVICE.fullmatch(text):
             self.leave()
-            self._of_device(found)
+            self._summary_device(found)
         elif head := self._launch(text):
             self.leave()
             self._inside, self._head = True, head
-            self._come_back()
+            self._resume()
             self._lines.used()
         elif self._inside and not text.strip():
             self._end_row()
@@ -104,9 +104,9 @@ class Listing:
         return True
 
     def _begins_unnamed(self, text: str) -> bool:
-        """Whether a line is the first section of a launch of which the line before isn't there, as quotations have it.
+        """Whether a line is the first section of a launch without its own line, as in quoted text.
 
-        A table follows it, or one like it has come before.
+        A table follows the line, or the current unnamed launch has this section already.
         """
         found = SECTION.fullmatch(text)
         if not found or (self._inside and self._unnamed is None):
@@ -117,8 +117,8 @@ class Listing:
         return bool(_RULER.fullmatch(ruler) and METRICS.fullmatch(headings))
 
     def _within(self, text: str) -> bool:
-        """A line below that of a launch."""
-        if self._table is not None and self._table.goes_on(text):
+        """Reads a line below that of a launch."""
+        if self._table is not None and self._table.continue_row(text):
             self._lines.used()
             return True
         self._end_row()
@@ -137,12 +137,12 @@ class Listing:
         elif found := _PART.fullmatch(text):
             self._part, self._table = found[1], None
             self._lines.structure()
-        elif _ABOUT.fullmatch(text):
+        elif _DESCRIPTION.fullmatch(text):
             self._lines.structure()
         elif found := _ADVICE.fullmatch(text):
             self._advice(found[1], found[2])
         elif self._table is not None:
-            return self._other_row(text) or self._figure(text)
+            return self._other_row(text) or self._begin_row(text)
         elif self._is_title(text):
             self._title(text)
         elif self._section and (_UNMARKED if self._table is None else REMARK).fullmatch(text):
@@ -154,48 +154,48 @@ class Listing:
         return True
 
     def _launch(self, text: str) -> dict[str, Any] | None:
-        """The launch that a line begins: it says its context or device, or a section follows it."""
+        """Returns the launch that a line begins: the line names a context or device, or a section follows it."""
         found = launch_line(text)
         if not found:
             return None
         if not is_placed(found) and not self._section_follows():
             return None
-        said = found.groupdict()
-        head: dict[str, Any] = {column: int(said[column]) for column in _COLUMNS if said.get(column)}
-        args = {"CC": said.get("cc"), "Kernel Time": said.get("time")}
-        for part in filter(None, (said.get("rest") or "").split(", ")):
+        parts = found.groupdict()
+        head: dict[str, Any] = {column: int(parts[column]) for column in _COLUMNS if parts.get(column)}
+        args = {"CC": parts.get("cc"), "Kernel Time": parts.get("time")}
+        for part in filter(None, (parts.get("rest") or "").split(", ")):
             key, _, value = part.rpartition(" ")
             args[key] = value
         args = {key: value for key, value in args.items() if value}
-        head = {"name": said["name"]} | self._process | self._device | head | {"args": args}
-        tell(head, self._name, said.get("cc") or "", self._launches)
+        head = {"name": parts["name"]} | self._process | self._device | head | {"args": args}
+        add_facts(head, self._name, parts.get("cc") or "", self._launches)
         return head
 
     def _section_follows(self) -> bool:
-        coming = next(filter(None, ((self._lines.peek(ahead) or "").strip() for ahead in (1, 2))), "")
-        coming = unprefixed(coming)
-        return bool(SECTION.fullmatch(coming) or METRICS.fullmatch(coming))
+        following = next(filter(None, ((self._lines.peek(ahead) or "").strip() for ahead in (1, 2))), "")
+        following = unprefixed(following)
+        return bool(SECTION.fullmatch(following) or METRICS.fullmatch(following))
 
     def _is_title(self, text: str) -> bool:
-        """Whether a line is the title of a part of a section: a table follows, perhaps below further titles."""
+        """Whether a line is the title of a part of a section: a table follows, perhaps after more titles."""
         if not self._section or not _TITLE.fullmatch(text):
             return False
         for ahead in range(1, _TITLES + 1):
-            coming = unprefixed(self._lines.peek(ahead) or "")
-            if _RULER.fullmatch(coming) or _PART.fullmatch(coming) or REMARK.fullmatch(coming):
+            following = unprefixed(self._lines.peek(ahead) or "")
+            if _RULER.fullmatch(following) or _PART.fullmatch(following) or REMARK.fullmatch(following):
                 return True
-            if not _TITLE.fullmatch(coming):
+            if not _TITLE.fullmatch(following):
                 return False
         return False
 
     def _title(self, text: str) -> None:
-        """The title of a part of a section, which is the first of several where further ones follow."""
+        """Reads the title of a part of a section; if more titles follow, this one is the part's name."""
         if _TITLE.fullmatch(unprefixed(self._lines.peek() or "")):
             self._part = text.strip()
         self._lines.structure()
 
-    def _of_device(self, found: re.Match[str]) -> None:
-        """A device of a summary; the table of its attributes may follow."""
+    def _summary_device(self, found: re.Match[str]) -> None:
+        """Reads a device of a summary; a table of its attributes may follow."""
         self._device = {"device": int(found[1])}
         if METRICS.fullmatch(unprefixed(self._lines.peek() or "")):
             args = {"CC": found[2]} if found[2] else {}
@@ -206,23 +206,23 @@ class Listing:
         else:
             self._lines.structure()
 
-    def _come_back(self) -> None:
-        """Goes on with a launch that was begun before: summaries of 2022 say it anew for each section."""
+    def _resume(self) -> None:
+        """Resumes a launch that was started before: summaries of 2022 repeat its line for each section."""
         head = self._head or {}
         if "count" not in head:
-            self._again = None
+            self._repeated = None
             return
-        self._again = tuple(sorted((key, value) for key, value in head.items() if key != "args"))
-        if self._again in self._known:
-            self._launches.resume(self._known[self._again])
+        self._repeated = tuple(sorted((key, value) for key, value in head.items() if key != "args"))
+        if self._repeated in self._known:
+            self._launches.resume(self._known[self._repeated])
             self._head = None
 
-    def _started(self) -> Launches:
-        """The launches, with the current one begun."""
+    def _current(self) -> Launches:
+        """Returns the launches after starting the current one, if it hasn't been started."""
         if self._head is not None:
             identity = self._launches.start(**self._head)
-            if self._again is not None:
-                self._known[self._again] = identity
+            if self._repeated is not None:
+                self._known[self._repeated] = identity
             self._head = None
         return self._launches
 
@@ -230,14 +230,14 @@ class Listing:
         runs = runs_of(text)
         table = self._table
         if table is not None and (table.rows or not (table.headed or table.headings)):
-            self._table = None  # the last one of a table
+            self._table = None  # the ruler that ends a table
         elif table is not None:
-            table.runs = runs  # the one below the headings
+            table.runs = runs  # the ruler below the headings
         elif len(runs) > 2:
             self._table = Table(runs)
 
-    def _figure(self, text: str) -> bool:
-        """The first line of a row of a table."""
+    def _begin_row(self, text: str) -> bool:
+        """Reads the first line of a row of a table; returns False if the line isn't one."""
         if self._table is None or not self._table.begin(text):
             return False
         self._lines.used()
@@ -245,30 +245,30 @@ class Listing:
 
     def _end_row(self) -> None:
         """Adds the row that was read last."""
-        cells = self._table.done() if self._table is not None else None
+        cells = self._table.take_row() if self._table is not None else None
         if cells is not None:
             name, unit, *values = cells
             self._add(name, unit, values)
 
     def _other_row(self, text: str) -> bool:
-        """A row of a table of other things than metrics, which becomes a note; its first line are the headings."""
+        """Reads a row of a table without metrics, which becomes a note; the table's first line is its headings."""
         table = self._table
         if table is None or table.headed:
             return False
         if table.headings:
-            said = (f"{name} {cell}" for name, cell in zip(table.headings, table.plain(text), strict=True) if cell)
-            self._started().note(", ".join(said), self._section, {})
+            words = (f"{name} {cell}" for name, cell in zip(table.headings, table.cells(text), strict=True) if cell)
+            self._current().note(", ".join(words), self._section, {})
             table.rows += 1
             self._lines.used()
         elif not table.rows and runs_of(unprefixed(self._lines.peek() or "")) == table.runs:
-            table.headings = table.plain(text)
+            table.headings = table.cells(text)
             self._lines.structure()
         else:
             return False
         return True
 
     def _loose_figure(self, text: str) -> bool:
-        """A row of a table of which the lines around it are missing: words far apart, a unit, one value or three."""
+        """Reads a row of a table without the lines around it: words far apart, a unit, and one value or three."""
         words = re.split(r"\s{2,}", text.strip())
         if not self._section or len(words) not in (3, 5) or not is_unit(words[1]):
             return False
@@ -280,24 +280,24 @@ class Listing:
         return True
 
     def _add(self, name: str, unit: str, values: list[str]) -> None:
-        """Adds a metric: its value, or the smallest, the greatest and the average of several launches."""
-        launches = self._started()
+        """Adds a metric: its value, or the minimum, maximum and average of several launches."""
+        launches = self._current()
         if not any(values):
             return
         name = name or self._part or self._section
         if len(values) == 1:
             launches.metric(launches.figure(name, unit, self._section, self._part), values[0])
         else:
-            smallest, greatest, average = values
+            minimum, maximum, average = values
             figure = launches.figure(name, unit, self._section, self._part, several=True)
-            launches.metric(figure, average, (smallest, greatest))
+            launches.metric(figure, average, (minimum, maximum))
 
     def _advice(self, kind: str, text: str) -> None:
-        """What a rule says, over several lines."""
+        """Adds the advice of a rule, which may have several lines."""
         self._table = None
-        parts, taken = [text], 0
+        parts, read = [text], 0
         focus: list[dict[str, str]] = []
-        while (more := self._lines.peek(taken + 1)) is not None and self._goes_on(unprefixed(more)):
+        while (more := self._lines.peek(read + 1)) is not None and self._continues_advice(unprefixed(more)):
             more = unprefixed(more)
             if found := _FOCUS.fullmatch(more):
                 focus.append({"metric": found[1]})
@@ -305,22 +305,22 @@ class Listing:
                 _add_focus(focus[-1], more)
             else:
                 parts.append(more.strip())
-            taken += 1
+            read += 1
         args: dict[str, Any] = {"Rule Type": kind} if kind else {}
         args |= {"Focus Metrics": focus} if focus else {}
-        said = " ".join(parts)
-        if found := _SPEEDUP.fullmatch(said):
+        advice = " ".join(parts)
+        if found := _SPEEDUP.fullmatch(advice):
             args |= {"Estimated Speedup Type": (found[1] or "global").lower()}
             args |= {"Estimated Speedup": float(found[2].replace(",", "."))}
-            said = found[3] or said
-        self._started().note(said, self._section, args)
+            advice = found[3] or advice
+        self._current().note(advice, self._section, args)
         self._lines.used()
-        coming = iter(self._lines)
-        for _ in range(taken):
-            next(coming)
+        following = iter(self._lines)
+        for _ in range(read):
+            next(following)
             self._lines.used()
 
-    def _goes_on(self, text: str) -> bool:
+    def _continues_advice(self, text: str) -> bool:
         """Whether a line is the next one of an advice."""
         ends = (SECTION, _RULER, _ADVICE, _PROCESS)
         if not text.strip() or text.startswith("==") or any(end.fullmatch(text) for end in ends):
@@ -329,10 +329,10 @@ class Listing:
         return not (found and is_placed(found))
 
     def _range(self, text: str) -> None:
-        """A line of the NVTX ranges around a launch: their names are its scope, all else is kept as it is."""
+        """Reads a line of the NVTX ranges around a launch: names go to its scope, everything else to its args."""
         head = self._head or {}
         self._nvtx = True
-        name = level(text)
+        name = range_name(text)
         if name:
             head.setdefault("scope", []).append(name)
         else:
@@ -341,7 +341,7 @@ class Listing:
 
 
 def _add_focus(metric: dict[str, str], text: str) -> None:
-    """What a line says more of a metric on which an advice rests."""
+    """Adds a line with the value or advice of a metric that an advice is based on."""
     if found := _FOCUS_MORE.fullmatch(text):
         metric[{"Value": "value", "Info": "advice"}[found[1]]] = found[2]
     else:

@@ -1,4 +1,4 @@
-"""By what the lines of Nsight Compute are known. The standard library alone, since the probe looks for them, too."""
+"""Patterns that identify the lines of Nsight Compute. Uses only the standard library, since the probe imports it."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import NamedTuple
 
 from ktrace.converters._shared.text.prefixes import without_prefix
 
-#: Headings of what isn't a metric -> the column of the model that they fill.
+#: Headings other than metrics -> the column of the model that they fill.
 PLACES = {"Process ID": "pid", "Context": "context", "Stream": "stream", "Device": "device", "Device Id": "device"}
 SIZES = {"Grid Size": "grid", "Block Size": "block"}
 FIXED = {"", "ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "CC", "Invocations", *PLACES, *SIZES}
 
-#: What ncu says of its own work. The program's output may stand before it on the line.
+#: A line about ncu's own work. Output of the program may precede it on the line.
 OWN = re.compile(r".*?==(?P<kind>PROF|WARNING|ERROR|INFO|LOG)== (?P<text>.*)")
 
 SECTION = re.compile(r"\s*Section: (\S.*?)\s*")
 
-#: How a remark begins that explains the averages of a summary, over a few lines.
+#: The start of a remark, of a few lines, that explains the averages of a summary.
 AVERAGES = "Note: The shown averages are calculated"
 
-#: What stands in place of a table that would be empty.
+#: A remark in place of an empty table.
 REMARK = re.compile(r"\s*The system does not have any [\w ]+\.\s*")
 
 #: The headings of a table of metrics.
 METRICS = re.compile(r"\s*Metric Name\s+Metric Unit\s+(?:Metric Value|Minimum\s+Maximum\s+Average)\s*")
 
-#: The rank of a launcher (`srun -l`, PALS), or the number of a line that was copied with it.
+#: The rank that a launcher prefixes (`srun -l`, PALS), or a copied line number.
 _RANKED = re.compile(r"(?:[A-Za-z][\w.-]* )?\d{1,6}:(?:\s|$)")
 
 _XYZ = r"\((?P<{0}_x>\d{{1,18}}), (?P<{0}_y>\d{{1,18}}), (?P<{0}_z>\d{{1,18}})\)"
@@ -39,25 +39,25 @@ _LAUNCH = re.compile(
     r"(?:, CC (?P<cc>\d+\.\d+))?(?:, Invocations (?P<count>\d{1,18}))?(?P<rest>(?:, [A-Z][\w ]* [\w.]+)*)\s*"
 )
 
-#: A launch as summaries of 2022 have it.
-_SUMMED_UP = re.compile(
+#: A launch in the form of the summaries of 2022.
+_SUMMARISED = re.compile(
     r"\s*(?P<name>\S.*?), Block Size (?P<block_x>\d{1,18}), Grid Size (?P<grid_x>\d{1,18})"
     r"(?:, Device (?P<device>\d{1,18}))?, (?P<count>\d{1,18}) invocations?\s*"
 )
 
-#: Characters of a line that may be one of a launch; names of kernels have a few thousand.
+#: The most characters of a line that may begin a launch; names of kernels have a few thousand.
 _LONGEST = 100_000
 
 
 class Headings(NamedTuple):
-    """The headings of a CSV page. `long`: a line a metric, else a line a launch."""
+    """The headings of a CSV page; it has a line per metric (`long`) or a line per launch."""
 
     fields: list[str]
     long: bool
 
     @property
     def is_shuffled(self) -> bool:
-        """Whether it is the page of which ncu writes the cells into wrong columns."""
+        """Whether this is the page whose cells ncu writes into wrong columns."""
         at = {name: number for number, name in enumerate(self.fields)}
         device = at.get("Device", at.get("Device Id"))
         if not self.long or device is None or "Section Name" in at:
@@ -66,7 +66,7 @@ class Headings(NamedTuple):
 
 
 def fields_of(text: str) -> list[str] | None:
-    """The cells of a line, None where it is no CSV."""
+    """Returns the cells of a line, None if it isn't CSV."""
     try:
         return next(csv.reader((text,), strict=True), None)
     except csv.Error:
@@ -74,7 +74,7 @@ def fields_of(text: str) -> list[str] | None:
 
 
 def headings(text: str) -> Headings | None:
-    """The headings of a page, if the line has them."""
+    """Returns the headings of a page, None if the line has none."""
     if "," not in text or ("Kernel Name" not in text and "Metric Name" not in text):
         return None
     fields = [field.strip() for field in fields_of(text) or ()]
@@ -89,20 +89,20 @@ def headings(text: str) -> Headings | None:
 
 
 def unprefixed(text: str) -> str:
-    """The line as ncu printed it."""
+    """Returns the line as ncu printed it, without a prefix of a launcher or logger."""
     text = without_prefix(text)
     found = _RANKED.match(text)
     return text[found.end() :] if found else text
 
 
 def launch_line(text: str) -> re.Match[str] | None:
-    """What a line says if it has the shape of one of a launch: name, sizes, time, context, stream, device, cc, count.
+    """Matches the line of a launch: name, sizes, time, context, stream, device, cc, count.
 
-    Only one that is_placed is it for sure; another one is it where a section follows.
+    Only a line for which `is_placed` is true is certain; any other is a launch only if a section follows.
     """
     if len(text) > _LONGEST:
         return None
-    if " invocation" in text and (found := _SUMMED_UP.fullmatch(text)):
+    if " invocation" in text and (found := _SUMMARISED.fullmatch(text)):
         return found
     if ", Context " not in text and ")x(" not in text:
         return None
@@ -113,5 +113,5 @@ def launch_line(text: str) -> re.Match[str] | None:
 
 
 def is_placed(launch: re.Match[str]) -> bool:
-    """Whether the line of a launch says where it ran."""
-    return bool(launch.groupdict().get("context") or launch["device"] or launch.re is _SUMMED_UP)
+    """Whether the line of a launch names where it ran."""
+    return bool(launch.groupdict().get("context") or launch["device"] or launch.re is _SUMMARISED)

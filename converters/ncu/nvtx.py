@@ -1,18 +1,19 @@
-"""NVTX ranges around a launch.
+"""Parses the NVTX ranges around a launch.
 
-In a cell of CSV, the thread and the stack of its ranges, outermost first; the heading says what the parts are:
+A CSV cell contains the thread and the stack of its ranges, outermost first; the heading names the parts:
 
     thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg
     13416  "<default domain>:forward:none:none:none:none:none:none"  "<default domain>:layer 3:none:..."
 
-In the text, behind the line of the kernel: a range a line with its level (`<0,forward>`), amid domains and colours.
+In text, the lines after that of the kernel name one range each, with its level (`<0,forward>`), between
+domains and colours.
 """
 
 from __future__ import annotations
 
 import re
 
-#: What stands in the heading of a stack, and of ranges that are no stack.
+#: Words in the heading of a stack of ranges, and of ranges that don't form a stack.
 PUSHED, STARTED = "Push/Pop_Range", "Start/Stop_Range"
 
 _RANGE = re.compile(r'"((?:[^"]|"")*)"')
@@ -22,19 +23,19 @@ _LEVEL = re.compile(r"<\s*\d+\s*,\s*(.*?)\s*>")
 
 
 def stack(cell: str) -> tuple[list[str], bool]:
-    """The names of the ranges in a cell, and whether that is all that the cell says but for the thread."""
-    names, whole = [], True
+    """Returns the names of the ranges in a cell, and whether the cell has nothing else but the thread."""
+    names, only_names = [], True
     for text in _RANGE.findall(cell):
         domain, _, rest = text.partition(":")
         parts = rest.rsplit(":", _PARTS)
         if len(parts) < _PARTS + 1:
             parts = rest.split(":")
         names.append(parts[0])
-        whole &= domain == _DEFAULT and all(part == "none" for part in parts[1:])
-    return [name for name in names if name], whole
+        only_names &= domain == _DEFAULT and all(part == "none" for part in parts[1:])
+    return [name for name in names if name], only_names
 
 
-def level(line: str) -> str | None:
-    """The name of the range that a line of the text says, if it does."""
+def range_name(line: str) -> str | None:
+    """Returns the name of the range that a line of the text names, None if it names none."""
     found = _LEVEL.fullmatch(line.strip())
     return found[1] if found else None

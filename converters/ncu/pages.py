@@ -1,4 +1,4 @@
-"""The CSV pages: details (a line a metric), raw (a line a launch), and summaries of several launches."""
+"""Reads the CSV pages: details (a line per metric), raw (a line per launch), and summaries of several launches."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _XYZ = re.compile(r"\(?\s*(\d{1,18})\s*,\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\)?")
 _WHOLE = re.compile(r"-?\d{1,18}")
 _ROW = re.compile(r'\s*"?\d+"?,')
 
-#: The smallest or the greatest of several values, or none.
+#: The minimum or maximum of several values, which may be empty.
 _SPAN = re.compile(r"\s*(?:[-+]?[\d.,]+(?:[eE][-+]?\d+)?|-?nan|-?inf|(?:\(!\) )?n/a|)\s*(?:\(.*)?", re.DOTALL)
 
-#: A heading of a table that is none of metrics.
+#: A heading of a table without metrics.
 _TITLE = re.compile(r"[A-Z][A-Za-z]*(?: [A-Za-z]+)*")
 
-#: Lines over which a cell may go on, as names of kernels do.
+#: The most lines of one cell; names of kernels may have several.
 _MOST_LINES = 200
 
 
 class Page:
-    """A table: its headings, and what they mean. Reads its rows one after the other.
+    """A table with its headings, which reads its rows one after the other.
 
-    It is the `table`-th of the source, from 0.
+    `table` is its index in the source.
     """
 
     def __init__(self, headings: Headings, table: int) -> None:
@@ -68,11 +68,11 @@ class Page:
         self._metric = [self._at.get(name, -1) for name in _LONG[:5]]
         self._several = "Average" in self._at and "Metric Value" not in self._at
         self._figures: list[int] | None = None
-        self._other: list[str] = []  # the headings of another table amid the rows
+        self._other: list[str] = []  # the headings of a different table between the rows
 
     def row(self, line: Line, lines: Lines, launches: Launches) -> bool:
-        """Takes a row, over as many lines as it has. False where the line is no row of the page."""
-        text, taken = line.text, 0
+        """Reads a row with all of its lines; returns False if the line isn't a row of the page."""
+        text, further = line.text, 0
         if self._current is not None and REMARK.fullmatch(text):
             launches.note(text.strip(), "", {})
             lines.used()
@@ -80,38 +80,38 @@ class Page:
         while text.count('"') % 2:
             if not _ROW.match(text):
                 return False
-            more = lines.peek(taken + 1)
-            if more is None or taken == _MOST_LINES or _ROW.match(more) or more.startswith("=="):
-                return self._broken(text, lines, at_end=more is None)
-            text, taken = f"{text}\n{more}", taken + 1
+            more = lines.peek(further + 1)
+            if more is None or further == _MOST_LINES or _ROW.match(more) or more.startswith("=="):
+                return self._skip_broken(text, lines, at_end=more is None)
+            text, further = f"{text}\n{more}", further + 1
         fields = fields_of(text)
         if fields is not None and self._other_row(fields, lines, launches):
             return True
-        if fields is None or not self._fits(fields):
-            return self._broken(text, lines, at_end=lines.peek() is None)
-        self._hold(lines, taken)
+        if fields is None or not self._is_row(fields):
+            return self._skip_broken(text, lines, at_end=lines.peek() is None)
+        self._defer(lines, further)
         if self._is_units(fields):
             self._units = fields
             self._figures = None
-            lines.structure(taken + 1)
+            lines.structure(further + 1)
         elif self._long:
             self._take_metric(fields, launches)
-            lines.used(taken + 1)
+            lines.used(further + 1)
         else:
             self._take_launch(fields, launches)
-            lines.used(taken + 1)
+            lines.used(further + 1)
         return True
 
     def _other_row(self, fields: list[str], lines: Lines, launches: Launches) -> bool:
-        """Takes a row of a table of other things than metrics, which stands amid the page after a blank line.
+        """Reads a row of a table without metrics, which may follow a blank line within the page.
 
-        Its rows become notes on the launch before.
+        Its rows become notes of the previous launch.
         """
         if not self._long or self._current is None or len(fields) < 2:
             self._other = []
         elif len(fields) == len(self._other):
-            said = (f"{name} {cell}" for name, cell in zip(self._other, fields, strict=True) if cell)
-            launches.note(", ".join(said), "", {})
+            words = (f"{name} {cell}" for name, cell in zip(self._other, fields, strict=True) if cell)
+            launches.note(", ".join(words), "", {})
             lines.used()
             return True
         elif len(fields) < self._needed and all(_TITLE.fullmatch(field) for field in fields):
@@ -122,32 +122,32 @@ class Page:
             self._other = []
         return False
 
-    def _hold(self, lines: Lines, taken: int) -> None:
-        """Counts the further lines of a row."""
-        if taken:
+    def _defer(self, lines: Lines, further: int) -> None:
+        """Reads the further lines of a row and defers all of its lines but the last."""
+        if further:
             lines.defer()
-            coming = iter(lines)
-            for number in range(taken):
-                next(coming)
-                if number + 1 < taken:
+            following = iter(lines)
+            for number in range(further):
+                next(following)
+                if number + 1 < further:
                     lines.defer()
 
-    def _broken(self, text: str, lines: Lines, *, at_end: bool) -> bool:
-        """Skips a row of the page that is cut; other text is none of it."""
+    def _skip_broken(self, text: str, lines: Lines, *, at_end: bool) -> bool:
+        """Skips a broken row of the page; returns False for other text."""
         if not _ROW.match(text) or text.count(",") < min(3, len(self.fields) - 1):
             return False
         lines.skip("cut" if at_end else "bad-record", "the row is cut off" if at_end else "a row of another length")
         return True
 
-    def _fits(self, fields: list[str]) -> bool:
-        """Whether cells are a row: as many as there are headings; rows of metrics end with their value."""
+    def _is_row(self, fields: list[str]) -> bool:
+        """Whether cells are a row: one for each heading; rows of metrics may end after their value."""
         if len(fields) == len(self.fields) + 1 and not fields[-1]:
             fields.pop()
         if len(fields) > len(self.fields) or len(fields) < (self._needed if self._long else len(self.fields)):
             return False
         spans = [self._at[name] for name in ("Minimum", "Maximum") if self._at.get(name, len(fields)) < len(fields)]
         if self._several and not all(_SPAN.fullmatch(fields[at]) for at in spans):
-            return False  # ncu's own fault: rows in which a cell is missing
+            return False  # a fault of ncu's: it leaves out a cell of some rows
         if self._number is None:
             return bool(fields[self._at["Kernel Name"]])
         number = fields[self._number]
@@ -158,7 +158,7 @@ class Page:
 
     def _take_metric(self, fields: list[str], launches: Launches) -> None:
         given = len(fields)
-        fields += [""] * (len(self.fields) + 1 - given)  # the last one stands for columns that the page hasn't got
+        fields += [""] * (len(self.fields) + 1 - given)  # index -1 is the cell of columns that the page doesn't have
         self._go_to(fields, launches)
         section, part, name, unit, text = [fields[at].strip() for at in self._metric]
         if not name and (text or (self._several and self._cells(fields)("Average"))):
@@ -173,7 +173,7 @@ class Page:
             self._take_rule(section, self._cells(fields), launches)
 
     def _take_rule(self, section: str, cell: Callable[[str], str], launches: Launches) -> None:
-        """What a rule says in the row, if one does."""
+        """Adds the advice of a rule, if the row has one."""
         if cell("Rule Name") or cell("Rule Description"):
             args: dict[str, Any] = {key: cell(key) for key in _RULE if key != "Rule Description" and cell(key)}
             if "Estimated Speedup" in args:
@@ -185,7 +185,7 @@ class Page:
         return lambda name: fields[at[name]].strip() if name in at else ""
 
     def _go_to(self, fields: list[str], launches: Launches) -> None:
-        """Starts the launch that the row is of, if it is another one than that of the row before."""
+        """Starts or resumes the launch of the row, if it isn't the launch of the previous row."""
         key = tuple([fields[at] for at in self._key])
         if key == self._current:
             return
@@ -210,7 +210,7 @@ class Page:
             launches.metrics(self._figures, texts)
 
     def _head(self, fields: list[str], launches: Launches) -> dict[str, Any]:
-        """The columns of a launch."""
+        """Returns the columns of a launch."""
         cell = self._cells(fields)
         name = fields[self._at["Kernel Name"]] if "Kernel Name" in self._at else f"ID {cell('ID')}"
         head: dict[str, Any] = {"table": self._table, "name": name}
@@ -234,20 +234,20 @@ class Page:
             head["count"] = int(cell("Invocations"))
         for name in self.fields:
             if PUSHED in name and cell(name):
-                head["scope"], whole = stack(cell(name))
-                args |= {} if whole and head["scope"] else {name: cell(name)}
+                head["scope"], only_names = stack(cell(name))
+                args |= {} if only_names and head["scope"] else {name: cell(name)}
             elif STARTED in name and cell(name):
                 args[name] = cell(name)
         for name in self._others:
             if cell(name):
                 args[name] = cell(name)
         head["host"] = cell("Host Name") or None
-        tell(head, cell("Process Name"), cell("CC"), launches)
+        add_facts(head, cell("Process Name"), cell("CC"), launches)
         return {name: value for name, value in head.items() if value is not None} | {"args": args}
 
 
-def tell(head: dict[str, Any], process: str, capability: str, launches: Launches) -> None:
-    """The facts that stand with a launch: the name of its process, what its device can."""
+def add_facts(head: dict[str, Any], process: str, capability: str, launches: Launches) -> None:
+    """Adds the facts in a launch's line: the name of its process, the compute capability of its device."""
     host, pid, device = head.get("host"), head.get("pid"), head.get("device")
     if process and pid is not None:
         launches.fact("process", host=host, pid=pid, name=process)

@@ -1,4 +1,4 @@
-"""Recognises what Nsight Compute prints, wherever it stands in the head."""
+"""Recognises output of Nsight Compute anywhere in the head."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ktrace.input.source import Sample
 
 from .marks import AVERAGES, METRICS, OWN, SECTION, headings, is_placed, launch_line, unprefixed
 
-#: How remarks of ncu's begin; other tools write ==WARNING==, too.
+#: The start of ncu's own remarks; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
 
-#: Without one of these nothing in a text is ncu's.
+#: Every output of ncu contains one of these.
 _WORDS = (
     "==",
     ", Context ",
@@ -25,29 +25,29 @@ _WORDS = (
     AVERAGES,
 )
 
-#: The headings of `--page source`: an instruction or a line of the program in each row, no launch.
+#: The headings of `--page source`, whose rows are instructions or lines of the program, not launches.
 _SOURCE_PAGE = re.compile(
     r'^"(?:#|Address|Line No|Line)",(?=[^\n]*"Source",)[^\n]*"(?:# Samples|Instructions Executed|Warp Stall Sampling)',
     re.MULTILINE,
 )
 
 
-#: The same in text: headings are broken over several lines, so that only the first words are whole.
+#: The same in text: headings continue over several lines, so that only the first words are complete.
 _SOURCE_TEXT = re.compile(
     r"^Kernel Name +\S.*(?:\n.*){0,9}\n-{3}[- ]*\n(?:Address|#|Line No|Line) +(?:Address +)?Source ", re.MULTILINE
 )
 
-#: How `--page session` begins, text and CSV.
+#: The start of `--page session`, as text and as CSV.
 _SESSION = re.compile(
     r'^Launch Settings\s*\n(?:-[- ]*\n)?(?:Launch Attribute +Value|"Launch Attribute","Value")', re.MULTILINE
 )
 
-#: Where in a text these pages begin, if they are what it is.
+#: These pages begin within this many characters of a text.
 _NEAR_TOP = 2000
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for the line of a launch, the headings of a CSV page, or what ncu says of its work."""
+    """DIALECT for the line of a launch, the headings of a CSV page, or a remark about ncu's work."""
     text = sample.text
     if not text or not any(word in text for word in _WORDS):
         return None
@@ -56,27 +56,27 @@ def probe(sample: Sample) -> Match | None:
         if reason := _reason(line, lines[number : number + 2]):
             return Match(Score.DIALECT, f"has {reason} (line {number})")
     if '"Source",' in text and _SOURCE_PAGE.search(text):
-        return _refused("the source page of Nsight Compute, which has instructions and no launches")
+        return _refused("the source page of Nsight Compute, which has instructions but no launches")
     if (session := _SESSION.search(text)) and session.start() < _NEAR_TOP:
-        return _refused("the session page of Nsight Compute, which has settings and attributes of devices, no launches")
+        return _refused("the session page of Nsight Compute, which has settings and device attributes but no launches")
     if (source := _SOURCE_TEXT.search(text)) and source.start() < _NEAR_TOP:
-        return _refused("the source page of Nsight Compute, which has instructions and no launches")
+        return _refused("the source page of Nsight Compute, which has instructions but no launches")
     if AVERAGES in text:
         return _refused("a summary of Nsight Compute that has no launch, as per-nvtx has none without ranges")
     return None
 
 
-def _refused(what: str) -> Match:
+def _refused(reason: str) -> Match:
     remedy = (
         "export the launches: ncu --import REPORT.ncu-rep --csv --page raw > launches.csv; or convert the report itself"
     )
-    return Match(Score.DIALECT, what, remedy)
+    return Match(Score.DIALECT, reason, remedy)
 
 
 def _reason(line: str, following: list[str]) -> str | None:
-    """Why a line is one of ncu's, None where it isn't."""
+    """Returns why a line is one of ncu's, None if it isn't."""
     if "==" in line and (own := OWN.fullmatch(line)):
-        return "a remark of ncu's" if own["text"].lstrip().startswith(_REMARKS) else None
+        return "a remark by ncu" if own["text"].lstrip().startswith(_REMARKS) else None
     if headings(line):
         return "the headings of an ncu page"
     launch = launch_line(unprefixed(line))

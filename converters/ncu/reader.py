@@ -1,4 +1,4 @@
-"""What Nsight Compute says of launches, as summaries: text and CSV pages, one behind the other or mixed."""
+"""Reads the launches in Nsight Compute's output as summaries: text and CSV pages, one after the other or mixed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .pages import Page
 
 _FORBIDDEN = "ERR_NVGPUCTRPERM"
 _REMEDY = (
-    "profile with sudo, or allow it to all users: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in "
+    "profile with sudo, or allow it for all users: `options nvidia NVreg_RestrictProfilingToAdminUsers=0` in "
     "/etc/modprobe.d/, then reboot (Windows: NVIDIA Control Panel, Developer, Manage GPU Performance Counters)"
 )
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary a launch and, behind it, one for each metric and rule; program output is skipped and reported.
+    """Yields a summary for each launch, followed by one for each metric and rule; skips and reports program output.
 
-    Raises DamagedInput where nothing was profiled since the user may not read the counters.
+    Raises DamagedInput if nothing was profiled because the user may not read the counters.
     """
     lines = Lines(source, conversion)
     launches = Launches(conversion, european=is_european(source.sample().text or ""))
@@ -40,7 +40,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 class _Reading:
-    """Where in the source the reading is."""
+    """The state of reading: the current page or listing, and the remarks so far."""
 
     def __init__(self, lines: Lines, launches: Launches, path: str) -> None:
         self._lines, self._launches, self._path = lines, launches, path
@@ -48,11 +48,11 @@ class _Reading:
         self._page: Page | None = None
         self._pages = 0
         self._remarks: list[tuple[str, str]] = []
-        self._forbidden = 0  # the line that says so
-        self._note = False  # within a remark that every summary has
+        self._forbidden = 0  # the line that reports missing permission
+        self._note = False  # within the remark about averages that every summary has
 
     def line(self, line: Line) -> None:
-        """Takes a line; what is left to nobody is reported as unrecognised."""
+        """Reads a line; one without an outcome is reported as unrecognised."""
         text = line.text
         if "==" in text and (found := OWN.fullmatch(text)):
             self._own(found, line)
@@ -62,7 +62,7 @@ class _Reading:
         elif found_headings := headings(text):
             if found_headings.is_shuffled:
                 raise DamagedInput(
-                    "ncu wrote the figures of this page into wrong columns, as it does for --page raw with "
+                    "ncu wrote the figures of this page into wrong columns, as it always does for --page raw with "
                     "--print-summary per-gpu and --csv",
                     path=self._path,
                     where=f"line {line.number}",
@@ -87,11 +87,11 @@ class _Reading:
             self._lines.structure()
 
     def finish(self) -> None:
-        """What ncu remarked stands behind the launches."""
+        """Adds ncu's remarks after the launches. Raises DamagedInput if there is no launch."""
         self._listing.leave()
         if self._forbidden and not self._launches.profiled:
             raise DamagedInput(
-                f"no kernel was profiled, since the user may not read the GPU's performance counters ({_FORBIDDEN})",
+                f"no kernel was profiled, because the user may not read the GPU's performance counters ({_FORBIDDEN})",
                 path=self._path,
                 where=f"line {self._forbidden}",
                 expected="launches of kernels with their metrics",
@@ -99,10 +99,10 @@ class _Reading:
             )
         if self._pages and not (self._launches.profiled or self._remarks):
             raise DamagedInput(
-                "has the headings of a page and no launch below them",
+                "has the headings of a page but no launch below them",
                 path=self._path,
                 expected="rows of launches",
-                remedy="ncu --page raw has all launches; per-nvtx those in ranges that --nvtx recorded",
+                remedy="use ncu --page raw, which has all launches; per-nvtx only has those in recorded ranges",
             )
         for kind, text in self._remarks:
             self._launches.start(kind="note", metric="note", name=text, args={"type": kind})

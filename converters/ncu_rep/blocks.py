@@ -1,4 +1,4 @@
-"""The container: the file header, the blocks, the entries of their payloads. One entry is in memory at a time."""
+"""Reads the container: the file header, the blocks, the entries of their payloads. One entry is in memory at a time."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ MAGIC = b"NVR\0"
 #: The version of the files of Nsight Compute 2022 to 2024.
 VERSION = 7
 
-#: Bytes beyond which a length can't be meant: of the file header, of a block's, of an entry that is read.
+#: The most bytes of the file header, of a block header, and of an entry that is read.
 _MOST_FILE, _MOST_BLOCK, MOST_ENTRY = 1 << 16, 1 << 25, 3 << 24
 
 _KINDS = (SOURCES, LAUNCHES, RANGES, COMMAND_LISTS, GRAPHS)
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 
 
 class Broken(Exception):
-    """The file can't be read on at a place: it ends there (`cut`), or what stands there is no block or entry."""
+    """The file can't be read any further: it ends at `place` (`cut`), or the bytes there aren't a block or entry."""
 
-    def __init__(self, place: int, what: str, *, cut: bool) -> None:
-        super().__init__(what)
-        self.place, self.what, self.cut = place, what, cut
+    def __init__(self, place: int, detail: str, *, cut: bool) -> None:
+        super().__init__(detail)
+        self.place, self.detail, self.cut = place, detail, cut
 
 
 class Block(NamedTuple):
-    """The header of a block, and where in the file its payload begins."""
+    """The header of a block, and the byte at which its payload begins."""
 
     header: dict[str, Any]
     payload: int
 
 
 class Entry(NamedTuple):
-    """An entry of a payload: its kind, where it stands, its bytes; None of one that is too large to be read."""
+    """An entry of a payload: its kind, its place, its size and its data, None if it is too large to be read."""
 
     kind: str
     place: int
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Container:
-    """Walks through the stream of a report. Raises DamagedInput where it doesn't begin as one."""
+    """Reads the stream of a report block by block. Raises DamagedInput if the stream doesn't begin like a report."""
 
     def __init__(self, stream: BinaryIO, decoder: Decoder, path: str) -> None:
         self._stream, self._decoder = stream, decoder
@@ -59,46 +59,46 @@ class Container:
         try:
             if self._take(4, "the first bytes") != MAGIC:
                 raise Broken(0, "it doesn't begin with 'NVR'", cut=False)
-            header = self._decoder.message(self._sized(_MOST_FILE, "the file header"), FILE, "file header")
+            header = self._decoder.message(self._read_sized(_MOST_FILE, "the file header"), FILE, "file header")
         except (Broken, ValueError) as error:
             raise DamagedInput(
-                f"is no report of Nsight Compute: {error}",
+                f"isn't a report of Nsight Compute: {error}",
                 path=path,
                 where=f"byte {self._at}",
                 expected="'NVR', a zero, and the header of the file",
-                remedy="copy the file again, or profile again; `ncu --import` would refuse it, too",
+                remedy="copy the file again, or profile again; `ncu --import` can't read it either",
             ) from None
         version: int = header.get("version", 0)
         return version
 
     def blocks(self) -> Iterator[Block]:
-        """The blocks. Between two the payload may be read; what is left of it is jumped over. Raises Broken."""
+        """Yields the blocks. The caller may read a block's payload; the rest of it is skipped. Raises Broken."""
         while head := self._read(4):
             place = self._at - len(head)
             if len(head) < 4:
                 raise Broken(place, "the length of a block's header is cut off", cut=True)
             size = struct.unpack("<I", head)[0]
             if size > _MOST_BLOCK:
-                raise Broken(place, f"a block's header of {size:,} bytes can't be", cut=False)
+                raise Broken(place, f"a block's header can't have {size:,} bytes", cut=False)
             try:
                 header = self._decoder.message(self._take(size, "a block's header"), BLOCK, "block header")
             except ValueError as error:
-                raise Broken(place, f"no header of a block ({error})", cut=False) from None
+                raise Broken(place, f"the header of a block can't be read ({error})", cut=False) from None
             block = Block(header, self._at)
             yield block
             self._skip_to(block.payload + header.get("size", 0))
 
     def entries(self, block: Block) -> Iterator[Entry]:
-        """The entries of the block that was given last. Raises Broken."""
+        """Yields the entries of the block that was yielded last. Raises Broken."""
         end = block.payload + block.header.get("size", 0)
         for kind in _KINDS:
             for _ in range(block.header.get(kind, 0)):
                 place = self._at
                 if place + 4 > end:
-                    raise Broken(place, f"a block has fewer {kind} than its header says", cut=False)
+                    raise Broken(place, f"a block has fewer {kind} than its header states", cut=False)
                 size = struct.unpack("<I", self._take(4, f"the length of one of the {kind}"))[0]
                 if self._at + size > end:
-                    raise Broken(place, f"one of the {kind} goes beyond its block", cut=False)
+                    raise Broken(place, f"one of the {kind} is longer than its block", cut=False)
                 if size > MOST_ENTRY or kind == SOURCES:
                     yield Entry(kind, place, size, None)
                     self._skip_to(place + 4 + size)
@@ -106,9 +106,9 @@ class Container:
                     yield Entry(kind, place, size, self._take(size, f"one of the {kind}"))
 
     def fields(self, entry: Entry, most: int) -> Iterator[tuple[int, int, bytes | int]]:
-        """(number, wire type, value) of each field of an entry without data. Raises Broken.
+        """Yields (number, wire type, value) for each field of an entry without data. Raises Broken.
 
-        Bytes beyond `most` are jumped over, and their value is how many they are.
+        A field of more than `most` bytes is skipped, and its value is its size.
         """
         end = self._at + entry.size
         while self._at < end:
@@ -119,7 +119,7 @@ class Container:
                 continue
             size = {1: 8, 5: 4}.get(wire) if wire != 2 else self._varint(end)
             if size is None or self._at + size > end:
-                raise Broken(self._at, "an entry is no protobuf", cut=False)
+                raise Broken(self._at, "an entry isn't protobuf", cut=False)
             if size > most:
                 self._skip_to(self._at + size)
                 yield tag >> 3, wire, size
@@ -136,7 +136,7 @@ class Container:
             shift += 7
         raise Broken(self._at, "a number has no end", cut=False)
 
-    def _sized(self, most: int, what: str) -> bytes:
+    def _read_sized(self, most: int, what: str) -> bytes:
         size = struct.unpack("<I", self._take(4, f"the length of {what}"))[0]
         if size > most:
             raise Broken(self._at - 4, f"{size:,} bytes are too many for {what}", cut=False)
@@ -150,19 +150,19 @@ class Container:
         return data
 
     def _read(self, size: int) -> bytes:
-        """As many bytes, fewer at the end of the file; a length that is a lie takes no more memory than that."""
-        parts, wanted = [], size
-        while wanted and (part := self._stream.read(min(wanted, _PIECE))):
-            parts.append(part)
-            wanted -= len(part)
-        self._at += size - wanted
-        return b"".join(parts)
+        """Reads `size` bytes, or fewer at the end of the file. A wrong size can't allocate more than the file has."""
+        chunks, missing = [], size
+        while missing and (chunk := self._stream.read(min(missing, _CHUNK))):
+            chunks.append(chunk)
+            missing -= len(chunk)
+        self._at += size - missing
+        return b"".join(chunks)
 
     def _skip_to(self, place: int) -> None:
-        """Goes on there; the last byte before it is read, since one may jump beyond the end of a file."""
-        if self._stream.seekable() and place - self._at > _PIECE:
+        """Skips to a place; reads the last byte before it, since a seek may go beyond the end of the file."""
+        if self._stream.seekable() and place - self._at > _CHUNK:
             self._stream.seek(place - self._at - 1, 1)
             self._at = place - 1
         while self._at < place:
-            if not self._read(min(place - self._at, _PIECE)):
+            if not self._read(min(place - self._at, _CHUNK)):
                 raise Broken(self._at, "a block is cut off", cut=True)

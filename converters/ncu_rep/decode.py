@@ -1,4 +1,4 @@
-"""Messages as dicts, by the tables of `fields`. What the tables don't know is counted."""
+"""Decodes messages into dicts by the tables of `fields`, and counts unknown fields."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _WIRE = {
 
 
 class Decoder:
-    """Reads messages. `unknown` counts fields that no table has, by table and number; `texts` what is no UTF-8."""
+    """Decodes messages. `unknown` counts fields that no table has, by message and number; `texts` counts bad UTF-8."""
 
     def __init__(self) -> None:
         self.unknown: Counter[tuple[str, int]] = Counter()
         self.texts = 0
 
     def message(self, data: bytes, shape: Shape, what: str) -> dict[str, Any]:
-        """The fields of a message by their names; `what` it is called. Raises ValueError where it is none."""
-        found: dict[str, Any] = {}
+        """Returns the fields of a message by name; errors call it `what`. Raises ValueError if it can't be decoded."""
+        decoded: dict[str, Any] = {}
         for number, wire, value in fields_of(data):
             field = shape.get(number)
             if field is None:
@@ -38,15 +38,15 @@ class Decoder:
             elif field.how is not How.SKIP:
                 item = self._item(value, wire, field.how, f"{what}, {field.name}")
                 if field.many:
-                    found.setdefault(field.name, []).append(item)
+                    decoded.setdefault(field.name, []).append(item)
                 else:
-                    found[field.name] = item
-        return found
+                    decoded[field.name] = item
+        return decoded
 
     def _item(self, value: int | bytes, wire: int, how: How | Shape, what: str) -> Any:
         wanted = _WIRE[how] if isinstance(how, How) else LENGTH
         if wire != wanted:
-            raise ValueError(f"{what}: wire type {wire} where {wanted} was expected")
+            raise ValueError(f"{what}: wire type {wire}, expected {wanted}")
         if isinstance(value, bytes):
             if not isinstance(how, How):
                 return self.message(value, how, what)
@@ -60,7 +60,7 @@ class Decoder:
         return bool(value) if how is FLAG else value
 
     def text(self, data: bytes) -> str:
-        """Bytes as text; what is no UTF-8 is replaced, and counted."""
+        """Decodes bytes as text; replaces invalid UTF-8 and counts the text."""
         try:
             return data.decode()
         except UnicodeDecodeError:

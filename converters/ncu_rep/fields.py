@@ -1,4 +1,4 @@
-"""What each field of a message is, by its number: a name of ours, and how it is read.
+"""The fields of each message by number: the name that this package uses, and how the value is read.
 
 LAUNCH = {7: One("demangled", TEXT), 10: One("grid", XYZ), 13: Many("metrics", RAW), ...}
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class How(Enum):
-    """How the value of a field is read. SKIP is known, and left out."""
+    """How the value of a field is read. A field with SKIP is known but not read."""
 
     INT = "integer"
     SIGNED = "integer that may be negative"
@@ -24,7 +24,7 @@ class How(Enum):
 
 
 class Field(NamedTuple):
-    """A field: its name, how it is read (or the fields of the message that it is), whether it is a list."""
+    """A field: its name, how it is read (or the fields of its message), and whether it is a list."""
 
     name: str
     how: How | Mapping[int, Field]
@@ -35,12 +35,12 @@ Shape = Mapping[int, Field]
 
 
 def One(name: str, how: How | Shape) -> Field:  # noqa: N802 (reads as a word of the tables)
-    """A field that stands once; of several the last counts."""
+    """Returns a field with one value; of several the last counts."""
     return Field(name, how, many=False)
 
 
 def Many(name: str, how: How | Shape) -> Field:  # noqa: N802
-    """A field of which each value counts."""
+    """Returns a field that is a list of values."""
     return Field(name, how, many=True)
 
 
@@ -93,7 +93,7 @@ _SECTION_METRIC: Shape = {
     9: Many("groups", SKIP),
 }
 _SHOWN = Many("metrics", _SECTION_METRIC)
-#: What stands in the body of a section, as far as it has metrics with labels.
+#: The items in the body of a section, as far as they have metrics with labels.
 BODY_ITEM: Shape = {
     1: One("table", {5: _SHOWN}),
     2: One("bars", {5: _SHOWN}),
@@ -229,7 +229,7 @@ LAUNCH: Shape = {
     30: One("green", FLAG),
 }
 
-#: What ranges, command lists and graphs have in common.
+#: The common fields of ranges, command lists and graphs.
 _RESULT: Shape = {
     1: One("tid", INT),
     2: One("call", INT),
@@ -282,7 +282,7 @@ SOURCE: Shape = {
     9: One("symbols", {1: Many("functions", _SYMBOL), 2: Many("objects", _SYMBOL)}),
 }
 
-#: A value, of a metric or an attribute: one of these.
+#: The value of a metric or an attribute: one of these fields.
 VALUE: Shape = {
     1: One("text", TEXT),
     2: One("float", FLOAT),

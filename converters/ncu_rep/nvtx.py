@@ -1,4 +1,4 @@
-"""The NVTX ranges around a launch: the stack of its thread is its scope, all else that they say is kept as it is."""
+"""Reads the NVTX ranges around a launch: the stack of its thread is its scope, everything else goes to its args."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _PAYLOADS = ("uint64", "int64", "double", "uint32", "int32", "float", "text", "u
 
 
 def scope_of(state: dict[str, Any], tid: int | None) -> tuple[list[str], list[dict[str, Any]]]:
-    """The names of the ranges that the thread pushed, outermost first; and the ranges that say more than a name.
+    """Returns the names of the ranges that the thread pushed, outermost first, and the ranges with more than a name.
 
-    Those are ranges of a domain other than the default one, with a category, colour, payload or message, ranges that
-    were started rather than pushed, and those of other threads.
+    The latter have a domain other than the default one, a category, colour, payload or message, were started rather
+    than pushed, or belong to other threads.
     """
     default = state.get("default", 0)
     domains = {domain.get("id", 0): domain.get("name", "") for domain in state.get("domains", ())}
@@ -29,17 +29,17 @@ def scope_of(state: dict[str, Any], tid: int | None) -> tuple[list[str], list[di
         for domain in thread.get("domains", ()):
             which = domain.get("domain", 0)
             for range_ in domain.get("ranges", ()):
-                said = _said(range_, which, strings) | _domain(which, default, domains)
+                described = _describe(range_, which, strings) | _domain(which, default, domains)
                 if thread.get("tid") != own:
-                    others.append({"tid": thread.get("tid"), **said})
+                    others.append({"tid": thread.get("tid"), **described})
                     continue
-                scope += [said["name"]] if said["name"] else []
-                others += [said] if said.keys() - _PLAIN else []
+                scope += [described["name"]] if described["name"] else []
+                others += [described] if described.keys() - _PLAIN else []
     for domain in state.get("started", ()):
         which = domain.get("domain", 0)
         for range_ in domain.get("ranges", ()):
-            said = _said(range_, which, strings) | _domain(which, default, domains)
-            others.append({"started": True, **said})
+            described = _describe(range_, which, strings) | _domain(which, default, domains)
+            others.append({"started": True, **described})
     return scope, others
 
 
@@ -48,23 +48,23 @@ def _domain(which: int, default: int, domains: dict[int, str]) -> dict[str, Any]
     return {} if which == default or not name or name == "<default domain>" else {"domain": name}
 
 
-def _said(range_: dict[str, Any], domain: int, strings: dict[tuple[int, int], str]) -> dict[str, Any]:
-    """What a range says, as far as it says anything."""
+def _describe(range_: dict[str, Any], domain: int, strings: dict[tuple[int, int], str]) -> dict[str, Any]:
+    """Returns the attributes of a range that have a value, and its name."""
     attributes = range_.get("attributes", {})
     message = attributes.get("message", {})
     registered = strings.get((domain, message.get("handle", -1)), "")
     name = range_.get("name") or message.get("text") or registered
-    found: dict[str, Any] = {"name": name}
-    found |= {key: range_[key] for key in ("id", "tid") if key in range_}
+    described: dict[str, Any] = {"name": name}
+    described |= {key: range_[key] for key in ("id", "tid") if key in range_}
     text = message.get("text") or registered
     if text and text != name:
-        found["message"] = text
+        described["message"] = text
     if attributes.get("category"):
-        found["category"] = attributes["category"]
+        described["category"] = attributes["category"]
     if attributes.get("color", {}).get("type") == _COLOR_ARGB:
-        found["color"] = f"#{attributes['color'].get('argb', 0):08x}"
+        described["color"] = f"#{attributes['color'].get('argb', 0):08x}"
     payload = attributes.get("payload", {})
     kind = payload.get("type", 0)
     if 0 < kind <= len(_PAYLOADS):
-        found["payload"] = payload.get(_PAYLOADS[kind - 1], 0)
-    return found
+        described["payload"] = payload.get(_PAYLOADS[kind - 1], 0)
+    return described

@@ -1,4 +1,4 @@
-"""Reads a report twice: the strings and the session first, which stand in the headers of blocks, then the results."""
+"""Reads a report twice: first the strings in the headers of its blocks, then the results."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .session import Session, functions_of
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary a launch, behind it its metrics and notes; counters for what was sampled. What is whole is read.
+    """Yields a summary for each launch followed by its metrics and notes, and counters for its samples.
 
-    Raises DamagedInput where nothing is.
+    Reads the intact part of a damaged file. Raises DamagedInput if it has no result.
     """
     decoder = Decoder()
     strings = _strings(source)
@@ -36,7 +36,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _strings(source: Source) -> list[str]:
-    """The names of metrics by their number: the strings of all blocks, one behind the other."""
+    """Returns the names of metrics by their index: the strings of all blocks, one after the other."""
     decoder = Decoder()
     strings: list[str] = []
     with source.open(quiet=True) as stream:
@@ -44,12 +44,12 @@ def _strings(source: Source) -> list[str]:
             for block in Container(stream, decoder, source.path).blocks():
                 strings += decoder.message(block.header.get("strings", b""), STRINGS, "strings").get("strings", ())
         except (Broken, ValueError):
-            pass  # which the second reading reports
+            pass  # the second pass reports it
     return strings
 
 
 class _Reading:
-    """Goes through the blocks."""
+    """The second pass: reads the blocks, and keeps the session and what is wrong with the file."""
 
     def __init__(
         self, container: Container, decoder: Decoder, conversion: Conversion, launches: Launches, strings: list[str]
@@ -63,7 +63,7 @@ class _Reading:
         self._broken: Broken | None = None
 
     def blocks(self) -> Iterator[None]:
-        """Reads block after block; stands still after each entry."""
+        """Reads block after block and yields after each entry."""
         try:
             for block in self._container.blocks():
                 self._header(block)
@@ -74,7 +74,7 @@ class _Reading:
             self._broken = broken
 
     def _header(self, block: Block) -> None:
-        """The process that the block is of, and facts of the session."""
+        """Reads the process of a block, and facts of the session."""
         place = f"byte {block.payload}"
         process = block.header.get("process", {})
         self._process = process if process.get("path", "").strip() else self._process | process
@@ -97,11 +97,11 @@ class _Reading:
             except ValueError as error:
                 self._report.issue("bad-record", place, str(error))
             except Broken as broken:
-                self._report.issue("bad-record", place, broken.what)
+                self._report.issue("bad-record", place, broken.detail)
                 raise
         elif entry.data is None:
             self._report.record()
-            detail = f"{entry.size:,} bytes are more than the {MOST_ENTRY:,} that are read of one of the {entry.kind}"
+            detail = f"one of the {entry.kind} has {entry.size:,} bytes, more than the limit of {MOST_ENTRY:,}"
             self._report.issue("bad-record", place, detail)
         else:
             kind = KINDS[entry.kind]
@@ -114,21 +114,21 @@ class _Reading:
             self._results.add(result, kind, self._process, place)
 
     def finish(self, path: str) -> None:
-        """Says what is odd of the whole file, and tells the facts."""
+        """Reports what is wrong with the file as a whole, and adds the facts. Raises DamagedInput without a result."""
         version = self._container.version
         if not self._results.count:
             broken = self._broken
             raise DamagedInput(
-                f"has no result that can be read: {broken.what}" if broken else "has no result: no kernel was profiled",
+                f"has no readable result: {broken.detail}" if broken else "has no result: no kernel was profiled",
                 path=path,
                 where=f"byte {broken.place}" if broken else None,
                 expected="launches of kernels with their metrics",
-                remedy="copy the file again, or profile again (`ncu --log-file run.log` says what ncu did)"
+                remedy="copy the file again, or profile again (`ncu --log-file run.log` logs what ncu does)"
                 if version == VERSION
-                else f"it is of version {version}: ncu --import {path} --csv --page raw > run.csv",
+                else f"it has version {version}, so export it: ncu --import {path} --csv --page raw > run.csv",
             )
         if version != VERSION:
-            detail = f"version {version} where {VERSION} is known; `ncu --import` knows all of its own"
+            detail = f"version {version}, while ktrace knows version {VERSION}; `ncu --import` can read it"
             self._report.issue("unknown-version", "file header", detail, 1)
         for (what, number), count in sorted(self._decoder.unknown.items()):
             self._report.issue("unknown-field", f"field {number} of {what}", f"{count:,} times", count)
@@ -137,6 +137,6 @@ class _Reading:
         if self._broken is not None:
             self._report.record()
             kind = "cut" if self._broken.cut else "bad-record"
-            rest = "" if self._broken.cut else "; what stands behind it isn't read"
-            self._report.issue(kind, f"byte {self._broken.place}", self._broken.what + rest)
-        self._session.tell(self._launches, version)
+            rest = "" if self._broken.cut else "; the rest of the file isn't read"
+            self._report.issue(kind, f"byte {self._broken.place}", self._broken.detail + rest)
+        self._session.add_facts(self._launches, version)

@@ -1,4 +1,4 @@
-"""A result, which is a launch, a range, a command list or a graph, as rows: a head, its metrics, notes, samples."""
+"""Turns a result (a launch, range, command list or graph) into rows: a head, its metrics, notes and samples."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from .sampling import Sampling, Series
 from .sections import Sections
 from .units import unit_by_name
 
-#: Names of what groups metrics; their text lists the names of these.
+#: Prefixes of metrics whose text only lists the names of other metrics.
 _GROUPS = ("group:", "breakdown:")
 
-#: Metric -> what it says of the device that the launch ran on.
+#: Metrics with the device of the launch, its compute capability, and the address of the function.
 _DEVICE = "device__attribute_device_index"
 _CAPABILITY = ("device__attribute_compute_capability_major", "device__attribute_compute_capability_minor")
 _START = "launch__function_pcs"
 
-#: Ids of samples begin here, beyond those of launches and metrics.
+#: The first id of samples, greater than those of launches and metrics.
 _SAMPLES = 1 << 40
 
-#: The year 9999, beyond which a time is none.
+#: The year 9999; greater numbers aren't times.
 _LATEST = 253_402_300_800
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"  # in every locale
 
-#: Fields that become arguments of the head under these names, as they are.
+#: Fields that become arguments of the head under these names, unchanged.
 _ARGS = {
     "mangled": "mangledName",
     "tid": "Thread ID",
@@ -56,7 +56,7 @@ _ARGS = {
 
 
 class Kind(NamedTuple):
-    """A kind of result: its message, the kind of its head, and what one without a name is called."""
+    """A kind of result: its message, the kind of its head, and the name of one without a name."""
 
     shape: Shape
     kind: str
@@ -72,7 +72,7 @@ KINDS = {
 
 
 class Results:
-    """Makes rows of results. `strings` are the names of metrics by their number."""
+    """Turns results into rows. `strings` are the names of metrics by their index."""
 
     def __init__(self, launches: Launches, strings: list[str], conversion: Conversion) -> None:
         self._launches = launches
@@ -83,7 +83,7 @@ class Results:
         self.count = 0
 
     def add(self, result: dict[str, Any], kind: Kind, process: dict[str, Any], place: str) -> None:
-        """Takes a result, read by the tables of `fields`, and accounts for all of its records."""
+        """Adds the rows of a decoded result, and accounts for all of its records."""
         sections = Sections(result.get("sections", []))
         rules = [note for rule in result.get("rules", ()) for note in _notes(rule, sections)]
         comments = [(comment.get("about", {}).get("section", ""), comment) for comment in result.get("comments", ())]
@@ -112,8 +112,8 @@ class Results:
         self.count += 1
 
     def _named(self, messages: list[bytes], place: str) -> list[tuple[str, Metric]]:
-        """The metrics with their names, those that are none or say nothing left out and accounted for."""
-        found: list[tuple[str, Metric]] = []
+        """Returns the metrics with their names; accounts for damaged, grouping and empty ones and leaves them out."""
+        named: list[tuple[str, Metric]] = []
         damaged = structure = empty = 0
         for metric in metrics_of(messages):
             if metric is None:
@@ -125,15 +125,15 @@ class Results:
             elif metric.value is None and not metric.instances and metric.samples is None:
                 empty += 1
             else:
-                found.append((name, metric))
-        self._report.used(len(found))
+                named.append((name, metric))
+        self._report.used(len(named))
         if structure:
             self._report.used(structure, outcome="structure")
         if empty:
             self._report.used(empty, outcome="no value")
         if damaged:
             self._report.issue("bad-record", place, f"{damaged:,} metrics are damaged", damaged)
-        return found
+        return named
 
     def _name(self, number: int, place: str) -> str:
         if number < len(self._strings):
@@ -144,7 +144,7 @@ class Results:
     def _head(
         self, result: dict[str, Any], kind: Kind, process: dict[str, Any], metrics: dict[str, Metric]
     ) -> dict[str, Any]:
-        """The columns of the head, with its `args`."""
+        """Returns the columns of the head, with its `args`."""
         args: dict[str, Any] = {"ID": self.count}
         capability = [_whole(metrics, name) for name in _CAPABILITY]
         if None not in capability:
@@ -169,28 +169,28 @@ class Results:
         for size in ("grid", "block"):
             head |= {f"{size}_{axis}": result[size].get(axis, 0) for axis in "xyz" if size in result}
         head = {column: value for column, value in head.items() if value is not None}
-        self._tell(head, process, args.get("CC"), result)
+        self._add_facts(head, process, args.get("CC"), result)
         head["args"] = {key: value for key, value in args.items() if value is not None}
         return head | ({"scope": scope} if scope else {})
 
-    def _tell(
+    def _add_facts(
         self, head: dict[str, Any], process: dict[str, Any], capability: str | None, result: dict[str, Any]
     ) -> None:
-        """The facts that stand with a result."""
+        """Adds the facts in a result: its process, device, context and stream."""
         place = {column: head[column] for column in ("host", "device") if column in head}
-        tell: Callable[..., None] = self._launches.fact
+        add: Callable[..., None] = self._launches.fact
         if process.get("path", "").strip() and "pid" in head:
-            tell("process", host=head.get("host"), pid=head["pid"], name=PureWindowsPath(process["path"]).name)
+            add("process", host=head.get("host"), pid=head["pid"], name=PureWindowsPath(process["path"]).name)
         if "device" in head:
             facts = {"api": "cuda", "vendor": "NVIDIA"}
-            tell("device", **place, facts=facts | ({"compute_capability": capability} if capability else {}))
+            add("device", **place, facts=facts | ({"compute_capability": capability} if capability else {}))
         for entity in ("context", "stream"):
             if result.get(f"{entity} name") and entity in head:
                 keys = ("host", "pid", "device", "context", *(("stream",) if entity == "stream" else ()))
-                tell(entity, name=result[f"{entity} name"], **{key: head[key] for key in keys if key in head})
+                add(entity, name=result[f"{entity} name"], **{key: head[key] for key in keys if key in head})
 
     def _metric(self, name: str, metric: Metric, sections: Sections, start: int | None, *, sampled: bool) -> None:
-        """The row of a metric: its value, the figures of its instances in the arguments."""
+        """Adds the row of a metric: its value, with the figures of its instances in the arguments."""
         figure = self._launches.figure(name, unit_by_name(name), sections.section(name), label=sections.label(name))
         text = _text(metric.value)
         pairs: list[tuple[Value, Value]] = metric.instances
@@ -198,17 +198,17 @@ class Results:
             pairs = [(int(metric.samples.times[0]), float(metric.samples.values[0]))]
         args = None
         if pairs:
-            own = f'"Metric Value":{dump_json(text)},' if _is_said(metric.value) else ""
+            own = f'"Metric Value":{dump_json(text)},' if _needs_text(metric.value) else ""
             args = f'{{{own}"instances":{instances_json(pairs, start)}}}'
         self._launches.metric(figure, text, args=args)
 
     def _remarks(self, result: dict[str, Any]) -> list[str]:
-        """What the report says of the result in words."""
-        said = [result["comment"]] if result.get("comment") else []
-        return said + (["The device was not fully supported."] if result.get("unsupported") else [])
+        """Returns the user's comment on the result, and a remark about an unsupported device."""
+        comments = [result["comment"]] if result.get("comment") else []
+        return comments + (["The device was not fully supported."] if result.get("unsupported") else [])
 
     def _sampled(self, series: Series, parent: int, head: dict[str, Any]) -> None:
-        """The samples of a metric as counters, in the time of the launch."""
+        """Adds the samples of a metric as counters on the clock of the launch."""
         count = len(series.ts)
         base, exponent = unit_of(unit_by_name(series.name))
         schema = arrow_schema("events")
@@ -219,17 +219,17 @@ class Results:
             "value": series.values * 10.0**exponent,
         }
         columns |= {name: np.full(count, head[name]) for name in ("pid", "device") if name in head}
-        made = {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}
-        said = {"source": self._conversion.label, "kind": "counter", "timing": "measured", "clock": LAUNCH_CLOCK}
-        said |= {"track": "PM sampling"} | ({"host": head["host"]} if "host" in head else {})
-        said |= {"unit": base} if base else {}
-        for name, word in said.items():
-            made[name] = constant(word, count).cast(schema.field(name).type)
-        made["name"] = constant(series.name, count).cast(pa.string())
+        arrays = {name: pa.array(values, schema.field(name).type) for name, values in columns.items()}
+        constants = {"source": self._conversion.label, "kind": "counter", "timing": "measured", "clock": LAUNCH_CLOCK}
+        constants |= {"track": "PM sampling"} | ({"host": head["host"]} if "host" in head else {})
+        constants |= {"unit": base} if base else {}
+        for name, word in constants.items():
+            arrays[name] = constant(word, count).cast(schema.field(name).type)
+        arrays["name"] = constant(series.name, count).cast(pa.string())
         if series.replay is not None:
-            made["args.replay"] = pa.array(np.full(count, series.replay))
+            arrays["args.replay"] = pa.array(np.full(count, series.replay))
         self._next += count
-        rows = pa.RecordBatch.from_pydict(made)
+        rows = pa.RecordBatch.from_pydict(arrays)
         size = self._conversion.batch_rows
         for first in range(0, count, size):
             self._launches.add_after(Batch("events", rows.slice(first, size)))
@@ -244,8 +244,8 @@ def _text(value: Value) -> str:
     return "" if value is None else value if isinstance(value, str) else repr(value)
 
 
-def _is_said(value: Value) -> bool:
-    """Whether a value must be kept as a text, since it is no number or a double doesn't hold it."""
+def _needs_text(value: Value) -> bool:
+    """Whether a value must be kept as text, because it isn't a number or a double can't represent it."""
     return isinstance(value, str) or (isinstance(value, int) and int(float(value)) != value)
 
 
@@ -255,26 +255,26 @@ def _whole(metrics: dict[str, Metric], name: str) -> int | None:
 
 
 def _signed(value: int | None) -> int | None:
-    """An id of the model; one of 64 bits doesn't fit."""
+    """Returns an id as a signed number: the model's integers have 64 bits with a sign."""
     return value if value is None or value < 1 << 63 else value - (1 << 64)
 
 
 def _start(metrics: dict[str, Metric]) -> int | None:
-    """The address of the function, where it is one alone."""
+    """Returns the address of the function, None unless there is exactly one."""
     found = metrics[_START].instances if _START in metrics else []
     address = found[0][1] if len(found) == 1 else None
     return address if isinstance(address, int) else None
 
 
 def local_time(seconds: int) -> str:
-    """A time of the target's own clock, as Nsight Compute writes it: 2022-May-10 20:00:32."""
+    """Returns a time of the target's clock as Nsight Compute writes it: 2022-May-10 20:00:32."""
     if seconds >= _LATEST:
         return str(seconds)
-    found = datetime.fromtimestamp(seconds, timezone.utc)
-    return f"{found:%Y}-{_MONTHS[3 * found.month - 3 : 3 * found.month]}-{found:%d %H:%M:%S}"
+    time = datetime.fromtimestamp(seconds, timezone.utc)
+    return f"{time:%Y}-{_MONTHS[3 * time.month - 3 : 3 * time.month]}-{time:%d %H:%M:%S}"
 
 
 def _frame(frame: dict[str, Any]) -> str:
-    """A frame as debuggers write it: function, file and line, module and address."""
+    """Returns a frame as debuggers print it: function, file and line, module and address."""
     where = f" at {frame['file']}:{frame.get('line', 0)}" if frame.get("file") else ""
     return f"{frame.get('function') or '?'}{where} ({frame.get('module', '')} {frame.get('address', 0):#x})"

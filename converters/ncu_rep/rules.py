@@ -1,4 +1,4 @@
-"""What the rules say of a launch: a note a message, with the links in it as words.
+"""Turns the messages of rules into notes, with their links as words.
 
 Check the @section:LaunchStats:Launch Statistics@ section       Check the Launch Statistics section
 See the @url:Guide:https://...@                                 See the Guide (https://...)
@@ -13,7 +13,7 @@ from typing import Any
 _SECTION = re.compile(r"@section:[^:@]*:([^@]*)@")
 _URL = re.compile(r"@url:([^:@]*):([^@]*)@")
 
-#: Number of a type -> how Nsight Compute marks such a message.
+#: Number of a message's type -> the mark that Nsight Compute prints for it.
 TYPES = {1: "INF", 2: "WRN", 3: "ERR", 4: "OPT"}
 _SPEEDUPS = {1: "local", 2: "global"}
 _SEVERITIES = {1: "low", 2: "high"}
@@ -21,12 +21,12 @@ _MARKS = {0: "SASS", 1: "source"}
 
 
 def plain_text(text: str) -> str:
-    """A message with its links as words."""
+    """Returns a message with its links as words."""
     return _URL.sub(r"\1 (\2)", _SECTION.sub(r"\1", text)) if "@" in text else text
 
 
 def notes_of(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(text, args) of each message of a rule."""
+    """Yields (text, args) for each message of a rule."""
     items = rule.get("body", {}).get("items", [])
     focus = [metric for item in items for metric in item.get("focus", ())]
     proposed = [item["proposal"]["rule"] for item in items if item.get("proposal", {}).get("rule")]
@@ -37,8 +37,8 @@ def notes_of(rule: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         if message is None:
             continue
         args = _args(rule, item, message)
-        mine = [_focus(metric) for metric in focus if metric.get("message") == message.get("number")]
-        args |= {"Focus Metrics": mine} if mine and "number" in message else {}
+        own = [_focus(metric) for metric in focus if metric.get("message") == message.get("number")]
+        args |= {"Focus Metrics": own} if own and "number" in message else {}
         if first:
             args |= {"Proposed Rules": proposed} if proposed else {}
             args |= {"Source Marks": marks} if marks else {}

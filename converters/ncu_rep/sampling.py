@@ -1,11 +1,11 @@
-"""PM sampling: the values of metrics over the time of the kernel, each group of metrics in a replay of its own.
+"""Reads PM samples: the values of metrics during the kernel, each group of metrics from a separate replay.
 
-    profiler__pmsampler_pass_groups   1: "SM_A.TriageAC.sm__cycles_active.avg,..."     which metrics replay 1 sampled
-    profiler__pmsampler_ctxsw_1       1698153373791096320                             when its kernel came onto the GPU
-    SM_A.TriageAC.sm__cycles_active   1698153373791098368: 0, ...                     when what was sampled
+    profiler__pmsampler_pass_groups   1: "SM_A.TriageAC.sm__cycles_active.avg,..."     metrics that replay 1 sampled
+    profiler__pmsampler_ctxsw_1       1698153373791096320                             time of replay 1's context switch
+    SM_A.TriageAC.sm__cycles_active   1698153373791098368: 0, ...                     time and value of each sample
 
-Replays are 70 ms apart, so that times count from the switch of the replay's own context; the kernel begins about 2 us
-after it.
+Replays are 70 ms apart, so times count from the context switch of the replay that sampled them; the kernel begins about
+2 us after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SWITCH = re.compile(r"profiler__pmsampler_ctxsw_(\d{1,9})")
 
 
 class Series(NamedTuple):
-    """A metric over time, ns since the kernel came onto the GPU in its replay."""
+    """A metric over time, in ns since the context switch of its replay."""
 
     name: str
     replay: int | None
@@ -32,7 +32,7 @@ class Series(NamedTuple):
 
 
 class Sampling:
-    """Gathers what was sampled of a launch."""
+    """Collects the samples of a launch."""
 
     def __init__(self) -> None:
         self._samples: list[tuple[str, Samples]] = []
@@ -40,7 +40,7 @@ class Sampling:
         self._switched: dict[int, int] = {}
 
     def add(self, name: str, metric: Metric) -> bool:
-        """Takes a metric. Whether its samples are values over time, which `series` will say."""
+        """Adds a metric; returns whether it has samples over time, which `series` will yield."""
         if name == _GROUPS:
             for replay, names in metric.instances:
                 if isinstance(replay, int) and isinstance(names, str):
@@ -54,7 +54,7 @@ class Sampling:
         return True
 
     def series(self) -> Iterator[Series]:
-        """The samples in their order, by metric. Where no switch is known times count from the first sample."""
+        """Yields the samples by metric. If no context switch is known, times count from the first sample."""
         for name, samples in self._samples:
             replay = self._replays.get(name, self._replays.get(name.rpartition(":")[2]))
             begin = self._switched.get(replay, -1) if replay is not None else -1

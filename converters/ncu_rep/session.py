@@ -1,4 +1,4 @@
-"""What a report says of the session, the machine and its devices, and of the code: facts of the catalog."""
+"""Reads facts for the catalog: the session, the machine and its devices, and the functions of the code."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _TARGET = "Nsight Compute Target"
 _DEVICE = {"multiprocessor_count": "sm_count", "total_memory": "memory"}
 _PREFIX = "device__attribute_"
 
-#: Bytes of a field of a source beyond which it isn't looked at: code.
+#: A field of a source with more bytes than this is code, and isn't read.
 _MOST = 1 << 20
 
 
 class Session:
-    """Gathers the facts of the session, which stand in several blocks, one or a few each."""
+    """Collects the facts of the session, which are spread over several blocks."""
 
     def __init__(self, decoder: Decoder, report: Report) -> None:
         self._decoder, self._report = decoder, report
@@ -36,44 +36,46 @@ class Session:
         self._host_name: str | None = None
 
     def add(self, data: bytes, host: str | None, place: str) -> None:
-        """Takes the facts of a block. Raises ValueError where they are damaged."""
-        said = self._decoder.message(data, SESSION, "session")
+        """Adds the facts of a block. Raises ValueError if they are damaged."""
+        session = self._decoder.message(data, SESSION, "session")
         self._host_name = self._host_name or host
         for name in ("command", "comment"):
-            if said.get(name):
-                self._source[name] = said[name].strip()
-        if said.get("created"):
-            self._source["created"] = local_time(said["created"])
-        self._versions |= {one["of"]: one.get("version", "") for one in said.get("versions", ()) if one.get("of")}
-        program = said.get("program", {})
+            if session.get(name):
+                self._source[name] = session[name].strip()
+        if session.get("created"):
+            self._source["created"] = local_time(session["created"])
+        self._versions |= {
+            tool["of"]: tool.get("version", "") for tool in session.get("versions", ()) if tool.get("of")
+        }
+        program = session.get("program", {})
         if any(program.get(name) for name in ("path", "arguments")):
             self._source["program"] = " ".join(filter(None, (program.get("path"), program.get("arguments"))))
         if program.get("environment"):
             self._report.issue("environment", place)
-        for pair in said.get("properties", {}).get("properties", ()):
+        for pair in session.get("properties", {}).get("properties", ()):
             self._source.setdefault("properties", {})[pair.get("key", "")] = pair.get("value", "")
-        self._system(said.get("target", {}), "")
-        self._system(said.get("host", {}), "profiled_from_")
-        for device in said.get("devices", ()):
-            self._device(device)
+        self._add_system(session.get("target", {}), "")
+        self._add_system(session.get("host", {}), "profiled_from_")
+        for device in session.get("devices", ()):
+            self._add_device(device)
 
-    def _system(self, said: dict[str, Any], prefix: str) -> None:
-        """A machine; addresses aren't read."""
-        system = " ".join(filter(None, (said.get("os"), said.get("build"))))
-        facts = {"os": system, "cpu": said.get("cpu"), "architecture": said.get("architecture")}
-        facts["computer"] = said.get("computer")
+    def _add_system(self, system: dict[str, Any], prefix: str) -> None:
+        """Adds the facts of a machine, without its network addresses."""
+        release = " ".join(filter(None, (system.get("os"), system.get("build"))))
+        facts = {"os": release, "cpu": system.get("cpu"), "architecture": system.get("architecture")}
+        facts["computer"] = system.get("computer")
         self._host |= {prefix + name: value for name, value in facts.items() if value}
 
-    def _device(self, said: dict[str, Any]) -> None:
+    def _add_device(self, device: dict[str, Any]) -> None:
         attributes = {
             attribute.get("name", "").removeprefix(_PREFIX): next(iter(attribute.get("value", {}).values()), None)
-            for attribute in said.get("attributes", ())
+            for attribute in device.get("attributes", ())
         }
-        name, known = self._devices.get(said.get("number", 0), ("", {}))
-        self._devices[said.get("number", 0)] = said.get("name") or name, known | attributes
+        name, known = self._devices.get(device.get("number", 0), ("", {}))
+        self._devices[device.get("number", 0)] = device.get("name") or name, known | attributes
 
-    def tell(self, launches: Launches, version: int) -> None:
-        """Gives the facts to the catalog."""
+    def add_facts(self, launches: Launches, version: int) -> None:
+        """Adds the facts to the catalog."""
         facts: dict[str, Any] = {"tool": _TOOL, "report_version": version}
         if _TARGET in self._versions:
             facts["version"] = self._versions.pop(_TARGET)
@@ -90,11 +92,11 @@ class Session:
 
 
 def functions_of(entry: Entry, container: Container, decoder: Decoder) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(mangled name, facts) of each function of a source. Code and the text of files are not looked at.
+    """Yields (mangled name, facts) for each function of a source, without reading code and the text of files.
 
-    Raises Broken or ValueError where it is damaged.
+    Raises Broken or ValueError if the source is damaged.
     """
-    found: dict[str, Any] = {}
+    source: dict[str, Any] = {}
     size = 0
     for number, wire, value in container.fields(entry, _MOST):
         field = SOURCE.get(number)
@@ -103,13 +105,13 @@ def functions_of(entry: Entry, container: Container, decoder: Decoder) -> Iterat
         elif number == 4:
             size = value if isinstance(value, int) else len(value)
         elif field.how is How.INT and wire == 0:
-            found[field.name] = value
+            source[field.name] = value
         elif not isinstance(field.how, How) and isinstance(value, bytes):
-            found[field.name] = decoder.message(value, field.how, f"source, {field.name}")
-    facts = {"source": found.get("number"), "code_bytes": size or None, "sm_revision": found.get("revision")}
-    files = [file["path"] for file in found.get("files", {}).get("files", ()) if file.get("path")]
+            source[field.name] = decoder.message(value, field.how, f"source, {field.name}")
+    facts = {"source": source.get("number"), "code_bytes": size or None, "sm_revision": source.get("revision")}
+    files = [file["path"] for file in source.get("files", {}).get("files", ()) if file.get("path")]
     facts |= {"files": files or None}
-    kept = {name: value for name, value in facts.items() if value is not None}
-    for symbol in found.get("symbols", {}).get("functions", ()):
+    known = {name: value for name, value in facts.items() if value is not None}
+    for symbol in source.get("symbols", {}).get("functions", ()):
         if symbol.get("name"):
-            yield symbol["name"], kept | ({"address": symbol["address"]} if "address" in symbol else {})
+            yield symbol["name"], known | ({"address": symbol["address"]} if "address" in symbol else {})

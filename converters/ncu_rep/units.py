@@ -1,11 +1,11 @@
-"""The unit of a metric by its name. A report has no units: the program knows them.
+"""Finds the unit of a metric by its name, since a report contains no units.
 
     gpu__time_duration.sum                                            nsecond
     dram__bytes.sum.per_second                                        byte/second
     sm__throughput.avg.pct_of_peak_sustained_elapsed                  %
     SM_A.TriageAC.sm__inst_executed_realtime.avg.per_cycle_active     inst/cycle
 
-The rules give what Nsight Compute prints with `--print-units base`, for all metrics of 13 reports of 2022 and 2023.
+The rules return what Nsight Compute prints with `--print-units base`, for all metrics of 13 reports of 2022 and 2023.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: Units of whole families, the first that fits. Behind a / stands what the unit is per.
+#: Units of whole families of metrics; the first pattern that matches counts.
 _FAMILIES = tuple(
     (re.compile(pattern), unit)
     for pattern, unit in (
@@ -40,7 +40,7 @@ _FAMILIES = tuple(
     )
 )
 
-#: Words of a name and what it counts, the first that is there.
+#: Words in a name and the unit that they count; the first word found counts.
 _COUNTED = (
     ("wavefronts", ""),
     ("conflicts", ""),
@@ -55,13 +55,13 @@ _COUNTED = (
     ("samples", "sample"),
 )
 
-#: What stands before a metric that was sampled.
+#: The prefix of a sampled metric.
 _PREFIX = re.compile(r"(?:[A-Za-z0-9_]+\.)*?(?=[a-z0-9]+__)")
 
 
 @lru_cache(maxsize=8192)
 def unit_by_name(name: str) -> str:
-    """The unit as Nsight Compute prints it where units aren't scaled, '' for none."""
+    """Returns the unit as Nsight Compute prints it with unscaled units, "" for none."""
     name = name.rpartition(":")[2]
     if prefix := _PREFIX.match(name):
         name = name[prefix.end() :]

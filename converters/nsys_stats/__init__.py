@@ -1,4 +1,4 @@
-"""Reports of Nsight Systems: what `nsys stats` prints, or the table copied from the window (2019 to 2026).
+"""Reports of Nsight Systems: the output of `nsys stats`, or a table copied from the window (2019 to 2026).
 
      ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):
 
@@ -6,5 +6,5 @@
      --------  ---------------  ---------  --------       ------------------
          57.0    1,266,000,000        192   6596000  ...  nvjet_tst_320x128…
 
-The copy from the window has tabs between the cells and a unit in each: `57.0% →1.266 s →192 →6.596 ms →nvjet…`.
+A copy from the window has tabs between the cells and a unit in each: `57.0% →1.266 s →192 →6.596 ms →nvjet…`.
 """

@@ -1,8 +1,8 @@
-"""Some rows of a trace as columns of text, and what becomes of each column.
+"""A block of rows of a trace as columns of text, and the conversion of each column.
 
 Start (ns)  Duration (ns)  CorrId  ...  Bytes (MB)  SrcMemKd   Device               Name
 1000        250            7            4.194       Pageable   NVIDIA H100 (0)      [CUDA memcpy Host-to-Device]
-└ ts        └ dur          └ correlation└ bytes, and args.Bytes (MB), as it is rounded
+└ ts        └ dur          └ correlation└ bytes, and args.Bytes (MB), since it is rounded
                                                     └ args.SrcMemKd   └ device 0, its name in the catalog
 """
 
@@ -24,10 +24,10 @@ from ktrace.model.row_builder import RowBuilder
 from .cells import sizes
 from .units import ImpliedUnit, of_each_kind
 
-#: Rows of one line have ids from this times its number on.
+#: The rows of a line have ids from IDS times the line's number on.
 IDS = 8
 
-#: The greatest number that the column of a field holds, where that isn't int64's.
+#: The greatest number that the column of a field can store, if that is less than int64's.
 _GREATEST = {"registers": (1 << 31) - 1}
 
 #: Fields that are times.
@@ -38,13 +38,13 @@ _DEVICE = re.compile(r"(?:(?P<name>.*\S)\s*)?\((?P<device>\d{1,18})\)|(?P<alone>
 
 @dataclass
 class Names:
-    """Names of devices and threads, which the catalog gets when all has been read."""
+    """Names of devices and threads, which go to the catalog after the last row."""
 
     devices: dict[int, str] = field(default_factory=dict)
     threads: dict[tuple[int | None, int], str] = field(default_factory=dict)
 
     def facts(self, rows: RowBuilder, first_id: int) -> None:
-        """Adds them to the catalog."""
+        """Adds the names to the catalog."""
         for device, name in sorted(self.devices.items()):
             first_id = rows.fact("device", id=first_id, device=device, name=name) + 1
         for (pid, tid), name in self.threads.items():
@@ -72,72 +72,72 @@ class TraceBlock:
         return name in self.fields
 
     def cells(self, name: str) -> pa.StringArray:
-        """The cells of a field, null where they say nothing."""
+        """Returns the cells of a field, null where they are empty."""
         return stripped(self._cells[self.fields[name]])
 
     def unit(self, name: str) -> str:
-        """The unit in the heading of a field."""
+        """Returns the unit in the heading of a field, "" if there is none."""
         return self.headings[self.fields[name]].unit if self.has(name) else ""
 
     def names(self, name: str) -> pa.DictionaryArray:
-        """The cells of a field of names: whatever they say, but null where they are blank."""
+        """Returns the cells of a field of names unchanged, but null where they are blank."""
         cells = pc.utf8_trim_whitespace(self._cells[self.fields[name]])
         return pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells).dictionary_encode()
 
     def times(self, name: str) -> Times:
-        """The times of a field in ns, null where the table hasn't got it."""
+        """Returns the times of a field in ns, null if the table doesn't have the field."""
         if not self.has(name):
             return Times(pa.nulls(len(self), pa.int64()), np.zeros(len(self), np.bool_))
         return times(self.cells(name), self.unit(name) or self._implied)
 
     def imply(self, implied: ImpliedUnit) -> None:
-        """Takes the unit of times from their decimals, where no heading says one."""
+        """Derives the unit of times from their decimals, if no heading has one."""
         fields = [name for name in TIMES if self.has(name)]
         if not any(self.unit(name) for name in fields):
             self._implied = implied.of(cell for name in fields for cell in of_each_kind(self.cells(name)))
 
     def numbers(self, name: str) -> pa.Int64Array:
-        """The whole numbers of a field; what is none stays an argument."""
+        """Returns the whole numbers of a field; other cells are kept as arguments."""
         cells = self.cells(name)
-        found = integers(cells, _GREATEST.get(name))
-        self.keep(name, cells, found.is_null().to_numpy(zero_copy_only=False))
-        return found
+        numbers = integers(cells, _GREATEST.get(name))
+        self.keep(name, cells, numbers.is_null().to_numpy(zero_copy_only=False))
+        return numbers
 
     def sizes(self, name: str) -> tuple[pa.Int64Array, int]:
-        """The sizes of a field in bytes, and how many of them are rounded.
+        """Returns the sizes of a field in bytes, and how many of them are rounded.
 
-        What is rounded, or of an unknown unit, stays an argument, too.
+        Cells that are rounded or have an unknown unit are kept as arguments, too.
         """
         cells = self.cells(name)
-        found = sizes(cells, self.unit(name))
-        self.keep(name, cells, found.rounded)
-        return found.bytes, int((found.rounded & found.bytes.is_valid().to_numpy(zero_copy_only=False)).sum())
+        parsed = sizes(cells, self.unit(name))
+        self.keep(name, cells, parsed.rounded)
+        return parsed.bytes, int((parsed.rounded & parsed.bytes.is_valid().to_numpy(zero_copy_only=False)).sum())
 
     def keep(self, name: str, cells: pa.StringArray, rows: Bools) -> None:
-        """Makes cells of a field arguments under the source's heading, in those rows that say something."""
+        """Makes the cells of a field in `rows` arguments under the source's heading."""
         if rows.any():
             self.put(self.headings[self.fields[name]], cells, rows)
 
     def put(self, head: Heading, cells: pa.StringArray, rows: Bools | None = None) -> None:
-        """Makes cells arguments, in `rows` or in all."""
+        """Makes cells arguments, in `rows` or in all rows."""
         if rows is not None:
             cells = pc.if_else(pa.array(rows), cells, pa.scalar(None, pa.string()))
         if cells.null_count < len(cells):
             self.args[f"args.{own_key(self.args_keys(), head)}"] = argument(cells, head)
 
     def args_keys(self) -> dict[str, None]:
-        """The keys of the arguments so far."""
+        """Returns the keys of the arguments so far."""
         return dict.fromkeys(key.removeprefix("args.") for key in self.args)
 
     def put_rest(self) -> None:
-        """Makes arguments of the columns that no field takes."""
-        taken = set(self.fields.values())
+        """Makes the columns without a field arguments."""
+        used = set(self.fields.values())
         for index, head in enumerate(self.headings):
-            if index not in taken:
+            if index not in used:
                 self.put(head, stripped(self._cells[index]))
 
     def devices(self, names: Names) -> pa.Int64Array:
-        """The ordinals of `NVIDIA H100 (0)`; what has none stays an argument."""
+        """Returns the ordinals in cells such as `NVIDIA H100 (0)`; cells without one are kept as arguments."""
         cells = self.cells("device")
         distinct = cells.dictionary_encode()
         ordinals: list[int | None] = []
@@ -151,13 +151,13 @@ class TraceBlock:
         return column
 
     def threads(self, names: Names) -> None:
-        """Takes the names of threads; one without a thread id stays an argument."""
+        """Collects the names of threads; one without a thread id is kept as an argument."""
         cells, rows = self.cells("thread"), len(self)
         pid, tid = (
             integers(self.cells(key)) if self.has(key) else pa.nulls(rows, pa.int64()) for key in ("pid", "tid")
         )
-        said = pa.table({"pid": pid, "tid": tid, "name": cells}).group_by(["pid", "tid", "name"], use_threads=False)
-        for row in said.aggregate([]).to_pylist():
+        table = pa.table({"pid": pid, "tid": tid, "name": cells})
+        for row in table.group_by(["pid", "tid", "name"], use_threads=False).aggregate([]).to_pylist():
             if row["name"] is not None and row["tid"] is not None:
                 names.threads[row["pid"], row["tid"]] = row["name"]
         self.keep("thread", cells, tid.is_null().to_numpy(zero_copy_only=False))

@@ -1,6 +1,6 @@
-"""Sizes as nsys prints them: in decimal units, with three decimals, so that they are known to half a thousandth.
+"""Parses sizes as nsys prints them: in decimal units with three decimals, exact to half a thousandth of the unit.
 
-"4.194" below "Bytes (MB)"                      4,194,000 B, known to 500 B
+"4.194" below "Bytes (MB)"                      4,194,000 B, exact to 500 B
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ktrace.converters._shared.columnar.text_cells import Sizes, by_distinct, sc
 from ktrace.converters._shared.text.headings import cell_quantity, whole
 from ktrace.converters._shared.text.numbers import BYTES
 
-#: Decimal units of sizes. Real files bear out 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with
-#: three decimals, so a size in them is known to half a thousandth.
+#: Decimal units of sizes. Real files confirm 10^6 (3 x 2^28 B are printed as 805.306 MB); they are printed with
+#: three decimals, so a size in them is exact to half a thousandth.
 DECIMAL_BYTES = {"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _WHOLE_BYTES = BYTES | dict.fromkeys(("", "byte", "bytes"), 1)
 
 
 def sizes(cells: pa.StringArray, unit: str) -> Sizes:
-    """Stripped cells as sizes; `unit` is that of the heading, B where it has none."""
+    """Returns stripped cells as sizes; `unit` is the heading's, and B is assumed if it has none."""
     if unit in ("", "B", "byte", "bytes") and (numbers := whole_numbers(cells)) is not None:
         return Sizes(numbers, np.zeros(len(cells), np.bool_))
     if unit in DECIMAL_BYTES and (found := scaled(cells, len(str(DECIMAL_BYTES[unit])) - 1)):
@@ -44,7 +44,7 @@ def _size(text: str, unit: str) -> int | None:
         return None
     unit = figure.unit or unit
     if not unit and "." in text:
-        return None  # MB, KB and the like, which nsys prints with decimals, whose heading doesn't say it
+        return None  # a unit such as MB or KB, which nsys prints with decimals, but the heading doesn't name it
     factor = _WHOLE_BYTES.get(unit) or DECIMAL_BYTES.get(unit)
     size = None if factor is None else whole((figure.number * factor).to_integral_value())
     return None if unit in DECIMAL_BYTES and size == 0 else size

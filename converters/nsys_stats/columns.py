@@ -1,4 +1,4 @@
-"""Columns and reports of `nsys stats`, of all versions. Facts: NVIDIA's report scripts and real output."""
+"""The columns and reports of all versions of `nsys stats`. Facts: NVIDIA's report scripts and real output."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ktrace.converters._shared.text.headings import STATISTICS, Columns
 
-#: Columns of a name that stand beside the name itself: the range of a kernel, the call that launched it.
+#: Columns next to the name that describe it: the range of a kernel, the call that launched it.
 _BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")
 
 #: Further columns of `wddm_queue_sum`.
@@ -45,13 +45,13 @@ COLUMNS = Columns(
 
 
 class Report(NamedTuple):
-    """What a report is about: the kind of its rows ("" where each row says it), and the metric."""
+    """The contents of a report: the kind of its rows ("" if it depends on the row), and the metric."""
 
     kind: str
     metric: str = "duration"
 
 
-#: Words of a report's name or title -> what it is about; the first that occurs wins.
+#: Words of a report's name or title -> its contents; the first that occurs counts.
 REPORTS = (
     (("mpi_msg_size", "mpi message size"), Report("api", "bytes")),
     (
@@ -67,7 +67,7 @@ REPORTS = (
     (("api", "osrt", "runtime", "mpi", "openacc", "openmp", "opengl", "vulkan", "syscall", "nvvideo"), Report("api")),
 )
 
-#: Headings -> what a table with all of them is about, whatever is written above it; the first that fits wins.
+#: Headings -> the contents of a table with all of them, whatever its title; the first match counts.
 CERTAIN: tuple[tuple[frozenset[str], Report], ...] = (
     (frozenset({"total message volume"}), Report("api", "bytes")),
     (frozenset({"q type", "instances"}), Report("range")),
@@ -81,10 +81,10 @@ CERTAIN: tuple[tuple[frozenset[str], Report], ...] = (
     (frozenset({"operation"}), Report("")),
 )
 
-#: Headings -> what a table without a report's name is about, where others may have these headings, too.
+#: Headings -> the contents of a table without a report's name; tables of other tools may have these headings, too.
 UNTITLED: tuple[tuple[str, Report], ...] = (("instances", Report("kernel")), ("operations", Report("")))
 
-#: Names of reports that stand in the names of files (`run_cuda_gpu_kern_sum.csv`): those of today, those before 2023.
+#: Names of reports, which file names may contain (`run_cuda_gpu_kern_sum.csv`): since 2023, and before.
 _TODAY = """
     cuda_api_gpu_sum cuda_api_sum cuda_api_trace cuda_gpu_kern_gb_sum cuda_gpu_kern_sum cuda_gpu_mem_size_sum
     cuda_gpu_mem_time_sum cuda_gpu_sum cuda_gpu_trace cuda_kern_exec_sum cuda_kern_exec_trace dx11_pix_sum
@@ -106,13 +106,13 @@ _NAMED = re.compile(r"\((\w+)(?::[^()\s]*)?\)\s*$")
 
 
 def report_of(filename: str) -> str:
-    """The report that the name of a file says it holds, '' where it says none. The longest name wins."""
+    """Returns the longest report's name in the name of a file, "" if there is none."""
     stem = filename.lower().rsplit(".", 1)[0]
-    said = (name for name in NAMES if re.search(rf"(?:^|[^a-z0-9]){name}(?![a-z0-9])", stem))
-    return max(said, key=len, default="")
+    names = (name for name in NAMES if re.search(rf"(?:^|[^a-z0-9]){name}(?![a-z0-9])", stem))
+    return max(names, key=len, default="")
 
 
-def titled(title: str) -> str:
-    """The report that a title names in brackets, as nsys writes it; '' where it names none."""
+def report_in_title(title: str) -> str:
+    """Returns the report that a title names in brackets, as nsys writes it; "" if it names none."""
     found = _NAMED.search(title)
     return found[1] if found and found[1] in NAMES else ""

@@ -1,4 +1,4 @@
-"""Files in which all is CSV, or that have a trace as CSV or TSV: millions of rows, taken in columns.
+"""Reads files that are entirely CSV, or that have a trace as CSV or TSV, in columns: millions of rows.
 
 nsys puts quotes around a cell with a comma, and doesn't double those in the cell:
 79.3,12344509,16,PushPop,"op<"a, b">(int, "x")"
@@ -20,10 +20,10 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 
 from .reading import Reading
-from .tables import fits, is_trace
+from .tables import columns_of, is_trace
 from .traces import TraceTable
 
-#: A table as the room knows it: its headings, field -> index of the column.
+#: A recognised table: its headings, field -> index of the column.
 _Known = tuple[tuple[Heading, ...], dict[str, int]]
 
 #: Lines of tables that aren't CSV, and of titles: the rule of a table of fixed width, pipes, boxes, `**`, `#`.
@@ -32,23 +32,23 @@ _OTHER = re.compile(r"\s*-+(?: +-+)+\s*|\s*[|+>#│┃].*|\s*(?:\*\*|===).*")
 
 
 def is_csv(lines: Sequence[str]) -> bool:
-    """Whether the tables among the lines are CSV: all of them, or a trace, and nothing in columns of fixed width."""
+    """Whether the tables in the lines are CSV: all of them, or a trace, and none with columns of fixed width."""
     heads = [line for line in lines if "Start" in line or "," in line]
-    found = [(is_trace(known[1]), "\t" in heads[number - 1]) for number, known in find_csv(heads, _known)]
-    if any(trace for trace, _ in found) and not any(map(_RULE.fullmatch, lines)):
+    tables = [(is_trace(known[1]), "\t" in heads[number - 1]) for number, known in find_csv(heads, _recognise)]
+    if any(trace for trace, _ in tables) and not any(map(_RULE.fullmatch, lines)):
         return True
-    return any(not tabs for _, tabs in found) and not any(map(_OTHER.fullmatch, lines))
+    return any(not tabs for _, tabs in tables) and not any(map(_OTHER.fullmatch, lines))
 
 
-def _known(cells: Sequence[str]) -> _Known | None:
+def _recognise(cells: Sequence[str]) -> _Known | None:
     headings = tuple(heading(cell) for cell in cells)
-    fields = fits(headings)
+    fields = columns_of(headings)
     return None if fields is None else (headings, fields)
 
 
 def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """As `read` does, for a file in which all tables are CSV."""
-    lines = CsvBlocks(source, conversion, _known, units=lambda cells: False, bare_quotes=True)
+    """Does the same as `read` for a file whose tables are all CSV."""
+    lines = CsvBlocks(source, conversion, _recognise, units=lambda cells: False, bare_quotes=True)
     reading = Reading(source, conversion, lines)
     trace: TraceTable | None = None
     table: Table | None = None
@@ -63,7 +63,7 @@ def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
             table = _table(item)
             trace = reading.trace(table) if is_trace(item.what[1]) else None
             if trace is None:
-                reading.opened(table)
+                reading.begin_summary(table)
         else:
             reading.seen(int(item.block.numbers[-1].as_py()))
             if trace:
@@ -76,11 +76,11 @@ def read_csv(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from reading.finish()
 
 
-def _table(found: CsvTable) -> Table:
-    """A table as the rest of the room knows it. Rows may have a separator at their end that the headings lack."""
-    known, fields = found.what
-    headings = (*known, *map(heading, found.headings[len(known) :]))[: len(found.headings)]
-    return Table(found.ordinal, found.line, (), Delimited("commas"), headings, fields)
+def _table(table: CsvTable) -> Table:
+    """Returns a table for the rest of this package. Rows may end with a separator that the headings don't have."""
+    known, fields = table.what
+    headings = (*known, *map(heading, table.headings[len(known) :]))[: len(table.headings)]
+    return Table(table.ordinal, table.line, (), Delimited("commas"), headings, fields)
 
 
 def _events(rows: CsvRows, trace: TraceTable, conversion: Conversion) -> Iterator[Batch]:

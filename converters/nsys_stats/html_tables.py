@@ -1,6 +1,6 @@
-"""Reports as HTML, taken as they come: a table (`--format htable`) or a page (`hdoc`) a report.
+"""Reads reports as HTML incrementally: each is a table (`--format htable`) or a page (`hdoc`).
 
-<h1>CUDA GPU Kernel Summary (cuda_gpu_kern_sum)</h1>        a page alone has it
+<h1>CUDA GPU Kernel Summary (cuda_gpu_kern_sum)</h1>        only a page has it
 <table>
   <thead> <tr> <th>Time (%)</th> <th>Total Time (ns)</th> ... </tr> </thead>
   <tbody> <tr> <td>75.0</td> <td>1500000</td> ... <td>f&lt;int&gt;</td> </tr> </tbody>
@@ -25,7 +25,7 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.report import Report
 
-#: Bytes that are read at once, and characters that a tag or a cell takes at most.
+#: Bytes that are read at once, and the most characters of a tag or cell.
 _CHUNK = 1 << 16
 _LONGEST = 1 << 20
 
@@ -34,19 +34,19 @@ _UNSEEN = frozenset({"title", "style", "script"})
 _CELLS = frozenset({"th", "td"})
 
 
-class _Found(NamedTuple):
-    """What the parser met: a `title`, the `headings` or a `row` of a table, a line of `text`, or its `end`."""
+class _Element(NamedTuple):
+    """A part of the page: a `title`, the `headings`, a `row` or the `end` of a table, or a line of `text`."""
 
-    what: str
+    kind: str
     cells: list[str]
 
 
 class _Parser(HTMLParser):
-    """Cells, rows and the text around them. Elements may lack their ends, as in HTML they may."""
+    """Collects cells, rows and the text around them. End tags may be missing, as HTML allows."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[_Found] = []
+        self.elements: list[_Element] = []
         self.depth = 0
         self._row: list[str] | None = None
         self._headings = False
@@ -81,9 +81,9 @@ class _Parser(HTMLParser):
         elif tag == "table":
             self._close_row()
             self.depth = 0
-            self.found.append(_Found("end", []))
+            self.elements.append(_Element("end", []))
         elif _TITLES.fullmatch(tag) and self._text is not None:
-            self.found.append(_Found("title", ["".join(self._text).strip()]))
+            self.elements.append(_Element("title", ["".join(self._text).strip()]))
             self._text = None
         elif tag in _UNSEEN:
             self._unseen = False
@@ -93,22 +93,22 @@ class _Parser(HTMLParser):
             self._text.append(data)
         elif not self._unseen:
             *lines, self._outside = (self._outside + data).split("\n")
-            self.found += [_Found("text", [line]) for line in lines if line.strip()]
+            self.elements += [_Element("text", [line]) for line in lines if line.strip()]
 
     def end_line(self) -> None:
-        """The line outside of elements that was begun is whole."""
+        """Ends the current line of text outside elements."""
         if self._outside.strip():
-            self.found.append(_Found("text", [self._outside]))
+            self.elements.append(_Element("text", [self._outside]))
         self._outside = ""
 
     @property
-    def half(self) -> bool:
-        """Whether a row is open."""
+    def is_open(self) -> bool:
+        """Whether a row or title is open."""
         return bool(self._row) or self._text is not None
 
     @property
     def waiting(self) -> int:
-        """Characters that are held until a tag or a cell is whole."""
+        """The number of characters that wait for the end of a tag or a cell."""
         return len(self.rawdata) + len(self._outside) + sum(map(len, self._text or ()))
 
     def _close_cell(self) -> None:
@@ -119,43 +119,45 @@ class _Parser(HTMLParser):
     def _close_row(self) -> None:
         self._close_cell()
         if self._row:
-            self.found.append(_Found("headings" if self._headings else "row", self._row))
+            self.elements.append(_Element("headings" if self._headings else "row", self._row))
         self._row = None
 
 
 def first_headings(text: str) -> list[str] | None:
-    """The headings of the first table, for probes; None where there is none."""
+    """Returns the headings of the first table, None if there is none. For probes."""
     begin = text.find("<table")
     if begin < 0:
         return None
     parser = _Parser()
     try:
         parser.feed(text[begin:])
-    except AssertionError:  # of html.parser, for declarations that are none
+    except AssertionError:  # html.parser raises it for malformed declarations
         return None
-    return next((found.cells for found in parser.found if found.what == "headings"), None)
+    return next((element.cells for element in parser.elements if element.kind == "headings"), None)
 
 
-def html_tables(source: Source, account: LineAccount, report: Report, fits: Recogniser) -> Iterator[Table | Row | Text]:
-    """The reports, their rows, and the lines outside of them. Each row is counted, and each title and line outside."""
+def html_tables(
+    source: Source, account: LineAccount, report: Report, columns_of: Recogniser
+) -> Iterator[Table | Row | Text]:
+    """Yields the tables, their rows, and the lines outside. Each row, title and outside line is a record."""
     number, tables = 0, 0
     table: Table | None = None
     path: tuple[Title, ...] = ()
-    for what, cells in _elements(source, report):
-        if what == "end":
+    for kind, cells in _elements(source, report):
+        if kind == "end":
             table, path = None, ()
             continue
         number += 1
         account.begin(number)
         report.record()
-        if what == "title":
+        if kind == "title":
             path = (Title(7, cells[0], number),)
             account.structure()
-        elif what == "text":
+        elif kind == "text":
             yield Text(number, cells[0], path)
-        elif what == "headings":
+        elif kind == "headings":
             headings = tuple(map(heading, cells))
-            fields = fits(headings, ())
+            fields = columns_of(headings, ())
             table = Table(tables, number, path, Delimited("commas"), headings, fields)
             tables += 1
             if fields is None:
@@ -172,7 +174,7 @@ def html_tables(source: Source, account: LineAccount, report: Report, fits: Reco
     account.finish()
 
 
-def _elements(source: Source, report: Report) -> Iterator[_Found]:
+def _elements(source: Source, report: Report) -> Iterator[_Element]:
     parser = _Parser()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     with source.open() as stream:
@@ -187,14 +189,14 @@ def _elements(source: Source, report: Report) -> Iterator[_Found]:
                     "an element of the HTML doesn't end",
                     path=source.path,
                     expected=f"cells and tags of at most {_LONGEST:,} characters",
-                    remedy="write the report once more: nsys stats --format csv",
+                    remedy="write the report again: nsys stats --format csv",
                 )
-            yield from parser.found
-            parser.found.clear()
-    if parser.half or parser.rawdata.strip():
+            yield from parser.elements
+            parser.elements.clear()
+    if parser.is_open or parser.rawdata.strip():
         report.record()
         report.issue("cut", "the end", "the last row breaks off")
     elif parser.depth:
-        report.issue("cut", "the end", "the table has no end", 0)
+        report.issue("cut", "the end", "the table isn't closed", 0)
     parser.end_line()
-    yield from parser.found
+    yield from parser.elements

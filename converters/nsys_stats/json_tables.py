@@ -1,11 +1,11 @@
-"""Reports as JSON, taken as they come: an array of objects a report, one after the other, nsys' own words between them.
+"""Reads reports as JSON incrementally: an array of objects for each, with nsys' messages between them.
 
 Processing [run.sqlite] with [.../cuda_gpu_kern_sum.py]...
 [
   {
     "Time (%)": 75.0,
     "Total Time (ns)": 1500000,
-    "Name": "say \"hi\""            a line end in a name is not escaped
+    "Name": "say \"hi\""            nsys doesn't escape a line end in a name
   }
 ]
 """
@@ -26,7 +26,7 @@ from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Tabl
 from ktrace.input.source import Source
 from ktrace.report import Report
 
-#: Bytes that are read at once, and characters that an object takes at most.
+#: Bytes that are read at once, and the most characters of an object.
 _CHUNK = 1 << 16
 _LONGEST = 1 << 20
 
@@ -46,7 +46,7 @@ _DECODER = json.JSONDecoder(
 
 
 def first_headings(text: str) -> list[str] | None:
-    """The keys of the first object of an array, for probes; None where there is no array of objects."""
+    """Returns the keys of the first object of an array, None if there is no array of objects. For probes."""
     if found := _FIRST.search(text):
         try:
             pairs, _ = _DECODER.raw_decode(text, found.end())
@@ -56,15 +56,17 @@ def first_headings(text: str) -> list[str] | None:
     return None
 
 
-def json_tables(source: Source, account: LineAccount, report: Report, fits: Recogniser) -> Iterator[Table | Row | Text]:
-    """The reports, their rows, and the lines outside of them. Each object is counted, and each line outside.
+def json_tables(
+    source: Source, account: LineAccount, report: Report, columns_of: Recogniser
+) -> Iterator[Table | Row | Text]:
+    """Yields the tables, their rows, and the lines outside. Each object and outside line is a record.
 
-    An object that is no JSON is skipped, and so is one at the end that breaks off.
+    Skips an object that isn't JSON, and one that breaks off at the end.
     """
     with source.open() as stream:
-        text, listed, table, tables, number = _Ahead(utf8(stream), report), False, None, 0, 0
+        text, listed, table, tables, number = _TextStream(utf8(stream), report), False, None, 0, 0
         while text.skip(_BLANK):
-            if not listed and text.fits(_LIST):
+            if not listed and text.starts_with(_LIST):
                 listed, table = True, None
                 text.at += 1
                 continue
@@ -79,12 +81,12 @@ def json_tables(source: Source, account: LineAccount, report: Report, fits: Reco
                 listed = False
                 yield Text(number, text.line(), ())
             elif (pairs := text.object()) is None:
-                account.skip("cut" if text.ended else "bad-record", "" if text.ended else "no JSON object")
+                account.skip("cut" if text.ended else "bad-record", "" if text.ended else "not a JSON object")
             else:
                 keys = [key for key, _ in pairs]
                 if table is None or keys != [head.text for head in table.headings]:
                     headings = tuple(heading(key) for key in keys)
-                    fields = fits(headings, ())
+                    fields = columns_of(headings, ())
                     table = Table(tables, number, (), Delimited("commas"), headings, fields)
                     tables += 1
                     if fields is not None:
@@ -95,7 +97,7 @@ def json_tables(source: Source, account: LineAccount, report: Report, fits: Reco
                     yield Row(table, number, [_cell(value) for _, value in pairs])
         account.finish()
         if listed:
-            report.issue("cut", "the end", "the list has no end", 0)
+            report.issue("cut", "the end", "the list isn't closed", 0)
 
 
 def _cell(value: Any) -> str:
@@ -106,8 +108,8 @@ def _cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else json.dumps(value)
 
 
-class _Ahead:
-    """Text that is read as it is needed; `at` is where the reading stands."""
+class _TextStream:
+    """Text that is read as needed; `at` is the current position in `text`."""
 
     def __init__(self, stream: BinaryIO, report: Report) -> None:
         self._stream = stream
@@ -118,7 +120,7 @@ class _Ahead:
         self.ended = False
 
     def more(self) -> bool:
-        """Reads on, and lets go of what was taken; False at the end."""
+        """Reads the next chunk and drops the text before `at`; returns False at the end."""
         if self.ended:
             return False
         raw = self._stream.read(_CHUNK)
@@ -131,7 +133,7 @@ class _Ahead:
         return bool(raw) or bool(more)
 
     def skip(self, blank: re.Pattern[str]) -> bool:
-        """Goes to what isn't blank; False at the end."""
+        """Skips blanks; returns False at the end."""
         while True:
             self.at = blank.match(self.text, self.at).end()  # type: ignore[union-attr]
             if self.at < len(self.text):
@@ -139,14 +141,14 @@ class _Ahead:
             if not self.more():
                 return False
 
-    def fits(self, pattern: re.Pattern[str]) -> bool:
-        """Whether what comes is of that pattern, which a few characters tell."""
+    def starts_with(self, pattern: re.Pattern[str]) -> bool:
+        """Whether the rest of the text starts with a pattern, which must be short."""
         if len(self.text) - self.at < _CHUNK // 2:
             self.more()
         return pattern.match(self.text, self.at) is not None
 
     def line(self) -> str:
-        """The rest of the line, of a long one its first part."""
+        """Returns the rest of the line, or the first part of a long line."""
         while (end := self.text.find("\n", self.at)) < 0 and len(self.text) - self.at < _LONGEST and self.more():
             pass
         end = min(end if end >= 0 else len(self.text), self.at + _LONGEST)
@@ -154,7 +156,7 @@ class _Ahead:
         return line.rstrip("\r")
 
     def object(self) -> list[tuple[str, Any]] | None:
-        """The next object, None where it is none; then the reading goes on behind the next line that ends one."""
+        """Returns the next object. If it can't be decoded, skips to the end of an object and returns None."""
         while True:
             try:
                 pairs, self.at = _DECODER.raw_decode(self.text, self.at)

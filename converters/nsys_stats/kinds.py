@@ -1,10 +1,10 @@
-"""What a row of GPU work is by its name: `[CUDA memcpy Host-to-Device]`, `[CUDA memset]`, else a kernel."""
+"""Derives the kind of GPU work from its name: `[CUDA memcpy Host-to-Device]`, `[CUDA memset]`, else a kernel."""
 
 from __future__ import annotations
 
 import re
 
-#: What stands for the name of a range that has none.
+#: The name of a range without a name.
 NO_NAME = "[no name]"
 
 _COPY = re.compile(r"\[CUDA (?:Unified Memory )?memcpy (?:Unified )?(?P<way>[\w-]+)\]", re.IGNORECASE)
@@ -12,7 +12,7 @@ _LONG_WAY = re.compile(r"(\w)\w*-to-(\w)\w*", re.IGNORECASE)
 
 
 def kind_of(name: str, category: str = "") -> str:
-    """The kind of a row in a report of several; `category` is what `cuda_gpu_sum` and `cuda_api_gpu_sum` say of it."""
+    """Returns the kind of a row in a report with several; `cuda_gpu_sum` and `cuda_api_gpu_sum` have a `category`."""
     category = category.upper()
     if "API" in category:
         return "api"
@@ -22,7 +22,7 @@ def kind_of(name: str, category: str = "") -> str:
 
 
 def copy_kind(name: str) -> str | None:
-    """The direction of a copy as the model writes it (`HtoD`), None where the name says none."""
+    """Returns the direction of a copy as the model writes it (`HtoD`), None if the name has none."""
     if not (found := _COPY.fullmatch(name)):
         return None
     way = found.group("way")

@@ -1,4 +1,4 @@
-"""Reports of unified memory, which have several measures in a row and no time.
+"""Reads reports of unified memory, which have several measures in a row and no time.
 
 Virtual Address  HtoD Migration Size (MB)  DtoH Migration Size (MB)  CPU Page Faults  ...  um_sum
 0x7F9C80000000                      2.097                     0.066               32
@@ -27,14 +27,14 @@ MEMORY = Columns(
 )
 
 
-def fits_memory(headings: Sequence[Heading]) -> Mapping[str, int] | None:
-    """Field -> index of its column for a report of unified memory, None for other tables."""
+def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
+    """Returns field -> index of its column for a report of unified memory, None for other tables."""
     keys = {head.key for head in headings}
     return MEMORY.match(headings) if keys & {*_FAULTS, *_SIZES} else None
 
 
 def memory_row(row: Row, scope: list[str], rows: RowBuilder) -> bool:
-    """Adds a summary for each measure of a row, the later ones as children of the first; False if it has none."""
+    """Adds a summary for each measure of a row, the later ones as children of the first; returns False without any."""
     args: dict[str, Any] = {}
     measures: list[tuple[str, str, float]] = []
     for index, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=True)):

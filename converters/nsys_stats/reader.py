@@ -1,4 +1,4 @@
-"""Reports of Nsight Systems: summaries of what they sum up, events of what they trace."""
+"""Reads reports of Nsight Systems: summary reports become summaries, trace reports become events."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from .html_tables import html_tables
 from .json_tables import first_headings as json_headings
 from .json_tables import json_tables
 from .reading import Reading
-from .tables import fits, is_trace
+from .tables import columns_of, is_trace
 from .traces import TraceTable
 
-#: Bytes among which a trace must begin to be read in columns.
+#: A file is read in columns if a trace begins within this many bytes.
 _HEAD = 1 << 16
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary or an event a row. A report without data gives a note, other text is skipped and reported.
+    """Yields a summary or an event for each row, and a note for a report without data; skips and reports other text.
 
-    Where the head has nothing but CSV, or a trace as such, the whole is read in columns, else row by row.
+    If the head contains only CSV, or a trace as CSV, the whole file is read in columns, else row by row.
     """
     with source.open(quiet=True) as stream:
         head = Sample(source.name, stream.read(_HEAD), whole=False)
     for first, tables in ((json_headings, json_tables), (html_headings, html_tables)):
         keys = first(head.text or "")
-        if keys and fits(tuple(map(heading, keys))) is not None:
+        if keys and columns_of(tuple(map(heading, keys))) is not None:
             account = LineAccount(conversion.report, what="record")
-            return _read(source, conversion, account, tables(source, account, conversion.report, fits))
+            return _read(source, conversion, account, tables(source, account, conversion.report, columns_of))
     return read_csv(source, conversion) if is_csv(head.lines) else _read_text(source, conversion)
 
 
 def _read_text(source: Source, conversion: Conversion) -> Iterator[Batch]:
     lines = Lines(source, conversion)
-    return _read(source, conversion, lines, read_tables(lines, fits))
+    return _read(source, conversion, lines, read_tables(lines, columns_of))
 
 
 def _read(
     source: Source, conversion: Conversion, lines: LineAccount, items: Iterator[Table | Row | Text]
 ) -> Iterator[Batch]:
     reading = Reading(source, conversion, lines)
-    trace: _Gathered | None = None
+    trace: _TraceRows | None = None
     for item in items:
         reading.seen(item.line)
         if isinstance(item, Text):
@@ -61,9 +61,9 @@ def _read(
             yield from trace.close() if trace else ()
             trace = None
             if is_trace(item.fields or {}):
-                trace = _Gathered(reading.trace(item), lines, conversion.batch_rows)
+                trace = _TraceRows(reading.trace(item), lines, conversion.batch_rows)
             else:
-                reading.opened(item)
+                reading.begin_summary(item)
         elif trace:
             yield from trace.take(item)
         elif problem := reading.row(item):
@@ -75,24 +75,24 @@ def _read(
     yield from reading.finish()
 
 
-class _Gathered:
-    """Rows of a trace in text, gathered until there are enough for a batch."""
+class _TraceRows:
+    """Collects rows of a trace in text until there are enough for a batch."""
 
-    def __init__(self, table: TraceTable, lines: LineAccount, enough: int) -> None:
+    def __init__(self, table: TraceTable, lines: LineAccount, batch_rows: int) -> None:
         self._table = table
         self._lines = lines
-        self._enough = enough
+        self._batch_rows = batch_rows
         self._rows: list[Row] = []
 
     def take(self, row: Row) -> Iterator[Batch]:
-        """Takes a row, whose line is decided on later."""
+        """Adds a row and defers its line."""
         self._lines.defer()
         self._rows.append(row)
-        if len(self._rows) >= self._enough:
+        if len(self._rows) >= self._batch_rows:
             yield from self._convert()
 
     def close(self) -> Iterator[Batch]:
-        """What is left."""
+        """Converts the remaining rows."""
         if self._rows:
             yield from self._convert()
         self._table.close()

@@ -1,4 +1,4 @@
-"""What is known between the lines of a file: the report that is worked on, names of devices; what is no trace."""
+"""Keeps the state between the lines of a file: the current report, names of devices. Reads all but traces."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .block import IDS, Names
 from .columns import report_of
 from .memory import memory_row
 from .summaries import summary_row
-from .tables import columns_of, is_memory
+from .tables import is_memory, known_columns
 from .traces import TraceTable
 from .units import ImpliedUnit
 
-#: What nsys says while it works: the name of the report that follows, or nothing of interest.
+#: Progress messages of nsys; some name the report that follows.
 _WORKING = re.compile(
     r"Processing \[.*\] with \[(?:.*/)?(?P<script>\w+)\.py.*|Running \[(?:.*/)?(?P<run>\w+)\.py.*"
     r"|\[\d+/\d+\] Executing '(?P<stats>[\w:,=-]+)' stats report.*"
@@ -31,13 +31,13 @@ _WORKING = re.compile(
     r"|Consider using --force-export=true.*|WARNING: .* will be profiled\.|.*\.(?:nsys-rep|sqlite|qdrep)"
     r"|Note: The shown averages.*|\[\w+\]\s+@\S*"
 )
-#: How lines begin that say why a report has no table.
+#: The start of messages that explain why a report has no table.
 _NO_DATA = ("SKIPPED:", "Report was successfully run, but no data was returned")
 _OLD_TITLE = re.compile(r"\s*((?:CUDA|NVTX|Operating System|OpenGL|MPI).* Statistics(?: \(.*\))?):?\s*")
 
 
 class Reading:
-    """A file that is being read; `account` is the one of its lines."""
+    """The reading of one file; `account` counts the outcomes of its lines."""
 
     def __init__(self, source: Source, conversion: Conversion, account: LineAccount) -> None:
         self.rows = RowBuilder(conversion)
@@ -50,23 +50,23 @@ class Reading:
         self._implied = ImpliedUnit(source.path, "")
 
     def seen(self, line: int) -> None:
-        """The reading has come to that line."""
+        """Notes the number of the last line that was read."""
         self._last = line
 
     def trace(self, table: Table) -> TraceTable:
-        """Opens a trace."""
+        """Begins a trace."""
         implied = ImpliedUnit(self._path, self._place(table))
         return TraceTable(table.headings, table.fields or {}, table.line, self._names, implied, self._conversion)
 
-    def opened(self, table: Table) -> None:
-        """Says which headings of a table without times aren't known."""
+    def begin_summary(self, table: Table) -> None:
+        """Begins a table without times, and reports its unknown headings."""
         fields = table.fields or {}
         self._implied = ImpliedUnit(self._path, self._place(table))
-        for heading in columns_of(fields).unknown(table.headings, fields):
+        for heading in known_columns(fields).unknown(table.headings, fields):
             self._conversion.report.issue("unknown-column", f"line {table.line}", heading)
 
     def row(self, row: Row) -> str:
-        """Adds the summaries of a row; returns what is wrong with it, '' for nothing."""
+        """Adds the summaries of a row; returns what is wrong with it, "" if nothing is."""
         table = row.table
         scope = table.scope if table.path or not self._report else [self._report]
         if is_memory(table.fields or {}):
@@ -74,7 +74,7 @@ class Reading:
         return summary_row(row, scope, self._report, self._implied, self.rows)
 
     def text(self, line: int, text: str) -> None:
-        """Takes a line between the tables, and remembers the report that the next table belongs to."""
+        """Reads a line between tables, and notes the report that the next table belongs to."""
         words = without_prefix(text).strip()
         if words.startswith(_NO_DATA):
             scope = [self._report] if self._report else None
@@ -92,7 +92,7 @@ class Reading:
         return f"line {table.line}"
 
     def finish(self) -> Iterator[Batch]:
-        """The last batches, and the names of devices and threads."""
+        """Yields the last batches, with the names of devices and threads."""
         self._account.finish()
         self._names.facts(self.rows, (self._last + 1) * IDS)
         yield from self.rows.rest()

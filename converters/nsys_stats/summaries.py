@@ -1,4 +1,4 @@
-"""Rows of summary tables become summaries."""
+"""Reads rows of summary tables as summaries."""
 
 from __future__ import annotations
 
@@ -11,67 +11,70 @@ from ktrace.converters._shared.text.tables import Row
 from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS
-from .columns import CERTAIN, REPORTS, UNTITLED, Report, titled
+from .columns import CERTAIN, REPORTS, UNTITLED, Report, report_in_title
 from .kinds import NO_NAME, copy_kind, kind_of
 from .units import ImpliedUnit
 
 _TITLE_UNIT = re.compile(r"\((?:by size in )?(bytes|[KMG]i?B)\)")
 _XYZ = re.compile(r"\s*(\d{1,18})[\s,]+(\d{1,18})[\s,]+(\d{1,18})\s*")
 
-
-#: Fields whose figures are printed whole where times are in ns.
+#: Fields whose figures are whole numbers if times are in ns.
 _WHOLE = ("total", "min", "max")
 
 
 def summary_row(row: Row, scope: list[str], report: str, implied: ImpliedUnit, rows: RowBuilder) -> str:
-    """Adds a summary; returns what is wrong with the row, '' for nothing.
+    """Adds a summary; returns what is wrong with the row, "" if nothing is.
 
-    Raises DamagedInput where nothing says the unit of its times.
+    Raises DamagedInput if the unit of its times can't be determined.
     """
     table = row.table
     title = table.path[-1].text if table.path else ""
-    about = _about(title, report, frozenset(head.key for head in table.headings))
-    name = row.text("name") or (NO_NAME if about.kind == "range" else "")
-    figures = row.figures(unit=_unit(scope[-1], about) or _implied(row, about, implied))
+    contents = _contents(title, report, frozenset(head.key for head in table.headings))
+    name = row.text("name") or (NO_NAME if contents.kind == "range" else "")
+    figures = row.figures(unit=_unit(scope[-1], contents) or _implied(row, contents, implied))
     if not name or not figures:
         return "no figure" if name else "no name"
-    kind = about.kind or kind_of(name, row.text("category"))
+    kind = contents.kind or kind_of(name, row.text("category"))
     columns = figures.columns | _launch(row, figures.args) | _place(row)
     if kind == "memcpy":
         columns["copy_kind"] = copy_kind(name)
     identity = row.line * IDS
     rows.summary(
-        kind, name, id=identity, metric=about.metric, table=table.ordinal, scope=scope, args=figures.args, **columns
+        kind, name, id=identity, metric=contents.metric, table=table.ordinal, scope=scope, args=figures.args, **columns
     )
     return ""
 
 
 @lru_cache(maxsize=64)
-def _about(title: str, report: str, keys: frozenset[str]) -> Report:
-    """What a table is about: by the report that its title names, by headings that say it for certain, by the report
-    that nsys said it was working on, by its other headings, by the words above it, which may be anybody's."""
-    columns = next((about for signature, about in CERTAIN if signature <= keys), None)
-    others = next((about for key, about in UNTITLED if key in keys), None)
-    return _by_words(titled(title)) or columns or _by_words(report) or others or _by_words(title) or Report("op")
+def _contents(title: str, report: str, keys: frozenset[str]) -> Report:
+    """Returns the contents of a table, by the first of these that decides them.
+
+    The report that its title names, unambiguous headings, the report that nsys was processing, other headings, and
+    the words of the title, which may not be from nsys.
+    """
+    by_headings = next((contents for signature, contents in CERTAIN if signature <= keys), None)
+    likely = next((contents for key, contents in UNTITLED if key in keys), None)
+    by_title = _by_words(report_in_title(title))
+    return by_title or by_headings or _by_words(report) or likely or _by_words(title) or Report("op")
 
 
 def _by_words(text: str) -> Report | None:
     words = text.casefold()
-    return next((about for spellings, about in REPORTS if any(spelling in words for spelling in spellings)), None)
+    return next((contents for spellings, contents in REPORTS if any(word in words for word in spellings)), None)
 
 
-def _unit(title: str, about: Report) -> str:
-    """The unit of sizes where neither cells nor headings have one: the title's; '' where nothing says it."""
+def _unit(title: str, contents: Report) -> str:
+    """Returns the unit of sizes if neither cells nor headings have one: the title's, "" if that has none."""
     found = _TITLE_UNIT.search(title)
-    if found and about.metric == "bytes":
+    if found and contents.metric == "bytes":
         return "B" if found.group(1) == "bytes" else found.group(1)
-    return "B" if about.kind == "api" and about.metric == "bytes" else ""
+    return "B" if contents.kind == "api" and contents.metric == "bytes" else ""
 
 
-def _implied(row: Row, about: Report, implied: ImpliedUnit) -> str:
-    """The unit of times that no heading says; '' of anything else."""
+def _implied(row: Row, contents: Report, implied: ImpliedUnit) -> str:
+    """Returns the unit of times if no heading has one, "" for anything else."""
     fields = row.table.fields or {}
-    if about.metric != "duration" or any(
+    if contents.metric != "duration" or any(
         row.table.headings[fields[field]].unit for field in FIGURES if field in fields
     ):
         return ""
@@ -79,13 +82,13 @@ def _implied(row: Row, about: Report, implied: ImpliedUnit) -> str:
 
 
 def _place(row: Row) -> dict[str, Any]:
-    """Process, thread, device and context of reports that say them."""
-    found = {field: cell_quantity(row.text(field)) for field in ("pid", "tid", "device", "context")}
-    return {field: whole(figure.number) for field, figure in found.items() if figure}
+    """Returns process, thread, device and context, for reports that have them."""
+    figures = {field: cell_quantity(row.text(field)) for field in ("pid", "tid", "device", "context")}
+    return {field: whole(figure.number) for field, figure in figures.items() if figure}
 
 
 def _launch(row: Row, args: dict[str, Any]) -> dict[str, Any]:
-    """Grid and block of `cuda_gpu_kern_gb_sum`; what isn't three numbers stays in args."""
+    """Returns grid and block of `cuda_gpu_kern_gb_sum`; a cell without three numbers is kept in args."""
     columns: dict[str, Any] = {"cat": row.text("category") or None}
     for field in ("grid", "block"):
         found = _XYZ.fullmatch(row.text(field))

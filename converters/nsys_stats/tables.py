@@ -1,4 +1,4 @@
-"""Which tables are reports of nsys: summaries, traces, those of unified memory."""
+"""Recognises tables that are reports of nsys: summaries, traces, those of unified memory."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 from ktrace.converters._shared.text.headings import Columns, Heading
 
 from .columns import COLUMNS
-from .memory import MEMORY, fits_memory
-from .trace_columns import fits_trace
+from .memory import MEMORY, memory_columns_of
+from .trace_columns import trace_columns_of
 
 
-def fits(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
-    """Field -> index of its column, None where it is no report. The `first` row has no say."""
-    found = fits_trace(headings) or COLUMNS.match(headings)
-    if found is None:
-        found = fits_memory(headings)
-    return None if found is None else dict(found)
+def columns_of(headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
+    """Returns field -> index of its column, None if the table isn't a report. The `first` row doesn't matter."""
+    fields = trace_columns_of(headings) or COLUMNS.match(headings)
+    if fields is None:
+        fields = memory_columns_of(headings)
+    return None if fields is None else dict(fields)
 
 
 def is_trace(fields: dict[str, int]) -> bool:
-    """Whether a row is something that happened at a time."""
+    """Whether a table is a trace: its rows have a start."""
     return "start" in fields
 
 
 def is_memory(fields: dict[str, int]) -> bool:
-    """Whether it is a report of unified memory."""
+    """Whether a table is a report of unified memory."""
     return not fields.keys() - {"name"}
 
 
-def columns_of(fields: dict[str, int]) -> Columns:
-    """What the headings of a table without times mean."""
+def known_columns(fields: dict[str, int]) -> Columns:
+    """Returns the known columns of a table without times."""
     return MEMORY if is_memory(fields) else COLUMNS

@@ -1,4 +1,4 @@
-"""Columns of the reports that have a row for each happening. Facts: NVIDIA's report scripts and real output.
+"""The columns of the reports that have a row for each event. Facts: NVIDIA's report scripts and real output.
 
 Start (ns),Duration (ns),CorrId,GrdX,...,Device,Ctx,GreenCtx,Strm,Name        cuda_gpu_trace, gputrace
 Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name         cuda_api_trace
@@ -16,7 +16,7 @@ from ktrace.converters._shared.text.headings import Columns, Heading
 
 
 class Trace(NamedTuple):
-    """A trace report: the kind of its rows ("" where each row says it), the track that they are on."""
+    """A trace report: the kind of its rows ("" if it depends on the row), and their track."""
 
     kind: str
     track: str | None = None
@@ -82,7 +82,7 @@ EXEC = Columns(
     others=("queue start", "queue dur", "total dur"),
 )
 
-#: Headings that only nsys has -> what its rows are; the first that all are there wins.
+#: Headings that only nsys has -> the report; the first set of which a table has all counts.
 SIGNATURES: tuple[tuple[frozenset[str], Trace], ...] = (
     (frozenset({"strm"}), Trace("")),
     (frozenset({"grdx", "blkx"}), Trace("")),
@@ -97,11 +97,11 @@ SIGNATURES: tuple[tuple[frozenset[str], Trace], ...] = (
 
 
 def trace_of(headings: Sequence[Heading]) -> Trace | None:
-    """What a table with those headings is a trace of, None for one that isn't."""
+    """Returns the trace report with these headings, None if there is none."""
     keys = {head.key for head in headings}
     return next((trace for signature, trace in SIGNATURES if signature <= keys), None)
 
 
-def fits_trace(headings: Sequence[Heading]) -> Mapping[str, int] | None:
-    """Field -> index of its column for a trace, None for other tables."""
+def trace_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
+    """Returns field -> index of its column for a trace, None for other tables."""
     return EXEC.match(headings) or (TRACE.match(headings) if trace_of(headings) else None)

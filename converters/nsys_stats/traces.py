@@ -1,6 +1,6 @@
-"""Rows of traces become events: GPU work, calls, ranges; a launch and its kernel two of them with an arrow.
+"""Reads rows of traces as events: GPU work, calls, ranges; a launch and its kernel become two events and an arrow.
 
-It is the same for a table in text, of which some rows are gathered first, and for blocks of a CSV file.
+The same code reads blocks of a CSV file and rows of a text table, which are collected into blocks first.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .kinds import NO_NAME, copy_kind, kind_of
 from .trace_columns import EXEC, TRACE, trace_of
 from .units import ImpliedUnit
 
-#: A column, or the word that it says in every row; None for one that isn't there.
+#: A column, or the word that is its value in every row; None for a missing column.
 Column: TypeAlias = "pa.Array | str | None"
 
-#: Fields that are columns of whole numbers of the same name.
+#: Fields of whole numbers whose column in the model has the same name.
 NUMBERS = (
     *("pid", "tid", "context", "stream", "correlation", "registers"),
     *(f"{field}_{axis}" for field in ("grid", "block") for axis in "xyz"),
@@ -38,7 +38,7 @@ _XYZ = r"^(?P<x>\d{1,18})[\s,]+(?P<y>\d{1,18})[\s,]+(?P<z>\d{1,18})$"
 
 
 class Skip(NamedTuple):
-    """Lines that gave no row, for one reason: the first, the last, how many rows there were."""
+    """Skipped lines with one reason: the first, the last, and the number of rows."""
 
     kind: str
     first: int
@@ -48,7 +48,7 @@ class Skip(NamedTuple):
 
 
 class TraceTable:
-    """A trace that is being read: its headings, and what there is to say of it at its end."""
+    """The reading of one trace: its headings, and what is reported at its end."""
 
     def __init__(
         self,
@@ -75,16 +75,16 @@ class TraceTable:
         return "api_start" in self._fields
 
     def take(self, lines: Int64, cells: Sequence[pa.StringArray]) -> tuple[list[Batch], list[Skip]]:
-        """The batches of some rows, and what was left out. `lines` are the numbers of their lines.
+        """Returns the batches of a block of rows, and the skipped lines. `lines` are the numbers of the rows' lines.
 
-        Raises DamagedInput where nothing says the unit of the times.
+        Raises DamagedInput if the unit of the times can't be determined.
         """
         block = TraceBlock(self._headings, self._fields, lines, cells)
         block.imply(self._implied)
         return self._launches(block) if self._is_exec else self._events(block)
 
     def close(self) -> None:
-        """Reports what concerns the whole table."""
+        """Reports the issues of the whole table."""
         for heading, rows in self._rounded_sizes.items():
             self._conversion.report.issue("rounded-size", f"line {self._line}", heading, rows)
         self._rounded_sizes.clear()
@@ -93,7 +93,7 @@ class TraceTable:
         trace = self._trace
         assert trace is not None
         start, duration, names = block.times("start"), _durations(block), block.names("name")
-        if trace.kind == "range" and names.null_count:  # a range needs no name, nor has the root of projected ones
+        if trace.kind == "range" and names.null_count:  # the root of projected ranges has no name, nor need others
             names = pc.fill_null(names.dictionary_decode(), NO_NAME).dictionary_encode()
         columns: dict[str, Column] = {"id": pa.array(block.lines * IDS), "timing": "measured", "name": names}
         columns |= {"ts": start.ns, "dur": duration.ns, "track": trace.track}
@@ -112,16 +112,16 @@ class TraceTable:
         return list(self._batches("events", columns | block.args, good)), skips
 
     def _keep_rounded(self, block: TraceBlock, start: Times, duration: Times) -> None:
-        """Keeps the source's own numbers of times that were rounded, as `$ts` and `$dur`."""
-        for key, field, found in (("$ts", "start", start), ("$dur", "duration", duration)):
-            if block.has(field) and found.rounded.any():
-                cells = pc.if_else(pa.array(found.rounded), block.cells(field), pa.scalar(None, pa.string()))
+        """Keeps the cells of times that were rounded, as `$ts` and `$dur`."""
+        for key, field, times in (("$ts", "start", start), ("$dur", "duration", duration)):
+            if block.has(field) and times.rounded.any():
+                cells = pc.if_else(pa.array(times.rounded), block.cells(field), pa.scalar(None, pa.string()))
                 block.args[f"args.{key}"] = cells
-                for line in block.lines[found.rounded].tolist():
+                for line in block.lines[times.rounded].tolist():
                     self._conversion.report.issue("rounded", f"line {line}", key)
 
     def _sizes(self, block: TraceBlock) -> dict[str, Column]:
-        """Sizes in bytes. Shared memory is all of it; the part that is asked for at the launch has its own column."""
+        """Returns sizes in bytes. `shared_memory` is static and dynamic together, `shared_dynamic` the dynamic part."""
         found: dict[str, Column] = {}
         for field, column in (("static", "shared_memory"), ("dynamic", "shared_dynamic"), ("bytes", "bytes")):
             if block.has(field):
@@ -132,40 +132,40 @@ class TraceTable:
         static, dynamic = found.get("shared_memory"), found.get("shared_dynamic")
         if static is not None and dynamic is not None:
             both = pc.add(pc.fill_null(static, 0), pc.fill_null(dynamic, 0))
-            said = pc.or_(pc.is_valid(static), pc.is_valid(dynamic))
-            found["shared_memory"] = pc.if_else(said, both, pa.scalar(None, pa.int64()))
+            known = pc.or_(pc.is_valid(static), pc.is_valid(dynamic))
+            found["shared_memory"] = pc.if_else(known, both, pa.scalar(None, pa.int64()))
         return found
 
     def _launches(self, block: TraceBlock) -> tuple[list[Batch], list[Skip]]:
-        """A call and its kernel, which has it as parent, and the two ends of an arrow between them."""
+        """Returns for each row a call, its kernel as child, and the two ends of an arrow between them."""
         count, ids = len(block), block.lines * IDS
         call = block.times("api_start"), block.times("api_duration")
         work = block.times("start"), block.times("duration")
         self._keep_rounded(block, *work)
-        pid, tid = (block.numbers(field) if block.has(field) else _nothing(count) for field in ("pid", "tid"))
-        device = block.devices(self._names) if block.has("device") else _nothing(count)
+        pid, tid = (block.numbers(field) if block.has(field) else _nulls(count) for field in ("pid", "tid"))
+        device = block.devices(self._names) if block.has("device") else _nulls(count)
         launch = _dimensions(block, "grid") | _dimensions(block, "block")
         block.put_rest()
         names = block.names("api"), block.names("name")
         columns: dict[str, Column] = {
-            "id": _two(pa.array(ids), pa.array(ids + 1)),
-            "parent": _two(_nothing(count), pa.array(ids)),
+            "id": _interleaved(pa.array(ids), pa.array(ids + 1)),
+            "parent": _interleaved(_nulls(count), pa.array(ids)),
             "timing": "measured",
-            "kind": _two(*(pa.array([kind] * count, pa.string()) for kind in ("api", "kernel"))),
-            "name": _two(*(column.dictionary_decode() for column in names)).dictionary_encode(),
-            "ts": _two(call[0].ns, work[0].ns),
-            "dur": _two(call[1].ns, work[1].ns),
-            "pid": _two(pid, pid),
-            "tid": _two(tid, _nothing(count)),
-            "device": _two(_nothing(count), device),
+            "kind": _interleaved(*(pa.array([kind] * count, pa.string()) for kind in ("api", "kernel"))),
+            "name": _interleaved(*(column.dictionary_decode() for column in names)).dictionary_encode(),
+            "ts": _interleaved(call[0].ns, work[0].ns),
+            "dur": _interleaved(call[1].ns, work[1].ns),
+            "pid": _interleaved(pid, pid),
+            "tid": _interleaved(tid, _nulls(count)),
+            "device": _interleaved(_nulls(count), device),
         }
         of_kernel = launch | block.args
-        columns |= {name: _two(pa.nulls(count, column.type), column) for name, column in of_kernel.items()}
+        columns |= {name: _interleaved(pa.nulls(count, column.type), column) for name, column in of_kernel.items()}
         links: dict[str, Column] = {
-            "id": _two(pa.array(ids + 2), pa.array(ids + 3)),
+            "id": _interleaved(pa.array(ids + 2), pa.array(ids + 3)),
             "link": "launch",
-            "key": _two(*[pa.array(ids).cast(pa.string())] * 2),
-            "role": _two(*(pa.array([role] * count, pa.string()) for role in ("out", "in"))),
+            "key": _interleaved(*[pa.array(ids).cast(pa.string())] * 2),
+            "role": _interleaved(*(pa.array([role] * count, pa.string()) for role in ("out", "in"))),
             "event": columns["id"],
         }
         good, skips = _checked(block.lines, names, [call, work])
@@ -173,7 +173,7 @@ class TraceTable:
         return [*self._batches("events", columns, good), *self._batches("links", links, good)], skips
 
     def _batches(self, record: str, columns: Mapping[str, Column], good: Bools | None) -> Iterator[Batch]:
-        """Columns as batches of bounded size; those that are null throughout are left out."""
+        """Yields columns as batches of bounded size, without columns that are entirely null."""
         count = next(len(column) for column in columns.values() if isinstance(column, pa.Array))
         schema = arrow_schema(record)
         found: dict[str, pa.Array] = {}
@@ -189,25 +189,25 @@ class TraceTable:
 
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A column in its type of the model; a dictionary of texts may stay one."""
+    """Returns a column with its type in the model; a dictionary of texts is kept."""
     if column.type == kind or pa.types.is_dictionary(column.type):
         return column
     return column.dictionary_encode() if pa.types.is_dictionary(kind) else column.cast(kind)
 
 
-def _two(one: pa.Array, other: pa.Array) -> pa.Array:
-    """A column of the rows of two in turn."""
-    if pa.types.is_dictionary(one.type):
-        one, other = one.dictionary_decode(), other.dictionary_decode()
-    return pa.concat_arrays([one, other]).take(pa.array(np.arange(2 * len(one)).reshape(2, -1).T.ravel()))
+def _interleaved(calls: pa.Array, kernels: pa.Array) -> pa.Array:
+    """Returns a column with the values of two columns in turn."""
+    if pa.types.is_dictionary(calls.type):
+        calls, kernels = calls.dictionary_decode(), kernels.dictionary_decode()
+    return pa.concat_arrays([calls, kernels]).take(pa.array(np.arange(2 * len(calls)).reshape(2, -1).T.ravel()))
 
 
-def _nothing(rows: int) -> pa.Int64Array:
+def _nulls(rows: int) -> pa.Int64Array:
     return pa.nulls(rows, pa.int64())
 
 
 def _durations(block: TraceBlock) -> Times:
-    """Durations, or ends less starts; an end that says something else stays an argument."""
+    """Returns durations, or ends minus starts; an end that contradicts the duration is kept as an argument."""
     duration = block.times("duration")
     if not block.has("end"):
         return duration
@@ -218,7 +218,7 @@ def _durations(block: TraceBlock) -> Times:
 
 
 def _kinds(kind: str, names: pa.DictionaryArray) -> dict[str, Column]:
-    """The kinds of the rows; where each row says its own, that and the direction of copies."""
+    """Returns the kind of the rows; if it depends on the row, also the direction of copies."""
     if kind:
         return {"kind": kind}
     words = [word or "" for word in names.dictionary.to_pylist()]
@@ -228,7 +228,7 @@ def _kinds(kind: str, names: pa.DictionaryArray) -> dict[str, Column]:
 
 
 def _dimensions(block: TraceBlock, field: str) -> dict[str, pa.Array]:
-    """Three columns of `   2    1    1`; what isn't three numbers stays an argument. None where there is no field."""
+    """Returns the three columns of `   2    1    1`, none without the field; other cells are kept as arguments."""
     if not block.has(field):
         return {}
     cells = block.cells(field)
@@ -238,7 +238,7 @@ def _dimensions(block: TraceBlock, field: str) -> dict[str, pa.Array]:
 
 
 def _keep_tree(block: TraceBlock, names: pa.DictionaryArray) -> None:
-    """Keeps the name in the tree of ranges only where it is more than the name behind dashes for the level."""
+    """Keeps the name in the tree of ranges only if it isn't simply the name after dashes for the level."""
     if block.has("tree"):
         tree = block.cells("tree")
         other = pc.not_equal(pc.utf8_ltrim(tree, "-"), pc.utf8_ltrim(names.dictionary_decode(), "-"))
@@ -248,7 +248,7 @@ def _keep_tree(block: TraceBlock, names: pa.DictionaryArray) -> None:
 def _checked(
     lines: Int64, names: Sequence[pa.Array], spans: Sequence[tuple[Times, Times]]
 ) -> tuple[Bools | None, list[Skip]]:
-    """Which rows are good (None: all), and why the others aren't."""
+    """Returns a mask of the rows to keep (None: all), and the skipped lines with their reasons."""
     problems = [(column.is_null(), "bad-record", "no name") for column in names]
     for start, duration in spans:
         problems += [
@@ -272,6 +272,6 @@ def _late(ns: pa.Int64Array) -> pa.BooleanArray:
 
 
 def _runs(lines: Int64, kind: str, detail: str) -> list[Skip]:
-    """Lines, those that follow one another together."""
+    """Returns the lines as skips, with consecutive lines together."""
     cuts = np.flatnonzero(np.diff(lines) != 1) + 1
     return [Skip(kind, int(run[0]), int(run[-1]), len(run), detail) for run in np.split(lines, cuts)]

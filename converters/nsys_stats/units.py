@@ -1,8 +1,8 @@
-"""The unit of times that no heading says (`--format csv:nohdrunit`), by the decimals that nsys prints in each unit.
+"""Derives the unit of times if no heading has one (`--format csv:nohdrunit`), from the decimals that nsys prints.
 
 31121662        whole: ns
 31121.662       three decimals: us
-31.1217         four: ms and s have them both, so nothing tells
+31.1217         four: ms or s, which can't be told apart
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ImpliedUnit:
         self._unit = ""
 
     def of(self, cells: Iterable[str]) -> str:
-        """The unit of cells of times, all that were printed whole; ns where none is a mere number.
+        """Returns the unit of these cells of times; ns if no cell is a plain number.
 
-        Raises DamagedInput where their decimals don't tell it.
+        Raises DamagedInput if the decimals don't determine the unit.
         """
         for cell in cells:
             found = _BARE.fullmatch(cell)
@@ -46,7 +46,7 @@ class ImpliedUnit:
 
     def _refusal(self, cell: str) -> DamagedInput:
         return DamagedInput(
-            f"the times of the table have no unit, and '{cell}' doesn't show which: nsys prints ms and s alike",
+            f"the times of the table have no unit, and '{cell}' doesn't show it: nsys prints ms and s alike",
             path=self._path,
             where=self._place,
             expected="a unit in the headings, such as Total Time (ns)",
@@ -55,10 +55,10 @@ class ImpliedUnit:
 
 
 def of_each_kind(cells: pa.StringArray) -> list[str]:
-    """One of the cells that are mere numbers for each number of decimals."""
+    """Returns one of the plain numbers among the cells for each number of decimals."""
     cells = cells.filter(pc.fill_null(pc.match_substring_regex(cells, _BARE_CELLS), False))
     dots = pc.find_substring(cells, ".").to_numpy(zero_copy_only=False)
     decimals = np.where(dots < 0, 0, pc.binary_length(cells).to_numpy(zero_copy_only=False) - dots - 1)
     _, first = np.unique(decimals, return_index=True)
-    found: list[str] = cells.take(pa.array(first)).to_pylist()
-    return found
+    examples: list[str] = cells.take(pa.array(first)).to_pylist()
+    return examples

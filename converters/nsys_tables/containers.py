@@ -1,4 +1,4 @@
-"""The tables of a container, one after the other, as Arrow batches of some rows."""
+"""Reads the tables of a container, one after the other, as Arrow batches."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ktrace.input.source import Source
 from .optional import OPTIONAL
 from .probe import ARROW
 
-#: A table's name and some of its rows.
-Part = tuple[str, pa.RecordBatch]
+#: A table's name and a batch of its rows.
+TableBatch = tuple[str, pa.RecordBatch]
 
-#: Bytes of the greatest mark of the end of a stream, behind which the next one begins.
+#: Bytes that are read to see whether another stream follows.
 _PEEK = 4
 
 
-def arrow(source: Source, conversion: Conversion) -> Iterator[Part]:
-    """The tables of streams that stand one after the other. What is cut off is told."""
+def arrow(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
+    """Yields the tables of streams that follow one another. Reports a table that is cut off."""
     with source.open() as stream:
         number = 0
         while head := stream.read(_PEEK):
             number += 1
             if head != ARROW:
-                raise _damaged(source, f"stream {number}", "doesn't begin as a stream of Arrow does")
-            yield from _stream(_Behind(head, stream), f"stream {number}", source, conversion)
+                raise _damaged(source, f"stream {number}", "doesn't begin like an Arrow stream")
+            yield from _stream(_PutBack(head, stream), f"stream {number}", source, conversion)
 
 
-def _stream(stream: Any, place: str, source: Source, conversion: Conversion, name: str = "") -> Iterator[Part]:
+def _stream(stream: Any, place: str, source: Source, conversion: Conversion, name: str = "") -> Iterator[TableBatch]:
     rows = 0
     try:
         reader = pa.ipc.open_stream(stream)
@@ -50,11 +50,11 @@ def _stream(stream: Any, place: str, source: Source, conversion: Conversion, nam
     except (pa.ArrowInvalid, OSError) as error:
         if not name:
             raise _damaged(source, place, str(error)) from None
-        conversion.report.issue("cut", f"{name} behind row {rows}", str(error).splitlines()[0], 0)
+        conversion.report.issue("cut", f"{name} after row {rows}", str(error).splitlines()[0], 0)
 
 
-class _Behind(io.RawIOBase):
-    """A stream with the bytes that were read of it put back."""
+class _PutBack(io.RawIOBase):
+    """A stream with the bytes put back that were read from it."""
 
     def __init__(self, head: bytes, stream: BinaryIO) -> None:
         self._head = head
@@ -70,8 +70,8 @@ class _Behind(io.RawIOBase):
         return taken + (self._stream.read(wanted) if wanted else b"")
 
 
-def folder(source: Source, conversion: Conversion) -> Iterator[Part]:
-    """The tables of a folder, by the names of their files."""
+def folder(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
+    """Yields the tables of a folder; the names of the files are the names of the tables."""
     for name in source.sample().listing or ():
         path = PurePosixPath(name)
         if len(path.parts) > 1 or path.suffix not in (".arrow", ".parquet"):
@@ -84,7 +84,7 @@ def folder(source: Source, conversion: Conversion) -> Iterator[Part]:
             yield from _parquet(file, path.stem, conversion)
 
 
-def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[Part]:
+def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[TableBatch]:
     with file.local_path() as path:
         try:
             with pq.ParquetFile(path) as table:
@@ -95,10 +95,10 @@ def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[Part]:
             raise _damaged(file, name, str(error).splitlines()[0]) from None
 
 
-def hdf5(source: Source, conversion: Conversion) -> Iterator[Part]:
-    """The tables of an HDF5 file. Raises InputError where h5py is missing.
+def hdf5(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
+    """Yields the tables of an HDF5 file. Raises InputError if h5py is missing.
 
-    A number 0 and an empty text of a column in which nsys has nulls are taken as none, which is told.
+    In columns that nsys may leave null, 0 and the empty text are read as null, which is reported.
     """
     try:
         h5py = importlib.import_module("h5py")
@@ -116,8 +116,8 @@ def hdf5(source: Source, conversion: Conversion) -> Iterator[Part]:
             raise _damaged(source, None, str(error).splitlines()[0]) from None
 
 
-def _dataset(name: str, table: Any, conversion: Conversion) -> Iterator[Part]:
-    """The rows of a table; none where a single row has zeros alone, which nsys writes for what it can't export so."""
+def _dataset(name: str, table: Any, conversion: Conversion) -> Iterator[TableBatch]:
+    """Yields the rows of a table, but not a single row of zeros, which nsys writes for tables that it can't export."""
     for first in range(0, max(1, len(table)), conversion.batch_rows):
         rows = table[first : first + conversion.batch_rows]
         columns = {column: _column(rows[column]) for column in table.dtype.names}
@@ -125,8 +125,8 @@ def _dataset(name: str, table: Any, conversion: Conversion) -> Iterator[Part]:
             columns = {column: values[:0] for column, values in columns.items()}
         lost = 0
         for column in OPTIONAL & columns.keys():
-            columns[column], none = _without_zeros(columns[column])
-            lost += none
+            columns[column], zeros = _without_zeros(columns[column])
+            lost += zeros
         if lost:
             conversion.report.issue("no-nulls", name, f"{lost:,} values", lost)
         yield name, pa.RecordBatch.from_pydict(columns)
@@ -139,17 +139,17 @@ def _column(values: Any) -> pa.Array:
 
 
 def _without_zeros(column: pa.Array) -> tuple[pa.Array, int]:
-    """The column with null in the place of 0 and "", and how many these are."""
-    none = pa.scalar("") if pa.types.is_string(column.type) else pa.scalar(0, column.type)
-    found = pa.compute.equal(column, none)
-    return pa.compute.if_else(found, None, column), found.true_count
+    """Returns the column with null in place of 0 and "", and how many there are."""
+    zero = pa.scalar("") if pa.types.is_string(column.type) else pa.scalar(0, column.type)
+    zeros = pa.compute.equal(column, zero)
+    return pa.compute.if_else(zeros, None, column), zeros.true_count
 
 
-def _damaged(source: Source, where: str | None, what: str) -> DamagedInput:
+def _damaged(source: Source, where: str | None, detail: str) -> DamagedInput:
     return DamagedInput(
-        f"can't be read: {what}",
+        f"can't be read: {detail}",
         path=source.path,
         where=where,
-        expected="a whole export of Nsight Systems",
-        remedy="export it again, best to SQLite: nsys export --type sqlite -o run.sqlite run.nsys-rep",
+        expected="a complete export of Nsight Systems",
+        remedy="export it again, preferably to SQLite: nsys export --type sqlite -o run.sqlite run.nsys-rep",
     )

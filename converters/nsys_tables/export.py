@@ -1,4 +1,4 @@
-"""Makes an SQLite database of the tables of another container."""
+"""Writes the tables of another container to an SQLite database."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.input.sqlite_file import quoted_name
 
-from .containers import Part, arrow, folder, hdf5
+from .containers import TableBatch, arrow, folder, hdf5
 from .probe import HDF5
 
 
 @contextmanager
 def exported(source: Source, conversion: Conversion) -> Iterator[Source]:
-    """The source by a database with its tables, in a temporary folder. Raises InputError and its kin."""
+    """Provides the source with a database of its tables, in a temporary folder. Raises InputError."""
     with tempfile.TemporaryDirectory(prefix="ktrace.") as temporary:
-        made = Path(temporary) / "tables.sqlite"
-        with closing(sqlite3.connect(made, isolation_level=None)) as database:
+        path = Path(temporary) / "tables.sqlite"
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
             database.execute("PRAGMA journal_mode = OFF")
             database.execute("PRAGMA synchronous = OFF")
             database.execute("BEGIN")
-            _write(database, _parts(source, conversion), source)
+            _write(database, _batches(source, conversion), source)
             database.execute("COMMIT")
-        yield source.with_stand_in(made)
+        yield source.with_stand_in(path)
 
 
-def _parts(source: Source, conversion: Conversion) -> Iterator[Part]:
+def _batches(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
     if source.is_folder:
         return folder(source, conversion)
     with source.open(quiet=True) as stream:
@@ -41,10 +41,10 @@ def _parts(source: Source, conversion: Conversion) -> Iterator[Part]:
     return hdf5(source, conversion) if is_hdf5 else arrow(source, conversion)
 
 
-def _write(database: sqlite3.Connection, parts: Iterator[Part], source: Source) -> None:
-    """Writes the tables. Raises DamagedInput for one whose columns change from part to part."""
+def _write(database: sqlite3.Connection, batches: Iterator[TableBatch], source: Source) -> None:
+    """Writes the tables. Raises DamagedInput if the columns of a table change between batches."""
     known: dict[str, list[str]] = {}
-    for table, batch in parts:
+    for table, batch in batches:
         names = batch.schema.names
         if table not in known:
             declared = ", ".join(f"{quoted_name(name)} {_kind(batch.schema.field(name).type)}" for name in names)
@@ -54,7 +54,7 @@ def _write(database: sqlite3.Connection, parts: Iterator[Part], source: Source) 
                 raise _damaged(source, table, str(error)) from None
             known[table] = names
         if names != known[table]:
-            raise _damaged(source, table, "stands twice, with other columns")
+            raise _damaged(source, table, "occurs twice, with other columns")
         marks = ", ".join("?" * len(names))
         rows = zip(*(_values(column) for column in batch.columns), strict=True)
         database.executemany(f"INSERT INTO {quoted_name(table)} VALUES ({marks})", rows)
@@ -67,7 +67,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """The values as SQLite has them: numbers without a sign from 2^63 on are negative ones."""
+    """Returns the values as SQLite stores them: unsigned numbers from 2^63 on become negative."""
     if column.type == pa.uint64():
         column = column.view(pa.int64())
     elif pa.types.is_binary(column.type):
@@ -83,7 +83,7 @@ def _values(column: pa.Array) -> list[object]:
     return values
 
 
-def _damaged(source: Source, table: str, what: str) -> DamagedInput:
+def _damaged(source: Source, table: str, detail: str) -> DamagedInput:
     return DamagedInput(
-        what, path=source.path, where=table, expected="tables of Nsight Systems", remedy="export it again"
+        detail, path=source.path, where=table, expected="tables of Nsight Systems", remedy="export it again"
     )

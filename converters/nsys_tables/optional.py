@@ -1,4 +1,4 @@
-"""Columns of nsys' tables that may be null and in which 0 says nothing else, by its schemas 2.9 to 3.11."""
+"""Columns of nsys' tables that may be null and in which 0 has no other meaning, by its schemas 2.9 to 3.11."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ktrace.input.source import Sample
 
 HDF5 = b"\x89HDF\r\n\x1a\n"
 
-#: How a stream of Arrow begins: a mark, then the length of its schema.
+#: The first bytes of an Arrow stream; the length of its schema follows.
 ARROW = b"\xff\xff\xff\xff"
 
 _NAMES = (
@@ -20,18 +20,19 @@ _NAMES = (
 _TABLE = re.compile(_NAMES)
 _IN_BYTES = re.compile(_NAMES.encode())
 
-#: How the raw events begin that nsys writes as JSON and as text, a string that stands near, and why they aren't read.
+#: The first bytes of the raw events that nsys writes as JSON and as text, a string in all of them, and why ktrace
+#: doesn't read them.
 _RAW = {b'{"data":["': "JSON", b'data: "': "text"}
 _ALWAYS = b'"GpuMetrics"'
-_LESS = "which hasn't got the devices, the start of the session, its settings and events of plugins"
+_INCOMPLETE = "which lacks the devices, the start of the session, its settings and events of plugins"
 _SQLITE = "nsys export --type sqlite -o run.sqlite run.nsys-rep"
 
-#: Bytes in which the schema of a stream stands.
+#: The schema of a stream is within this many bytes.
 _SCHEMA = 1 << 16
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC with the name of a table; with a remedy for what holds too little to be read alone."""
+    """MAGIC with the name of a table; with a remedy for an input that is incomplete on its own."""
     if sample.listing is not None:
         return _folder(sample.listing)
     if sample.head.startswith(ARROW):
@@ -41,14 +42,14 @@ def probe(sample: Sample) -> Match | None:
         return found and Match(Score.MAGIC, f"is HDF5 with the table {found[0].decode()} of Nsight Systems")
     if sample.head.startswith(b"PAR1") and _TABLE.fullmatch(PurePosixPath(sample.name).stem):
         return _one_table(sample)
-    for begin, what in _RAW.items():
+    for begin, kind in _RAW.items():
         if sample.head.startswith(begin) and _ALWAYS in sample.head[:_SCHEMA]:
-            return Match(Score.MAGIC, f"is Nsight Systems' export of raw events as {what}, {_LESS}", _SQLITE)
+            return Match(Score.MAGIC, f"is Nsight Systems' export of raw events as {kind}, {_INCOMPLETE}", _SQLITE)
     return None
 
 
 def _streams(sample: Sample) -> Match | None:
-    """Streams one after the other, of which nsys writes the strings first; a stream alone is a file of a folder."""
+    """Recognises streams that follow one another, beginning with the strings; a single stream is a file of a folder."""
     found = _IN_BYTES.search(sample.head[:_SCHEMA])
     if found is None or b"table_name" not in sample.head[:_SCHEMA]:
         return None
@@ -61,8 +62,8 @@ def _streams(sample: Sample) -> Match | None:
 def _one_table(sample: Sample) -> Match:
     return Match(
         Score.MAGIC,
-        f"is the table {PurePosixPath(sample.name).stem} of an export of Nsight Systems; others hold its names",
-        "name the folder that it is in (run_pqtdir, run_arwdir)",
+        f"is the table {PurePosixPath(sample.name).stem} of an export of Nsight Systems; other files contain its names",
+        "convert its folder instead (run_pqtdir, run_arwdir)",
     )
 
 

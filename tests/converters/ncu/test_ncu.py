@@ -399,7 +399,7 @@ def test_a_summary_of_which_lines_are_left_out(tmp_path: Path) -> None:
 def test_the_page_of_sources_has_no_launches(first: str, tmp_path: Path) -> None:
     text = f'"Kernel Name","k(float *)"\n"{first}","Source","# Samples","stall_wait"\n"1","MOV R1, R2","12","1"\n'
     path = write(tmp_path / "source.csv", text)
-    with pytest.raises(ClosedFormat, match="instructions and no launches"):
+    with pytest.raises(ClosedFormat, match="instructions but no launches"):
         convert(path, tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
 

@@ -204,7 +204,7 @@ def test_a_cut_gives_what_is_whole(tmp_path: Path) -> None:
         (b"NVR\0", "the length of the file header is cut off"),
         (b"NVR\0\xff\xff\xff\xff", "are too many for the file header"),
         (made.file_of(), "no kernel was profiled"),
-        (made.file_of() + b"\xff\xff\xff\x7f", "a block's header of 2,147,483,647 bytes can't be"),
+        (made.file_of() + b"\xff\xff\xff\x7f", "a block's header can't have 2,147,483,647 bytes"),
         (made.file_of(made.block([(2, 3)], made.FIRST))[:-9], "is cut off"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_launch_that_lies_about_its_length_ends_the_reading(tmp_path: Path) ->
     report = Report()
     rows = ktrace.Trace(read_batches([str(path)], report), report).to_arrow()["summaries"].to_pylist()
     assert [row["name"] for row in rows if row["kind"] == "kernel"] == ["saxpy"]
-    assert "goes beyond its block" in report.issues["bad-record"].places[0][1]
+    assert "is longer than its block" in report.issues["bad-record"].places[0][1]
     assert report.balanced()
 
 

@@ -181,7 +181,7 @@ def test_an_object_that_is_no_json_is_skipped_and_the_next_one_is_read(tmp_path:
     (tmp_path / "bad_sum.json").write_text(f"[\n{good},\n{good.replace(': 5', ': ')},\n{good}\n]\n")
     trace = read(tmp_path / "bad_sum.json")
     assert trace.summaries.total.tolist() == [5, 5]
-    assert trace.report.issues["bad-record"].places == [("record 2", "no JSON object")]
+    assert trace.report.issues["bad-record"].places == [("record 2", "not a JSON object")]
     (tmp_path / "cut_sum.json").write_text(f"[\n{good},\n{good[:60]}")
     trace = read(tmp_path / "cut_sum.json")
     assert len(trace.summaries) == 1 and trace.report.issues["cut"].rows == 1

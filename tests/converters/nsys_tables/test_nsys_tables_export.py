@@ -156,7 +156,7 @@ def test_one_table_of_a_folder_is_not_read_alone(tmp_path: Path, ending: str) ->
     folder = containers.write_folder(tmp_path / "run_dir", containers.tables(containers.OLD), ending)
     with pytest.raises(ClosedFormat, match="table NVTX_EVENTS") as caught:
         ktrace.read(folder / f"NVTX_EVENTS.{ending}")
-    assert "name the folder" in str(caught.value.remedy)
+    assert "convert its folder" in str(caught.value.remedy)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_one_table_of_a_folder_is_not_read_alone(tmp_path: Path, ending: str) ->
 def test_raw_events_are_refused_with_the_better_export(tmp_path: Path, name: str, head: str) -> None:
     path = tmp_path / name
     path.write_text(head, "utf-8")
-    with pytest.raises(ClosedFormat, match="hasn't got the devices") as caught:
+    with pytest.raises(ClosedFormat, match="lacks the devices") as caught:
         ktrace.read(path)
     assert "--type sqlite" in str(caught.value.remedy)
 
