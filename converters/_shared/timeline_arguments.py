@@ -1,4 +1,4 @@
-"""What a timeline shows as the arguments of an event: the columns of the model, and the source's own `args`."""
+"""The arguments of an event in a timeline: columns of the model, and the source's own `args`."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import slice_mask
 
-#: The columns that are arguments under their own name, in the order in which they are shown.
+#: The columns that become arguments under their own name, in display order.
 PLAIN = (
     *("device", "context", "stream", "parent", "clock", "correlation", "external_id"),
     *("short_name", "operation", "library", "precision", "layer"),
     *("registers", "shared_memory", "shared_dynamic", "occupancy", "bytes", "copy_kind", "comm", "comm_seq"),
 )
 
-#: Names of arguments that are columns, or made of columns. A key of the source's `args` that is one of them
-#: is shown as `args.<key>`.
+#: Names of arguments that come from columns. A key of the source's `args` with such a name is shown as `args.<key>`.
 RESERVED = frozenset({"id", "kind", "timing", "unfinished", "grid", "block", *PLAIN})
 
 
-def argument_columns(batch: Batch, unsaid: Bools | None) -> dict[str, pa.Array]:
-    """The arguments of events that are columns of the model or of other packages: name -> column, none full of nulls.
+def argument_columns(batch: Batch, show_kind: Bools | None) -> dict[str, pa.Array]:
+    """Returns the arguments from columns of the model or of other packages: name -> column, without all-null columns.
 
-    `id` is never null: by it a row is found in the canonical tables. `kind` is there where it is `unsaid` by the
-    category (None: nowhere), `timing` where it isn't `measured`; `unfinished` is true for a slice without an end.
-    Counters have no `value` and `unit` here. `grid` and `block`, which are several columns, are left out.
+    `id` is never null: it identifies the row in the canonical tables. `kind` is present in the rows of `show_kind`
+    (those whose category doesn't imply it; None: in no row), `timing` if it isn't `measured`; `unfinished` is true
+    for a slice without an end. Counters have no `value` and `unit` here. `grid` and `block`, which are several
+    columns, aren't included.
     """
     columns = {"id": batch.column("id")}
     kind = batch.column("kind")
-    if unsaid is not None:
-        columns["kind"] = masked(kind, unsaid)
+    if show_kind is not None:
+        columns["kind"] = masked(kind, show_kind)
     columns["timing"] = masked(batch.column("timing"), ~is_in(batch.column("timing"), ("measured",)))
     if batch.column("dur").null_count:
         unfinished = slice_rows(batch) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
@@ -54,27 +54,27 @@ def argument_columns(batch: Batch, unsaid: Bools | None) -> dict[str, pa.Array]:
 
 
 def argument_name(key: str, columns: Container[str]) -> str:
-    """The name under which a key of the source's `args` is shown beside those columns.
+    """Returns the displayed name of a key of the source's `args`, next to those columns.
 
-    A reader of what is written so takes one `args.` off.
+    Readers of ktrace's own output remove one `args.`.
     """
     return f"args.{key}" if key in RESERVED or key in columns or key.startswith("args.") else key
 
 
 def slice_rows(batch: EventRows) -> Bools:
-    """Which rows are slices: with a duration, or of a kind that has one even where it isn't known."""
+    """Which rows are slices: those with a duration, or of a kind that has one even if it is unknown."""
     timed = batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
     return slice_mask(partial(is_in, batch.column("kind")), timed)
 
 
 def is_in(column: pa.Array, words: Collection[str]) -> Bools:
-    """Whether the texts are among the words; false for null."""
+    """Whether each text is one of the words; false for null."""
     found: Bools = word_numbers(column, dict.fromkeys(words, 1), 0) == 1
     return found
 
 
 def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> Int64:
-    """The number of each word, `other` for one that has none, -1 for null."""
+    """Returns the number of each word: `other` for a word without a number, -1 for null."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     table = np.array([*(numbers.get(word, other) for word in column.dictionary.to_pylist()), -1], np.int64)
@@ -84,7 +84,7 @@ def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> In
 
 
 def masked(column: pa.Array, keep: Bools) -> pa.Array:
-    """The values where `keep`, else null."""
+    """The values in the rows of `keep`, null in the others."""
     if keep.all():
         return column
     if pa.types.is_dictionary(column.type):
@@ -93,5 +93,5 @@ def masked(column: pa.Array, keep: Bools) -> pa.Array:
 
 
 def plain(batch: EventRows, name: str) -> pa.Array:
-    """A column, decoded where it is a dictionary."""
+    """A column, decoded if it is a dictionary."""
     return decoded(batch.column(name))

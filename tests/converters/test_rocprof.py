@@ -195,8 +195,8 @@ def test_columns_of_further_passes_are_no_counters_and_times_of_joined_tables_ar
     assert heads.total.isna().all()
     assert args_of(heads)[0]["Start_Timestamp"] == 8.1097e14
     assert trace.report.issues["rounded-time"].places == [
-        ("line 2", "a time that is right to 10^10 ns"),
-        ("line 4", "a time that is right to 10^2 ns"),
+        ("line 2", "a time accurate to 10^10 ns"),
+        ("line 4", "a time accurate to 10^2 ns"),
     ]
     assert trace.report.balanced()
 

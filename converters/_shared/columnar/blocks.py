@@ -1,11 +1,11 @@
-"""Rows of a source as columns under the source's own names, on their way to batches: what SQLite and CSV share.
+"""Blocks: rows of a source as columns under the source's own names. SQLite and CSV readers turn them into batches.
 
     block  CUPTI_ACTIVITY_KIND_KERNEL row 1, 2, 3   start, end, deviceId, gridX, launchType
     taken                                           start, end, deviceId, gridX
     rest   becomes arguments                        args.launchType
 
-A reader takes the columns that the model has a place for, by name and in any case; what it doesn't take becomes an
-argument under the source's own name.
+A reader takes the columns that have a place in the model, by name and in any case. The columns that it doesn't take
+become arguments under the source's own names.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ktrace.model.batch import Batch, arrow_schema
 
 from .dictionaries import constant
 
-#: Beyond this no time is believed (MODEL 3).
+#: Times beyond this are refused (MODEL 3).
 _GREATEST_TIME = 1 << 62
 
 
 class Block:
-    """Rows with their numbers in the source: rowids or lines. `place` is what stands before the number in a report."""
+    """Rows with their numbers in the source: rowids or lines. In a report `place` precedes the number."""
 
     def __init__(self, place: str, numbers: pa.Int64Array, columns: Mapping[str, pa.Array]) -> None:
         self.place = place
@@ -41,12 +41,12 @@ class Block:
         return len(self.numbers)
 
     def get(self, *spellings: str) -> pa.Array | None:
-        """The column of the first of these names, in any case, that the source has; it remains to be taken."""
+        """The column with the first of these names, in any case, that the source has; doesn't take it."""
         name = self._find(spellings)
         return None if name is None else self._columns[name]
 
     def take(self, *spellings: str) -> pa.Array | None:
-        """The column of the first of these names, in any case, that the source has; it will be no argument."""
+        """Takes the column with the first of these names, in any case, that the source has: it won't be an argument."""
         name = self._find(spellings)
         if name is None:
             return None
@@ -54,21 +54,21 @@ class Block:
         return self._columns[name]
 
     def drop(self, *names: str) -> None:
-        """Takes columns that say nothing that isn't said elsewhere."""
+        """Takes columns without using them, because their content is known from elsewhere."""
         for name in names:
             self.take(name)
 
     def is_left(self, name: str) -> bool:
-        """Whether the source has the column and nobody took it."""
+        """Whether the source has the column and it wasn't taken."""
         own = self._find((name,))
         return own is not None and own not in self._taken
 
     def replaced(self, columns: Mapping[str, pa.Array]) -> Block:
-        """The rows with other values in these columns, nothing taken yet."""
+        """Returns a block with other values in these columns, nothing taken yet."""
         return Block(self.place, self.numbers, self._columns | dict(columns))
 
     def without(self, *names: str) -> Block:
-        """The rows without these columns, nothing taken yet."""
+        """Returns a block without these columns, nothing taken yet."""
         small = {name.casefold() for name in names}
         kept = {name: column for name, column in self._columns.items() if name.casefold() not in small}
         return Block(self.place, self.numbers, kept)
@@ -81,7 +81,7 @@ class Block:
         return f"{self.place} {self.numbers[row]}"
 
     def filter(self, mask: pa.BooleanArray) -> Block:
-        """The rows for which it is true, nothing taken yet."""
+        """Returns a block of the rows for which the mask is true, nothing taken yet."""
         return Block(
             self.place,
             self.numbers.filter(mask),
@@ -89,12 +89,12 @@ class Block:
         )
 
     def slice(self, start: int, rows: int) -> Block:
-        """Some rows, nothing taken yet."""
+        """Returns a block of consecutive rows, nothing taken yet."""
         columns = {name: column.slice(start, rows) for name, column in self._columns.items()}
         return Block(self.place, self.numbers.slice(start, rows), columns)
 
     def rest(self) -> dict[str, pa.Array]:
-        """What wasn't taken and isn't null throughout, as columns of arguments."""
+        """The columns that weren't taken and have values, as columns of arguments."""
         return {
             f"args.{name}": column
             for name, column in self._columns.items()
@@ -111,10 +111,10 @@ def timed(
     dur: str | None = None,
     open_end: bool = False,
 ) -> Block:
-    """The rows of which the times can be believed; the others are reported by their place.
+    """Returns the rows with valid times; reports the others with their place.
 
-    `start`, `end` and `dur` name int64 columns in ns. A null is a "bad-record" (that of `end` not where `open_end`),
-    an end before the start a "negative-duration", a time of 2^62 or more a "time-range".
+    `start`, `end` and `dur` are the names of int64 columns in ns. A null is a "bad-record" (but not an end if
+    `open_end`), an end before the start a "negative-duration", a time of 2^62 or more a "time-range".
     """
     report = conversion.report
     begin = block.get(start)
@@ -149,13 +149,13 @@ def _beyond(column: pa.Array) -> pa.Array:
 
 
 class Batches:
-    """Makes batches of blocks: gives each row its id, the source, and what wasn't taken as arguments.
+    """Makes batches from blocks: adds the id of each row, the source, and as arguments the columns that weren't taken.
 
         batches = Batches(conversion)
         ids = batches.ids(len(block))
         yield batches.events(block, ids, kind="kernel", name=names, ts=start, dur=dur, device=block.take("deviceId"))
 
-    A column may be an Arrow array, a numpy array, a text or number that is the same in every row, or None for absent.
+    A column may be an Arrow array, a numpy array, a text or number for all rows, or None for absent.
     """
 
     def __init__(self, conversion: Conversion, first_id: int = 1) -> None:
@@ -164,23 +164,23 @@ class Batches:
         self._next = first_id
 
     def ids(self, rows: int, each: int = 1) -> Int64:
-        """The ids of so many records, of which each gives up to `each` rows: id, id + 1, ..."""
+        """Returns the ids of `rows` records; each record may become `each` rows: id, id + 1, ..."""
         first = self._next
         self._next += rows * each
         return np.arange(first, self._next, each, dtype=np.int64)
 
     def events(self, block: Block, ids: Int64, *, timing: str = "measured", **columns: Any) -> Batch:
-        """Events of the block's rows, which are counted as used."""
+        """Returns the block's rows as events and counts them as used."""
         self._report.used(len(block))
         return self.batch("events", ids, timing=timing, **columns, **block.rest())
 
     def summaries(self, block: Block, ids: Int64, *, metric: str = "duration", **columns: Any) -> Batch:
-        """Summaries of the block's rows, which are counted as used."""
+        """Returns the block's rows as summaries and counts them as used."""
         self._report.used(len(block))
         return self.batch("summaries", ids, metric=metric, **columns, **block.rest())
 
     def batch(self, record: str, ids: Int64, **columns: Any) -> Batch:
-        """Rows of a record with these columns; nothing is counted. For children and links."""
+        """Returns rows with these columns; counts nothing. For children and links."""
         rows = len(ids)
         schema = arrow_schema(record)
         arrays = {"source": constant(self._label, rows), "id": pa.array(ids)}
@@ -195,14 +195,14 @@ class Batches:
 
 
 def _narrowed(value: pa.Array, kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
-    """A column of whole numbers, null where the model's type can't hold one, and these."""
-    held = pc.cast(value, kind, safe=False)
-    fits = pc.equal(held.cast(value.type), value)
-    return pc.if_else(fits, held, None), pc.if_else(fits, None, value)
+    """Splits whole numbers into those in the range of the model's type, and the others."""
+    narrow = pc.cast(value, kind, safe=False)
+    in_range = pc.equal(narrow.cast(value.type), value)
+    return pc.if_else(in_range, narrow, None), pc.if_else(in_range, None, value)
 
 
 def _array(value: Any, rows: int, kind: pa.DataType | None) -> pa.Array:
-    """The column as an Arrow array of the model's type; a text column of the model may be a dictionary."""
+    """Returns the column as an Arrow array of the model's type; a text column may be a dictionary."""
     if isinstance(value, str):
         return constant(value, rows)
     if isinstance(value, (int, float)):

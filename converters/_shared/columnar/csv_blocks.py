@@ -1,13 +1,13 @@
-"""CSV tables anywhere in a text, column by column: for formats that have millions of rows.
+"""CSV tables anywhere in a text, as columns: for formats with millions of rows.
 
-    ==12== Profiling result:                       text, handed out; what the room says nothing of is skipped
+    ==12== Profiling result:                       text; skipped unless the room states an outcome
     "Start","Duration","Name"                      headings, recognised by the room
     ms,us,                                         a row of units, part of the table
-    0.963765,167.908,"void f(int, ""x"")"          rows, given as blocks of columns
+    0.963765,167.908,"void f(int, ""x"")"          rows, yielded as blocks of columns
 
-A room says what it recognises a table by and takes tables, rows and text:
+A room passes a function that recognises its headings and gets tables, rows and text:
 
-    for item in CsvBlocks(source, conversion, fits):
+    for item in CsvBlocks(source, conversion, recognise):
         if isinstance(item, CsvRows):
             yield batches.events(item.block, ids, name=item.block.take("Name"), ...)
 """
@@ -31,19 +31,19 @@ from .blocks import Block
 from .csv_headings import Dialect, Recogniser, are_units, headings_of
 from .csv_parse import LONGEST_ROW, ParsedLines, line_count, parse_fast, parse_lines, wordy_rows
 
-#: Bytes of lines that are taken at once.
+#: Bytes of lines that are parsed at once.
 CHUNK = 4 << 20
 
-#: Lines among which something is odd are taken apart in pieces of so many bytes, so that few rows are read one by one.
+#: Bytes of the pieces in which a chunk with something odd is parsed, so that few rows are read one by one.
 PIECE = 1 << 16
 
 
 @dataclass(frozen=True)
 class CsvTable:
-    """A table: the how-manieth from 0, the line of its headings, these and the units below them ('' for none).
+    """A table: its position from 0, the line of its headings, these and the units below them ('' for none).
 
-    A heading that is there twice has '#2' behind it, one that is blank is '#' and its number. `what` is what the room
-    said of it.
+    A repeated heading has '#2' appended, a blank one is '#' and its number. `what` is the room's answer for the
+    headings.
     """
 
     ordinal: int
@@ -54,14 +54,14 @@ class CsvTable:
     dialect: Dialect
 
     def unit(self, *spellings: str) -> str:
-        """The unit below the first of these headings, in any case, that the table has; '' for none."""
+        """The unit of the first of these headings, in any case, that the table has; '' for none."""
         own = {heading.casefold(): unit for heading, unit in zip(self.headings, self.units, strict=True)}
         return next((own[name.casefold()] for name in spellings if name.casefold() in own), "")
 
 
 @dataclass(frozen=True)
 class CsvRows:
-    """Some rows of a table, each of whose first lines is the number of the row. The room reports them as used."""
+    """Rows of a table; the number of a row is that of its first line. The room reports them as used."""
 
     table: CsvTable
     block: Block
@@ -70,18 +70,18 @@ class CsvRows:
 class CsvBlocks(LineAccount):
     """The tables of a source, their rows in blocks, and the lines outside of them, in the order of the text.
 
-    Every line is counted before it is looked at. Headings, units and blank lines are structure. Of a `Line` the room
-    says what became of it (`used()`, `structure()`, `skip()`), else it is skipped as unrecognised; one among
-    rows is handed out behind the rows of its piece. `units` tells a row of units from the first row of the table.
-    `place` stands before line numbers in the report: "host/12_kernel_trace.csv: ". `bare_quotes` says that the program
-    doesn't double quotes in a cell (`Dialect.bare`).
+    Every line is counted before it is parsed. Headings, units and blank lines are structure. The room states the
+    outcome of a `Line` (`used()`, `structure()`, `skip()`), else it is skipped as unrecognised; a line between rows
+    comes after the rows of its piece. `units` distinguishes a row of units from the first row of the table. `place`
+    precedes line numbers in the report: "host/12_kernel_trace.csv: ". `bare_quotes`: the program doesn't double quotes
+    in a cell (`Dialect.bare`).
     """
 
     def __init__(
         self,
         source: Source,
         conversion: Conversion,
-        fits: Recogniser,
+        recognise: Recogniser,
         *,
         units: Callable[[Sequence[str]], bool] = are_units,
         place: str = "",
@@ -90,7 +90,7 @@ class CsvBlocks(LineAccount):
         super().__init__(conversion.report, place)
         self._source = source
         self._rows_at_once = conversion.batch_rows
-        self._fits = fits
+        self._recognise = recognise
         self._units = units
         self._bare = bare_quotes
         self._table: CsvTable | None = None
@@ -110,7 +110,7 @@ class CsvBlocks(LineAccount):
         self.finish()
 
     def _items(self, text: bytes, *, last: bool, small: bool) -> Iterator[CsvTable | CsvRows | Line]:
-        """What is in some whole lines; `last` says that no more come, `small` that it may be read line by line."""
+        """Yields the items in some whole lines. `last`: no more follow. `small`: they may be read line by line."""
         text, self._kept = self._kept + text, b""
         while text:
             if self._table is None:
@@ -138,14 +138,14 @@ class CsvBlocks(LineAccount):
             self._line, self._table = again, None
 
     def _search(self, text: bytes, last: bool) -> Generator[CsvTable | Line, None, bytes]:
-        """Goes on to the next headings, and returns what stands behind them."""
+        """Yields the lines up to the next headings, and returns the text after these."""
         start = 0
         while start < len(text):
             end = text.find(b"\n", start) + 1 or len(text)
             line = text[start:end].decode("utf-8", "replace").rstrip("\r\n")
-            if found := headings_of(line, self._fits):
+            if found := headings_of(line, self._recognise):
                 if end == len(text) and not last:
-                    self._kept = text[start:]  # until it is seen whether units follow
+                    self._kept = text[start:]  # units may follow in the next chunk
                     return b""
                 self.begin(self._line)
                 self.structure()
@@ -169,7 +169,7 @@ class CsvBlocks(LineAccount):
             self.structure()
 
     def _opened(self, cells: list[str], what: Any, dialect: Dialect, following: bytes) -> tuple[CsvTable, int]:
-        """The table of these headings, and how many bytes of the line that follows them are its row of units."""
+        """Opens the table with these headings; returns it, and how many bytes of `following` are its row of units."""
         below = dialect.cells(following.decode("utf-8", "replace").rstrip("\r\n")) or []
         if len(below) == len(cells) + 1 and not below[-1].strip():
             cells = [*cells, ""]  # rows end with a separator, the headings don't
@@ -192,10 +192,10 @@ class CsvBlocks(LineAccount):
         return part
 
     def _next_headings(self, part: ParsedLines) -> int | None:
-        """The number of the first line that is headings, of the same table or of another one."""
-        found = [number for number, line in part.others if headings_of(line, self._fits)]
+        """The number of the first line of headings, of the same table or of another one."""
+        found = [number for number, line in part.others if headings_of(line, self._recognise)]
         for row in wordy_rows(part.columns) if len(part.numbers) else ():
-            if self._fits([column[int(row)].as_py().strip() for column in part.columns]) is not None:
+            if self._recognise([column[int(row)].as_py().strip() for column in part.columns]) is not None:
                 found.append(int(part.numbers[row]))
                 break
         return min(found, default=None)
@@ -209,7 +209,7 @@ class CsvBlocks(LineAccount):
             yield CsvRows(table, Block(f"{self._place}line", pa.array(rows.numbers), columns))
 
     def _others(self, others: list[tuple[int, str]], broken: bool) -> Iterator[Line]:
-        """The lines that are no rows; where the text is `broken` the last of all lines is a row that breaks off."""
+        """Yields the lines that aren't rows. `broken`: the last of all lines is a row that is cut."""
         for number, line in others:
             if broken and number == self._line - 1 and line.strip():
                 self.begin(number)
@@ -230,7 +230,7 @@ def _distinct(cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def _chunk(stream: BinaryIO) -> bytes:
-    """Some whole lines; a few more where a cell in quotes seems to go on behind them."""
+    """Reads some whole lines, and a few more if a cell in quotes seems to continue after them."""
     text = stream.read(CHUNK)
     text += stream.readline()
     for _ in range(LONGEST_ROW):
@@ -241,7 +241,7 @@ def _chunk(stream: BinaryIO) -> bytes:
 
 
 def _pieces(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Pieces of whole lines, and whether each is the last; most of them don't end within quotes."""
+    """Yields pieces of whole lines, and whether each is the last; most of them don't end within quotes."""
     start = 0
     while start < len(text):
         first = end = text.find(b"\n", start + PIECE // 2) + 1 or len(text)
@@ -256,7 +256,7 @@ def _pieces(text: bytes) -> Iterator[tuple[bytes, bool]]:
 
 
 def _offset(text: bytes, lines: int) -> int:
-    """Where the line begins that comes after so many."""
+    """Where the line after that many lines begins."""
     start = 0
     for _ in range(lines):
         start = text.find(b"\n", start) + 1

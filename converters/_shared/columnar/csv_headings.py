@@ -1,7 +1,7 @@
-"""Which line of a text is the headings of a CSV table, and how its rows are written.
+"""Headings of CSV tables in a text, and how the rows below them are written.
 
 "Start","Duration","Name"      separated by commas
-Start;  Duration;  Name        by semicolons, blanks after them
+Start;  Duration;  Name        separated by semicolons with blanks after them
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..text.headings import UNIT
 
-#: What a room says of a line's cells: anything but None where they are the headings of one of its tables.
+#: Recognises a room's tables by the cells of a line: None if they aren't headings, else anything (`CsvTable.what`).
 Recogniser = Callable[[Sequence[str]], Any]
 
 SEPARATORS = ",\t;"
@@ -21,9 +21,9 @@ _SPACED = re.compile(r'[,;] +"?\w')
 
 
 class Dialect(NamedTuple):
-    """How the rows of a table are written: what separates cells, and whether a blank follows it.
+    """How the rows of a table are written: the separator of cells, and whether a blank follows it.
 
-    `bare` says that quotes stand around a cell with a separator, but that those in the cell aren't doubled.
+    `bare`: quotes surround a cell with a separator, but quotes inside the cell aren't doubled.
     """
 
     separator: str
@@ -31,7 +31,7 @@ class Dialect(NamedTuple):
     bare: bool = False
 
     def cells(self, text: str) -> list[str] | None:
-        """The cells of a line, or of several where a cell in quotes has line ends in it; None where a quote is open."""
+        """The cells of a row, which may contain line ends inside quotes; None if a quote isn't closed."""
         rows = [text]
         for strict in (True, False):
             reader = csv.reader(rows, delimiter=self.separator, skipinitialspace=self.spaced, strict=strict)
@@ -44,24 +44,24 @@ class Dialect(NamedTuple):
 
 
 def are_units(cells: Sequence[str]) -> bool:
-    """Whether the cells below the headings are words of units and blanks, at least one word among them."""
+    """Whether the cells below the headings are units and blanks, at least one unit among them."""
     words = [cell.strip() for cell in cells if cell.strip()]
     return bool(words) and all(UNIT.fullmatch(word) for word in words)
 
 
-def find_csv(lines: Sequence[str], fits: Recogniser) -> Iterator[tuple[int, Any]]:
-    """The numbers of the lines that are headings, and what the room said of them. For probes."""
+def find_csv(lines: Sequence[str], recognise: Recogniser) -> Iterator[tuple[int, Any]]:
+    """Yields the number of each line of headings, and the room's answer for it. For probes."""
     for number, line in enumerate(lines, 1):
-        if found := headings_of(line, fits):
+        if found := headings_of(line, recognise):
             yield number, found[1]
 
 
-def headings_of(line: str, fits: Recogniser) -> tuple[list[str], Any, Dialect] | None:
-    """The cells of a line that is the headings of a table, what the room says of it, and how it is written."""
+def headings_of(line: str, recognise: Recogniser) -> tuple[list[str], Any, Dialect] | None:
+    """Returns the headings in a line, the room's answer for them and the dialect; None for other lines."""
     for separator in SEPARATORS:
         if separator in line:
             dialect = Dialect(separator, separator != "\t" and bool(_SPACED.search(line)))
             cells = [cell.strip() for cell in Dialect(separator, True).cells(line) or ()]
-            if cells and (what := fits(cells)) is not None:
+            if cells and (what := recognise(cells)) is not None:
                 return cells, what, dialect
     return None

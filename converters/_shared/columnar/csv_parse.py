@@ -1,8 +1,8 @@
-"""Whole lines of a CSV table as columns of text: by Arrow, and line by line where Arrow can't say which line is which.
+"""Parses whole lines of a CSV table to columns of text: with Arrow, or line by line if lines can't be numbered so.
 
-1,"f(int, int)",7                a row of as many cells as there are headings
-2,"a name\\nof two lines",8       a row that takes two lines
-==12== Warning: something        no row
+1,"f(int, int)",7                a row, with one cell for each heading
+2,"a name\\nof two lines",8       a row of two lines
+==12== Warning: something        not a row
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ktrace.model.arrays import Int64
 from .csv_headings import Dialect
 from .decoding import is_utf8
 
-#: How many lines a row may take.
+#: Lines that a row may extend over.
 LONGEST_ROW = 64
 
 #: A quote between two characters of a cell, neither of them a quote: it isn't doubled.
 _INNER_QUOTE = re.compile(rb'"(?<=[^,\t;\n\r"]")[^,\t;\n\r"]')
 _INNER_QUOTE_OF = re.compile(_INNER_QUOTE.pattern.decode())
 
-#: How many cells of a row may hold separators and quotes that aren't doubled, and how many ways there may be to say it.
+#: Cells of a row that may contain separators and undoubled quotes; pairs of quotes that are tried for them.
 _MOST_QUOTED, _MOST_SPANS = 3, 64
 
 _DIGIT_FIRST = np.zeros(256, np.bool_)
@@ -37,10 +37,10 @@ _DIGIT_FIRST[list(b"0123456789+-.")] = True
 
 
 class ParsedLines(NamedTuple):
-    """The rows in some lines: the number of the first line of each, how many lines it takes, its cells by column.
+    """The rows in some lines: the number of the first line of each, its number of lines, its cells by column.
 
-    `others` are the lines that are no rows, with their numbers; `bad` those with bytes that are no UTF-8. `left` is how
-    many lines at the end begin a row that goes on behind them.
+    `others` are the lines that aren't rows, with their numbers; `bad` those that aren't UTF-8. `left` is the number of
+    lines at the end that begin a row which continues after them.
     """
 
     numbers: Int64
@@ -51,27 +51,27 @@ class ParsedLines(NamedTuple):
     left: int = 0
 
     def rows(self, first: int, end: int) -> ParsedLines:
-        """Some of the rows alone."""
+        """Only the rows from `first` to `end`."""
         columns = [column.slice(first, end - first) for column in self.columns]
         return ParsedLines(self.numbers[first:end], self.spans[first:end], columns, [])
 
 
 def line_count(text: bytes) -> int:
-    """How many lines there are; a last one may lack its line end."""
+    """The number of lines; the last one may lack its line end."""
     return text.count(b"\n") + (not text.endswith(b"\n") and text != b"")
 
 
 def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect) -> ParsedLines | None:
-    """The rows by Arrow; None where it refuses them, or the lines can't be numbered.
+    """Parses the rows with Arrow; returns None if Arrow refuses them, or the lines can't be numbered.
 
-    `lines` is how many there are, `first` the number of the first. A blank one is among the others, as ''.
+    `lines` is the number of lines, `first` the number of the first. A blank one is among the others, as ''.
     """
     if (dialect.spaced and b' "' in text) or not is_utf8(text):
         return None
     if dialect.bare and _INNER_QUOTE.search(text):
         return None
     if not text.endswith(b"\n") and text.count(b'"') % 2:
-        return None  # Arrow takes a quote that is open at the end for closed
+        return None  # Arrow accepts a quote that is open at the end
     invalid: list[tuple[int, str]] = []
 
     def keep(row: arrow_csv.InvalidRow) -> str:
@@ -108,11 +108,11 @@ def parse_fast(text: bytes, lines: int, first: int, width: int, dialect: Dialect
 def _numbered(
     columns: list[pa.StringArray], invalid: list[tuple[int, str]], lines: int, first: int
 ) -> ParsedLines | None:
-    """The rows with their lines; None where rows and lines don't tally."""
+    """The rows with their line numbers; None if rows and lines don't add up."""
     count = len(columns[0])
     total = count + len(invalid)
     if any("\n" in row or (index == total - 1 and '"' in row) for index, row in invalid):
-        return None  # a quote that isn't closed took more than its line
+        return None  # an open quote took in further lines
     spans = np.ones(total, np.int64)
     kept = np.ones(total, np.bool_)
     kept[[index for index, _ in invalid]] = False
@@ -130,7 +130,7 @@ def _numbered(
 
 
 def _without_blank(part: ParsedLines) -> ParsedLines:
-    """Rows in which nothing stands are blank lines, which Arrow takes for rows."""
+    """Moves empty rows to the others: they are blank lines, which Arrow reads as rows."""
     blank = np.ones(len(part.numbers), np.bool_)
     for column in part.columns:
         blank &= lengths(column) == 0
@@ -144,7 +144,7 @@ def _without_blank(part: ParsedLines) -> ParsedLines:
 
 
 def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: bool) -> ParsedLines:
-    """The rows line by line, whatever they are. `last` says that no more lines come."""
+    """Parses any rows, line by line. `last`: no more lines follow."""
     lines, bad = [], []
     for number, raw in enumerate(text.removesuffix(b"\n").split(b"\n"), first):
         line = raw.decode("utf-8", "replace")
@@ -174,9 +174,9 @@ def parse_lines(text: bytes, first: int, width: int, dialect: Dialect, last: boo
 
 
 def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple[list[str] | None, int]:
-    """The cells of the row that begins on a line, and how many lines it takes; None where it is none.
+    """The cells of the row that begins on a line (None if it isn't a row), and its number of lines.
 
-    0 lines where the row is still open behind the last one.
+    0 lines if the row is still open after the last one.
     """
     if dialect.bare and _INNER_QUOTE_OF.search(lines[index]) and (bare := bare_cells(lines[index], width, dialect)):
         return bare, 1
@@ -194,9 +194,9 @@ def _row_at(lines: list[str], index: int, width: int, dialect: Dialect) -> tuple
 
 
 def bare_cells(line: str, width: int, dialect: Dialect) -> list[str] | None:
-    """The cells of a line in which quotes stand around cells with separators, and those in a cell aren't doubled.
+    """Splits a line in which cells with separators are quoted, but quotes inside a cell aren't doubled.
 
-    None where there is no way to have as many cells as headings, or more than one.
+    Returns None unless there is exactly one way to get one cell for each heading.
     """
     pieces = line.removesuffix("\r").split(dialect.separator)
     surplus = len(pieces) - width
@@ -215,7 +215,8 @@ def bare_cells(line: str, width: int, dialect: Dialect) -> list[str] | None:
         way
         for count in range(1, _MOST_QUOTED + 1)
         for way in combinations(spans, count)
-        if sum(end - begin for begin, end in way) == surplus and all(one[1] < other[0] for one, other in pairwise(way))
+        if sum(end - begin for begin, end in way) == surplus
+        and all(left[1] < right[0] for left, right in pairwise(way))
     ]
     if len(ways) != 1:
         return None
@@ -225,13 +226,13 @@ def bare_cells(line: str, width: int, dialect: Dialect) -> list[str] | None:
 
 
 def lengths(column: pa.StringArray) -> Int64:
-    """How many bytes each cell has."""
+    """The number of bytes of each cell."""
     found: Int64 = pc.binary_length(column).to_numpy(zero_copy_only=False)
     return found
 
 
 def wordy_rows(columns: Sequence[pa.StringArray]) -> Int64:
-    """The rows in which each cell says something and none begins as a number does: they may be headings."""
+    """The rows without an empty cell and without one that begins like a number: they may be headings."""
     rows = np.arange(len(columns[0]))
     for column in reversed(columns):
         _, starts, data = column.buffers()

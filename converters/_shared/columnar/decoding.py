@@ -1,4 +1,4 @@
-"""What all who decode much JSON need."""
+"""Helpers for decoding much JSON."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def no_gc() -> Iterator[None]:
-    """The cycle collector off: it looks at all objects again and again, and costs more than decoding them.
+    """Turns the cycle collector off: it would visit all decoded objects repeatedly, at more than the cost of decoding.
 
-    None of them is in a cycle.
+    No decoded object is part of a cycle.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -23,7 +23,7 @@ def no_gc() -> Iterator[None]:
 
 
 def is_utf8(text: bytes) -> bool:
-    """Whether all bytes are UTF-8."""
+    """Whether the text is valid UTF-8."""
     if text.isascii():
         return True
     try:

@@ -1,4 +1,4 @@
-"""Columns that are dictionaries: few distinct values, and for each row the number of one."""
+"""Dictionary columns: few distinct values, and for each row the index of one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from ktrace.model.arrays import AnyArray
 
 
 def constant(word: str, rows: int) -> pa.DictionaryArray:
-    """A column that says the same in every row."""
+    """A column with the same value in every row."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([word], pa.string()))
 
 
 def words(values: list[str], codes: AnyArray) -> pa.DictionaryArray:
-    """A column of words by their numbers."""
+    """A column of words from their codes."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(values, pa.string()))
 
 
 def indices(column: pa.DictionaryArray) -> AnyArray:
-    """The index of each row into the dictionary, -1 for null."""
+    """The code of each row, -1 for null."""
     found = column.indices
     if found.null_count:
         found = found.fill_null(-1)

@@ -1,8 +1,8 @@
 """The protobuf wire format as columns: the fields of many messages at once.
 
-Two ways lead to the same columns. Messages of one length mostly differ in their numbers alone: one of them is
-taken apart field by field and is the template of the others, which a masked comparison of their bytes finds.
-What fits no template is stepped through in lockstep: the first field of all messages, then the second, and so on.
+Two ways lead to the same columns. Messages of the same length mostly differ only in their numbers: one of them is
+parsed field by field and becomes the template of the others, found by a masked comparison of their bytes. Messages
+that match no template are parsed in lockstep: the first field of all messages, then the second, and so on.
 
     packets      0a 12 40 e8 07 50 01 5a ..      template   40 .. .. 50 . 5a ..      tag and number, tag and number
                  0a 12 40 d0 0f 50 01 5a ..                 timestamp  sequence      -> two int64 columns
@@ -21,13 +21,13 @@ from ktrace.model.arrays import AnyArray, Bools, Int64, UInt8, UInt64
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
-#: Messages of one length and one structure from which on a template pays; fewer are stepped through.
+#: From this many messages of one length and structure on a template pays; fewer are parsed in lockstep.
 _ALIKE = 48
 
-#: Templates that are tried on the messages of one length, and their greatest length.
+#: Templates that are tried for the messages of one length, and the greatest length.
 _TEMPLATES, _LONGEST = 16, 512
 
-#: Messages from which on lockstep pays; fewer are parsed one by one.
+#: From this many messages on lockstep pays; fewer are parsed one by one.
 _FEW = 24
 
 _HIGH = np.uint64(0x8080808080808080)
@@ -40,9 +40,9 @@ _FOLD = (
 
 
 class Column(NamedTuple):
-    """One field of many messages: whose it is, its number (or the length of its bytes), and where its bytes begin.
+    """One field of many messages: the message's index, the number (or the length of the bytes), where its bytes begin.
 
-    A message that repeats the field stands there several times, in the order of the message.
+    A message that repeats the field occurs several times, in the order of the message.
     """
 
     owner: Int64
@@ -50,7 +50,7 @@ class Column(NamedTuple):
     start: Int64
 
     def last(self, count: int, default: int = 0) -> UInt64:
-        """A value for each of `count` messages: of a repeated field the last one, as protobuf has it."""
+        """A value for each of `count` messages: the last one of a repeated field, as protobuf requires."""
         values = np.full(count, default, np.uint64)
         values[self.owner] = self.value
         return values
@@ -66,7 +66,7 @@ _NONE = Column(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.int
 
 
 class Fields:
-    """The fields of `count` messages. `bad` are the messages that are no protobuf."""
+    """The fields of `count` messages. `bad` are the messages that aren't valid protobuf."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -75,16 +75,16 @@ class Fields:
 
     @property
     def tags(self) -> list[int]:
-        """The tags (field number and wire type) that were met."""
+        """The tags (field number and wire type) that occur."""
         return list(self._parts)
 
     @property
     def bad(self) -> Int64:
-        """The messages that are no protobuf; of these no field is to be trusted."""
+        """The messages that aren't valid protobuf; don't trust their fields."""
         return np.unique(np.concatenate(self._bad)) if self._bad else np.empty(0, np.int64)
 
     def get(self, number: int, wire: int) -> Column:
-        """The field of that number and wire type."""
+        """The field with that number and wire type."""
         parts = self._parts.get(number << 3 | wire)
         if not parts:
             return _NONE
@@ -96,16 +96,16 @@ class Fields:
         """Adds a field of some messages."""
         self._parts[tag].append(Column(owner, value, start))
 
-    def spoil(self, owner: Int64) -> None:
-        """Says that those messages are no protobuf."""
+    def mark_bad(self, owner: Int64) -> None:
+        """Marks messages as invalid."""
         self._bad.append(owner)
 
 
 def parse(data: UInt8, start: Int64, end: Int64) -> Fields:
-    """The fields of the messages that stand at data[start:end], one level deep."""
+    """Parses the fields of the messages at data[start:end], one level deep."""
     fields = Fields(len(start))
     size = end - start
-    near_the_end = end > len(data) - 16  # where eight bytes can't be taken at once
+    near_the_end = end > len(data) - 16  # eight bytes can't be read at once there
     rest = [np.flatnonzero(near_the_end)]
     stepped = [np.flatnonzero(~near_the_end & (size > _LONGEST))]
     few = np.flatnonzero(~near_the_end & (size <= _LONGEST) & (size > 0))
@@ -120,7 +120,7 @@ def parse(data: UInt8, start: Int64, end: Int64) -> Fields:
 
 
 def _by_size(which: Int64, size: Int64) -> Iterator[Int64]:
-    """Messages of one length, in their order."""
+    """Yields groups of messages of the same length, each in order."""
     if not len(which):
         return
     order = which[np.argsort(size[which].astype(np.uint16), kind="stable")]
@@ -129,7 +129,7 @@ def _by_size(which: Int64, size: Int64) -> Iterator[Int64]:
 
 
 def _by_template(data: UInt8, start: Int64, size: int, which: Int64, fields: Fields) -> Int64:
-    """Adds the fields of messages of one length by templates, and returns those that fit none."""
+    """Adds the fields of messages of one length by templates, and returns the messages that match none."""
     stride = (size + 7) // 8 * 8 + 8
     shape, strides = (max(len(data) - stride + 1, 0), stride), (1, 1)
     windows = np.ndarray(shape, np.uint8, data, 0, strides)
@@ -141,22 +141,22 @@ def _by_template(data: UInt8, start: Int64, size: int, which: Int64, fields: Fie
         first = int(start[out[0]])
         template = list(_spans(data[first : first + size].tobytes()))
         rows = windows[start[out]]
-        fits = _fit(rows, template, size) if template and template[-1][0] >= 0 else np.zeros(len(out), np.bool_)
-        fits[0] = True
+        alike = _matches(rows, template, size) if template and template[-1][0] >= 0 else np.zeros(len(out), np.bool_)
+        alike[0] = True
         if template[-1][0] < 0:
-            fields.spoil(out[:1])
-        elif np.count_nonzero(fits) < _ALIKE:
-            left.append(out[fits])
+            fields.mark_bad(out[:1])
+        elif np.count_nonzero(alike) < _ALIKE:
+            left.append(out[alike])
         else:
-            _read(rows if fits.all() else rows[fits], template, out[fits], start, fields)
-        out = out[~fits]
+            _read(rows if alike.all() else rows[alike], template, out[alike], start, fields)
+        out = out[~alike]
     return np.concatenate([*left, out])
 
 
 def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
-    """(tag, where its value begins, how many bytes it has) of each field; of LENGTH where and how long the bytes are.
+    """Yields (tag, begin of the value, its number of bytes) of each field; for LENGTH those of the bytes.
 
-    A last tag of -1 says that the message is no protobuf.
+    A last tag of -1 means that the message isn't valid protobuf.
     """
     at, end = 0, len(message)
     try:
@@ -180,7 +180,7 @@ def _spans(message: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def varint(data: bytes | UInt8, at: int) -> tuple[int, int]:
-    """The number that stands there, of at most 64 bits, and where it ends. Raises IndexError and ValueError."""
+    """Returns the number of at most 64 bits at a position, and where it ends. Raises IndexError and ValueError."""
     value = shift = 0
     while True:
         byte = int(data[at])
@@ -193,21 +193,21 @@ def varint(data: bytes | UInt8, at: int) -> tuple[int, int]:
             raise ValueError("a number of more than ten bytes")
 
 
-def _fit(rows: UInt8, template: list[tuple[int, int, int]], size: int) -> Bools:
+def _matches(rows: UInt8, template: list[tuple[int, int, int]], size: int) -> Bools:
     """Which rows have the tags and lengths of the first one, and numbers of as many bytes."""
     mask = np.zeros(rows.shape[1], np.uint8)
     mask[:size] = 0xFF
     for tag, start, length in template:
         mask[start : start + length] = 0x80 if tag & 7 == VARINT else 0
     words, wanted = rows.view(np.uint64), mask.view(np.uint64)
-    fits = np.ones(len(rows), np.bool_)
+    same = np.ones(len(rows), np.bool_)
     for column in np.flatnonzero(wanted).tolist():
-        fits &= (words[:, column] & wanted[column]) == (words[0, column] & wanted[column])
-    return fits
+        same &= (words[:, column] & wanted[column]) == (words[0, column] & wanted[column])
+    return same
 
 
 def _read(rows: UInt8, template: list[tuple[int, int, int]], owner: Int64, start: Int64, fields: Fields) -> None:
-    """Adds the fields of rows that fit the template."""
+    """Adds the fields of rows that match the template."""
     origin = start[owner]
     for tag, at, length in template:
         wire = tag & 7
@@ -228,7 +228,7 @@ def _read(rows: UInt8, template: list[tuple[int, int, int]], owner: Int64, start
 
 
 def _folded(words: UInt64, length: int) -> UInt64:
-    """Varints of that many bytes (eight of more), which stand in the low bytes of the words, as numbers."""
+    """Decodes varints of that many bytes (at most eight) in the low bytes of the words."""
     value = words & (_LOW if length >= 8 else np.uint64((1 << 8 * length) - 1) & _LOW)
     for low, high, shift in _FOLD[: 1 if length <= 2 else 2 if length <= 4 else 3]:
         value = (value & low) | ((value & high) >> shift)
@@ -242,27 +242,27 @@ def _in_lockstep(data: UInt8, start: Int64, end: Int64, which: Int64, fields: Fi
     while len(owner) >= _FEW:
         tag, value_at = _varints(words, at)
         after = np.empty_like(at)
-        for one in [int(tag[0])] if (tag == tag[0]).all() else distinct_of(tag)[0].tolist():
-            mine = np.flatnonzero(tag == one) if (tag != one).any() else slice(None)
-            value, begin, behind = _values(words, value_at[mine], one & 7)
-            ok = (behind <= stop[mine]) & (behind > at[mine])  # a length beyond 2^63 leads back
-            if one < 8 or (one & 7) not in (VARINT, FIXED64, LENGTH, FIXED32):
+        for kind in [int(tag[0])] if (tag == tag[0]).all() else distinct_of(tag)[0].tolist():
+            mine = np.flatnonzero(tag == kind) if (tag != kind).any() else slice(None)
+            value, begin, end_of_field = _values(words, value_at[mine], kind & 7)
+            ok = (end_of_field <= stop[mine]) & (end_of_field > at[mine])  # a length beyond 2^63 leads back
+            if kind < 8 or (kind & 7) not in (VARINT, FIXED64, LENGTH, FIXED32):
                 ok[:] = False
             if not ok.all():
-                fields.spoil(owner[mine][~ok])
-                behind = np.where(ok, behind, stop[mine])
-                fields.add(one, owner[mine][ok], value[ok], begin[ok])
+                fields.mark_bad(owner[mine][~ok])
+                end_of_field = np.where(ok, end_of_field, stop[mine])
+                fields.add(kind, owner[mine][ok], value[ok], begin[ok])
             else:
-                fields.add(one, owner[mine], value, begin)
-            after[mine] = behind
+                fields.add(kind, owner[mine], value, begin)
+            after[mine] = end_of_field
         going = after < stop
         owner, at, stop = (owner[going], after[going], stop[going]) if not going.all() else (owner, after, stop)
-    for one, first, last in zip(owner.tolist(), at.tolist(), stop.tolist(), strict=True):
-        _one_by_one(data, one, first, last, fields)
+    for message, first, last in zip(owner.tolist(), at.tolist(), stop.tolist(), strict=True):
+        _one_by_one(data, message, first, last, fields)
 
 
 def _varints(words: UInt64, at: Int64) -> tuple[UInt64, Int64]:
-    """The numbers that stand there, and where they end. One of more than ten bytes ends nowhere: far behind `stop`."""
+    """Reads the numbers at these positions, and where they end. One of more than ten bytes ends far after `stop`."""
     found = words[at]
     if not (found & np.uint64(0x80)).any():
         return found & np.uint64(0x7F), at + 1
@@ -284,11 +284,11 @@ def _varints(words: UInt64, at: Int64) -> tuple[UInt64, Int64]:
 
 
 def _values(words: UInt64, at: Int64, wire: int) -> tuple[UInt64, Int64, Int64]:
-    """Value (of LENGTH the length), where it begins (of LENGTH the bytes), and where the field ends."""
+    """Reads value, begin and end of fields; for LENGTH the value is the length, the begin that of the bytes."""
     at = np.minimum(at, len(words) - 1)
     if wire == VARINT:
-        value, behind = _varints(words, at)
-        return value, at, behind
+        value, end = _varints(words, at)
+        return value, at, end
     if wire == LENGTH:
         value, begin = _varints(words, at)
         return value, begin, begin + np.minimum(value, np.uint64(1 << 62)).astype(np.int64)
@@ -303,7 +303,7 @@ def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -
     mine = np.array([owner])
     for tag, at, length in _spans(message):
         if tag < 0:
-            fields.spoil(mine)
+            fields.mark_bad(mine)
             return
         if tag & 7 == LENGTH:
             value = length
@@ -315,15 +315,15 @@ def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -
 
 
 def distinct_of(numbers: AnyArray) -> tuple[AnyArray, Int64]:
-    """The distinct numbers in the order in which they come first, and for each number which it is."""
+    """Returns the distinct numbers in the order of first occurrence, and for each number the index of its value."""
     found = pa.array(numbers).dictionary_encode()
     return found.dictionary.to_numpy(), found.indices.to_numpy().astype(np.int64)
 
 
 def combinations(first: Int64, columns: list[UInt64]) -> tuple[Int64, Int64]:
-    """The first row of each combination of numbers that occurs, and for each row which it is."""
+    """Returns the first row of each distinct combination of numbers, and for each row the index of its combination."""
     mark = np.zeros(len(first), np.uint64)
-    for column in (first.astype(np.uint64), *columns):  # a hash of 64 bits stands for the combination
+    for column in (first.astype(np.uint64), *columns):  # combinations are compared by a hash of 64 bits
         mark = (mark ^ column) * np.uint64(0x9E3779B97F4A7C15)
         mark ^= mark >> np.uint64(31)
     distinct, of = distinct_of(mark)
@@ -336,10 +336,10 @@ Value = int | bytes
 
 
 def fields_of(message: bytes) -> Iterator[tuple[int, int, Value]]:
-    """(number, wire type, value) of each field of one message. Raises ValueError where it is no protobuf."""
+    """Yields (number, wire type, value) of each field of one message. Raises ValueError if it isn't valid protobuf."""
     for tag, at, length in _spans(message):
         if tag < 0:
-            raise ValueError("no protobuf")
+            raise ValueError("not a protobuf message")
         wire = tag & 7
         if wire == LENGTH:
             yield tag >> 3, wire, message[at : at + length]
@@ -350,5 +350,5 @@ def fields_of(message: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def signed(values: UInt64) -> Int64:
-    """Numbers of an int64 field, which stand as their two's complement."""
+    """Numbers of an int64 field, which are encoded as two's complement."""
     return values.view(np.int64)

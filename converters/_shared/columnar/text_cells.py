@@ -1,11 +1,11 @@
-"""Columns of text cells as columns of numbers, exactly: times in ns, whole numbers, sizes in bytes, arguments.
+"""Conversion of text cells to columns of numbers, exactly: times in ns, whole numbers, sizes in bytes, arguments.
 
     "14,533,415,915"  "456173.024"  "1.024e-03"  "1.266 s"     times, in the unit of their table or their own
-    "4.194" below MB                                           4,194,000 B or 4,397,728 B: known to 500 B only
-    ""  "-"  "N/A"  "(null)"                                   nothing: null
+    "4.194" below MB                                           4,194,000 B or 4,397,728 B: accurate to 500 B only
+    ""  "-"  "N/A"  "(null)"                                   null
 
-What is plain is done for the whole column; the rest once for each distinct cell. A cell that isn't what it should be
-is null: the room keeps its text as an argument, or leaves the row out.
+Plain cells are converted a column at a time, the others once for each distinct cell. A cell that can't be converted
+becomes null: the room keeps its text as an argument, or leaves the row out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..text.headings import Heading, cell_quantity, plain, whole
 from ..text.numbers import BYTES, TIME_NS, nanoseconds, to_ns
 from .csv_parse import lengths
 
-#: Bytes of the units of sizes where K is 1024, as nvprof of CUDA 8 and AMD's tools have it, and where it is 1000.
+#: Sizes of units in bytes with K = 1024, as in nvprof of CUDA 8 and AMD's tools.
 BINARY_BYTES = {
     **BYTES,
     **{"": 1, "byte": 1, "bytes": 1},
@@ -34,11 +34,11 @@ BINARY_BYTES = {
     **{f"{letter}{unit}": 1 << n for letter, n in (("M", 20), ("G", 30), ("T", 40)) for unit in ("B", "bytes", "byte")},
 }
 
-#: What stands in a cell that says nothing.
+#: Cells that mean "no value".
 _MISSING = pa.array(["-", "--", "N/A", "n/a", "NA", "(null)", "null", "NULL", "None", "none", "<null>"])
 _NULL = pa.scalar(None, pa.string())
 
-#: Decimals that a float64 holds, and that are written alike wherever a float is written.
+#: Decimals that float64 represents exactly enough to be written back as they were.
 _SHORT_DECIMAL = r"^-?\d{1,9}\.\d{1,3}$"
 
 _GREATEST = (1 << 63) - 1
@@ -47,21 +47,21 @@ _TENS = 10 ** np.arange(19, dtype=np.int64)
 
 
 class Times(NamedTuple):
-    """Times in ns, null where there is none; and which of them were rounded."""
+    """Times in ns, null for none; and which rows were rounded."""
 
     ns: pa.Int64Array
     rounded: Bools
 
 
 class Sizes(NamedTuple):
-    """Sizes in bytes, null where there is none; and which cells say no more than a rounded size."""
+    """Sizes in bytes, null for none; and which rows are rounded."""
 
     bytes: pa.Int64Array
     rounded: Bools
 
 
 def stripped(cells: pa.StringArray) -> pa.StringArray:
-    """The cells without blanks around them, null where they say nothing."""
+    """Removes the blanks around the cells; cells without a value become null."""
     if cells.null_count == len(cells):
         return cells
     cells = pc.utf8_trim_whitespace(cells)
@@ -73,12 +73,12 @@ def stripped(cells: pa.StringArray) -> pa.StringArray:
 
 
 def whole_numbers(cells: pa.StringArray) -> pa.Int64Array | None:
-    """The cells as int64, null where they say nothing; None where one of them isn't just digits and a minus."""
+    """Returns the cells as int64, null for no value; None if one of them isn't just digits and a minus."""
     if cells.null_count == len(cells):
         return pa.nulls(len(cells), pa.int64())
     first = (pc.first(cells).as_py() or "").strip()
     if first and not first.lstrip("-").isdecimal() and not pc.is_in(pa.scalar(first), _MISSING).as_py():
-        return None  # a cast that fails is slow: it goes on to the end
+        return None  # a cast that fails is slow: it continues to the end
     if b"x" in _text(cells) or b"X" in _text(cells):  # Arrow reads 0x10 as 16
         return None
     try:
@@ -92,7 +92,7 @@ def whole_numbers(cells: pa.StringArray) -> pa.Int64Array | None:
 
 
 def integers(cells: pa.StringArray, greatest: int | None = None) -> pa.Int64Array:
-    """The cells as int64, `8,192` among them; null where they are none, or beyond `greatest`."""
+    """Returns the cells as int64, including `8,192`; null for other text and for numbers beyond `greatest`."""
     numbers = whole_numbers(cells)
     numbers = numbers if numbers is not None else by_distinct(stripped(cells), _integer, pa.int64())
     if greatest is None:
@@ -106,7 +106,7 @@ def _integer(text: str) -> int | None:
 
 
 def floats(cells: pa.StringArray) -> pa.DoubleArray:
-    """The cells as float64 where they are numbers, `%` behind them or not; null where they are none."""
+    """Returns the cells as float64, with or without a `%`; null for other text."""
     try:
         return pc.cast(stripped(cells), pa.float64())
     except pa.ArrowInvalid:
@@ -119,9 +119,9 @@ def _float(text: str) -> float | None:
 
 
 def times(cells: pa.StringArray, unit: str = "ns") -> Times:
-    """The cells as times in `unit`, or in the unit that they have themselves. What is no time is null.
+    """Returns the cells as times in ns. `unit` is that of cells without one. Other text is null.
 
-    Times are rounded half to even below 1 ns. One beyond int64 is the greatest int64, which `timed` refuses.
+    Digits below 1 ns are rounded half to even. A time beyond int64 becomes the greatest int64, which `timed` refuses.
     """
     step = TIME_NS.get(unit) or TIME_NS.get(unit.lower())
     if step == 1 and (ns := whole_numbers(cells)) is not None:
@@ -134,12 +134,12 @@ def times(cells: pa.StringArray, unit: str = "ns") -> Times:
 
 
 def scaled(cells: pa.StringArray, digits: int) -> Times | None:
-    """Stripped cells times 10^digits, rounded half to even; None where one is no decimal, or beyond int64."""
+    """Stripped cells times 10^digits, rounded half to even; None if one isn't a decimal or is beyond int64."""
     return _plain_times(cells, digits) or _decimal_times(cells, digits)
 
 
 def _plain_times(cells: pa.StringArray, digits: int) -> Times | None:
-    """Decimals of no exponent times 10^digits; None where one is anything else, or int64 could overflow."""
+    """Decimals without exponent times 10^digits; None if one is anything else, or int64 could overflow."""
     dots = pc.find_substring(cells, ".")
     joined = whole_numbers(pc.replace_substring(cells, ".", "", max_replacements=1))
     if joined is None:
@@ -162,7 +162,7 @@ def _plain_times(cells: pa.StringArray, digits: int) -> Times | None:
 
 
 def _decimal_times(cells: pa.StringArray, digits: int) -> Times | None:
-    """Numbers of at most 12 decimals, with an exponent or without, times 10^digits; None where one is none."""
+    """Numbers of at most 12 decimals, with or without exponent, times 10^digits; None if one is anything else."""
     try:
         exact = pc.cast(cells, pa.decimal128(38, _SCALE))
         moved = pa.Array.from_buffers(
@@ -195,9 +195,9 @@ def _time(text: str | None, unit: str) -> tuple[int, bool] | None:
 
 
 def sizes(cells: pa.StringArray, unit: str = "B", factors: Mapping[str, int] = BINARY_BYTES) -> Sizes:
-    """The cells as sizes in `unit`, or in the unit that they have themselves, rounded to whole bytes.
+    """Returns the cells as sizes in bytes. `unit` is that of cells without one, `factors` are units -> bytes.
 
-    `factors` says what the units are. A size that isn't a whole number of bytes is rounded: the cell says it better.
+    A size that isn't a whole number of bytes is rounded, and marked as such: its cell is more accurate.
     """
     if factors.get(unit) == 1 and (numbers := whole_numbers(cells)) is not None:
         return Sizes(numbers, np.zeros(len(cells), np.bool_))
@@ -226,9 +226,9 @@ def _is_whole(text: str, unit: str, factors: Mapping[str, int]) -> bool:
 
 
 def argument(cells: pa.StringArray, head: Heading | None = None) -> pa.Array:
-    """The cells as a typed argument: each is the number that it is, else its text, null where it says nothing.
+    """Returns the cells as an argument: numbers as numbers, else text, null for no value.
 
-    A `%` is no news below a heading of percent.
+    A `%` is dropped under a heading of percent.
     """
     numbers = whole_numbers(cells)
     if numbers is not None:
@@ -245,24 +245,24 @@ def argument(cells: pa.StringArray, head: Heading | None = None) -> pa.Array:
 
 
 def by_distinct(cells: pa.StringArray, value: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
-    """The value of each cell, worked out once for each distinct one."""
+    """The value of each cell, computed once for each distinct cell."""
     column = cells.dictionary_encode()
     values = pa.array([value(text) for text in column.dictionary.to_pylist()], kind)
     return values.take(column.indices)
 
 
 def only(cells: pa.Array, rows: Bools) -> pa.Array:
-    """The cells of some rows, null in the others."""
+    """The cells in the given rows, null in the others."""
     return pc.if_else(pa.array(rows), cells, pa.scalar(None, cells.type))
 
 
 def has_text(cells: pa.StringArray) -> Bools:
-    """Whether each cell has anything in it."""
+    """Whether each cell contains anything."""
     return lengths(cells) > 0 if not cells.null_count else cells.is_valid().to_numpy(zero_copy_only=False)
 
 
 def _text(cells: pa.StringArray) -> bytes:
-    """All the cells one after the other."""
+    """The text of all cells, concatenated."""
     _, starts, data = cells.buffers()
     if data is None:
         return b""

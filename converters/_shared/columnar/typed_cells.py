@@ -1,4 +1,4 @@
-"""Blocks of text cells become blocks of typed columns, told by a table what each of the model's columns is made of.
+"""Converts blocks of text cells to blocks of typed columns, by a table from the model's columns to headings.
 
     FIELDS = {
         "ts": Time("Start"),                     "<ts>"      int64 ns
@@ -9,8 +9,8 @@
     block = typed(rows, FIELDS)
     batches.events(block, ids, ts=block.take("<ts>"), name=block.take("<name>"), ...)
 
-What a field can't hold stays under the source's own heading, as do the columns that no field takes, "Size (MB)" where a
-row of units says so; they become arguments, each cell the number that it is or its text.
+Cells that a field can't represent, and columns without a field, stay under the source's heading ("Size (MB)" if a row
+of units names one) and become arguments: each cell a number, or else its text.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .text_cells import BINARY_BYTES, argument, floats, has_text, integers, only
 
 @dataclass(frozen=True)
 class Field(ABC):
-    """A column of the model and the headings that it may stand under, the first one that is there wins."""
+    """How a column of the model is read. `spellings` are its possible headings; the first one in the table wins."""
 
     spellings: tuple[str, ...]
 
@@ -45,56 +45,56 @@ class Field(ABC):
 
     @abstractmethod
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """The column, and the rows of which the cells stay arguments."""
+        """Returns the column, and the rows whose cells stay arguments."""
 
 
 class Text(Field):
-    """A text as it stands, blanks around it taken off."""
+    """A text without the blanks around it."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Nothing stays."""
+        """No cell stays."""
         return pc.utf8_trim_whitespace(cells), None
 
 
 class Word(Field):
-    """A text that is null where the cell says nothing."""
+    """A text; null for a cell without a value."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """Nothing stays."""
+        """No cell stays."""
         return stripped(cells), None
 
 
 class Whole(Field):
-    """A whole number; what is none stays."""
+    """A whole number; other cells stay."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """What is no whole number stays."""
+        """Cells that aren't whole numbers stay."""
         return _with_misfits(cells, integers(cells))
 
 
 class Number(Field):
-    """A float64; what is none stays."""
+    """A float64; other cells stay."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """What is no number stays."""
+        """Cells that aren't numbers stay."""
         return _with_misfits(cells, floats(cells))
 
 
 class Time(Field):
-    """A time in ns, of the unit below the heading or in it, else ns. What is none stays."""
+    """A time in ns. Its unit is below the heading or in it, else ns. Other cells stay."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """What is no time stays."""
+        """Cells that aren't times stay."""
         return _with_misfits(cells, times(cells, unit or "ns").ns)
 
 
 class Size(Field):
-    """A size in bytes, K being 1024 unless `factors` say otherwise. What is rounded stays."""
+    """A size in bytes; K is 1024 unless `factors` differ. Rounded sizes stay."""
 
     factors: ClassVar[Mapping[str, int]] = BINARY_BYTES
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """What was rounded stays, as does what is no size."""
+        """Cells that were rounded or aren't sizes stay."""
         found = sizes(cells, unit or "B", self.factors)
         return found.bytes, found.rounded if found.rounded.any() else None
 
@@ -107,10 +107,10 @@ def _with_misfits(cells: pa.StringArray, column: pa.Array) -> tuple[pa.Array, Bo
 
 
 def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Mapping[str, str] | None = None) -> Block:
-    """The rows with a column `<field>` for each field that the table has, what is left under the headings.
+    """Returns the rows with a column `<field>` for each field of the table, and the rest under the headings.
 
-    The source's own number of a time that was rounded stands under `$ts`, `$dur`. `units` are those that the room knows
-    of fields, where neither table nor heading says one.
+    `$ts` and `$dur` keep the source's own number of a time that was rounded. `units` are the room's units for fields
+    without a unit in table or heading.
     """
     source, table = rows.block, rows.table
     columns: dict[str, pa.Array] = {}
@@ -137,7 +137,7 @@ def typed(rows: CsvRows, fields: Mapping[str, Field], report: Report, units: Map
 
 
 def joined(block: Block, columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns, an argument that the block has left under the same heading joined into it; both say it in parts."""
+    """Merges arguments that the block still has into those of `columns` with the same heading; each has some rows."""
     found = dict(columns)
     for key, column in columns.items():
         name = key.removeprefix("args.")
@@ -147,7 +147,7 @@ def joined(block: Block, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_json(column: pa.Array) -> pa.Array:
-    """An argument of any type as JSON text, null where it is null."""
+    """An argument of any type as JSON text; null stays null."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_binary(column.type):
@@ -158,7 +158,7 @@ def _as_json(column: pa.Array) -> pa.Array:
 
 
 def own_heading(table: CsvTable, field: Field) -> str | None:
-    """The heading of a table that is one of the field's spellings, in any case and with any unit."""
+    """The table's heading for a field: one of its spellings, in any case and with any unit."""
     own: dict[str, str] = {}
     for name in table.headings:
         own.setdefault(heading(name).name.casefold(), name)
@@ -167,5 +167,5 @@ def own_heading(table: CsvTable, field: Field) -> str | None:
 
 
 def _with_unit(own: str, unit: str) -> str:
-    """The heading with the unit below it, written as other tables have it: "Size (MB)"."""
+    """The heading with the unit below it, spelled as in other tables: "Size (MB)"."""
     return f"{own} ({unit})" if unit and not heading(own).unit else own

@@ -1,1 +1,7 @@
-"""What every reader of Nsight Compute shares: launches with their metrics as rows, names of metrics, units, numbers."""
+"""What the readers of Nsight Compute share.
+
+launches            kernel launches with their metrics, as rows
+names               names and ids of metrics
+units               printed units and their base units
+cells               many cells of numbers at once
+"""

@@ -1,4 +1,4 @@
-"""Launches and their metrics, collected as columns: a head row a launch, behind it a row for each metric and rule.
+"""Launches and their metrics as columns: a head row for each launch, followed by a row for each metric and rule.
 
 id  parent  kind    name       metric                   unit  value   total   stream  registers  scope
 1           kernel  gemm(..)   duration                 ns            896420  7       32         [forward]
@@ -26,13 +26,13 @@ from .cells import numbers
 from .names import label_and_id, metric_id
 from .units import unit_of
 
-#: Rows after which what is collected becomes batches: at most, and at least where these are small.
+#: The number of collected rows that becomes batches is between these.
 _MOST, _LEAST = 32_768, 1024
 
-#: Characters of arguments beyond which launches become batches, too; a row of another record counts as that many.
+#: Characters of arguments after which launches become batches, too; and those that a row of another record counts for.
 _HEAVY, _ROW = 1 << 24, 32
 
-#: Metric -> the column of the launch that it says, where it has no own place in the page.
+#: Metric -> the column of the launch that it fills, unless the page states it elsewhere.
 _COLUMNS = {
     "launch__registers_per_thread": "registers",
     "launch__shared_mem_per_block_dynamic": "shared_dynamic",
@@ -45,12 +45,12 @@ _COLUMNS = {
 _SIZES = {"launch__grid_size": "grid_x", "launch__block_size": "block_x"}
 _DURATION = "gpu__time_duration.sum"
 
-#: Beyond it a double is no integer of the model.
+#: Values beyond these don't become integers: the first is the limit of exact doubles, the second that of int32.
 _MOST_WHOLE, _MOST_REGISTERS = 2.0**53, 2.0**31
 
 
 class Figure(NamedTuple):
-    """What the values of a metric have in common."""
+    """A metric: what its values have in common."""
 
     kind: str
     name: str
@@ -58,13 +58,13 @@ class Figure(NamedTuple):
     unit: str | None
     exponent: int
     scope: tuple[str, ...]
-    place: str  # the column of the number: value, or avg where a line sums up several launches
-    label: str = ""  # what people call it, where its name is an id
+    place: str  # the column of the number: value, or avg if a line summarises several launches
+    label: str = ""  # the readable name, if the name is an id
 
 
 @dataclass
 class _Group:
-    """A head and the rows behind it. Rows that come late have no `head`, but the id of theirs."""
+    """A head and the rows after it. Late rows have no `head`, only its id."""
 
     head: dict[str, Any] | None
     id: int
@@ -74,9 +74,9 @@ class _Group:
 
 
 class Launches:
-    """Takes launches in the order of the source, and hands them out as batches.
+    """Collects launches in the order of the source, and yields them as batches.
 
-    `european`: whether numbers have a comma before decimals.
+    `european`: numbers have decimal commas.
     """
 
     def __init__(self, conversion: Conversion, *, european: bool) -> None:
@@ -85,28 +85,28 @@ class Launches:
         self._conversion = conversion
         self._european = european
         self._facts = RowBuilder(conversion)
-        self._told: set[tuple[Any, ...]] = set()
+        self._facts_seen: set[tuple[Any, ...]] = set()
         self._figures: list[Figure] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._made: list[Batch] = []
-        self._weight = 0  # characters of arguments that wait
-        self._behind: list[Batch] = []  # what is given on behind the launches that wait
-        self._first = 1  # the id of the first row that is collected
+        self._weight = 0  # characters of collected arguments
+        self._after: list[Batch] = []  # batches that follow the collected launches
+        self._first = 1  # the id of the first collected row
         self._begin()
 
     def _begin(self) -> None:
         self._heads = 0
         self._groups: list[_Group] = []
-        self._of: list[int] = []  # the figure of each row behind a head
+        self._of: list[int] = []  # the figure of each row after a head
         self._texts: list[str] = []
         self._weight = 0
 
     def figure(
         self, name: str, unit: str, section: str = "", part: str = "", *, several: bool = False, label: str = ""
     ) -> int:
-        """The number of a metric as it stands on a page, in a part of a section.
+        """Returns the number of a metric, as printed in a part of a section of a page.
 
-        `several`: its values sum up several launches.
+        `several`: its values summarise several launches.
         """
         key = (name, unit, section, part, several, label)
         number = self._numbers.get(key)
@@ -126,7 +126,7 @@ class Launches:
         return len(self._figures) - 1
 
     def start(self, **head: Any) -> int:
-        """A launch, whose metrics follow. `args` is a dict. Returns its id."""
+        """Starts a launch, whose metrics follow. `args` is a dict. Returns its id."""
         self.profiled += head.get("kind", "kernel") == "kernel"
         if len(self._of) + self._heads >= self._most or self._weight > _HEAVY:
             self._finish()
@@ -135,15 +135,15 @@ class Launches:
         return self._groups[-1].id
 
     def resume(self, identity: int) -> None:
-        """What follows belongs to that earlier launch."""
+        """Continues an earlier launch: the metrics that follow belong to it."""
         self._groups.append(_Group(None, identity))
 
     def metric(
         self, figure: int, text: str, span: tuple[str, str] | None = None, args: dict[str, Any] | str | None = None
     ) -> None:
-        """A value of the launch, '' for none; `span` are the smallest and the greatest of several.
+        """Adds a value of the launch, '' for none; `span` are the smallest and the greatest of several values.
 
-        `args` are the row's, as they are or as JSON; a value that is no number stands in them as "Metric Value".
+        `args` are the row's, as a dict or as JSON; "Metric Value" in them keeps a value that isn't a number.
         """
         group = self._groups[-1]
         if span:
@@ -156,13 +156,13 @@ class Launches:
         self._texts.append(text)
 
     def metrics(self, figures: Iterable[int], texts: list[str]) -> None:
-        """Many values of the launch."""
+        """Adds many values of the launch."""
         self._groups[-1].count += len(texts)
         self._of.extend(figures)
         self._texts.extend(texts)
 
     def note(self, text: str, section: str, args: dict[str, Any]) -> None:
-        """What a rule says of the launch."""
+        """Adds a rule's message about the launch."""
         key = ("note", section)
         scope = (section,) if section else ()
         number = self._numbers.get(key)
@@ -171,30 +171,30 @@ class Launches:
         self.metric(number, text, args=args)
 
     def add_after(self, batch: Batch) -> None:
-        """Rows of other records that belong to the launch; they are given on behind it."""
-        self._behind.append(batch)
+        """Adds rows of other records that belong to the launch; they follow it in the output."""
+        self._after.append(batch)
         self._weight += _ROW * len(batch)
 
     def fact(self, entity: str, **columns: Any) -> None:
-        """A fact of the catalog, once."""
+        """Adds a fact to the catalog, once."""
         key = (entity, *((name, repr(value)) for name, value in sorted(columns.items())))
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._facts_seen:
+            self._facts_seen.add(key)
             self._facts.fact(entity, **columns)
 
     def ready(self) -> Iterator[Batch]:
-        """The batches that are full."""
+        """Yields the batches that are complete."""
         yield from self._made
         self._made.clear()
 
     def rest(self) -> Iterator[Batch]:
-        """What is left, and the catalog."""
+        """Yields the remaining batches, and the catalog."""
         self._finish()
         yield from self.ready()
         yield from self._facts.rest()
 
     def _finish(self) -> None:
-        """Makes batches of the launches that are collected."""
+        """Makes batches of the collected launches."""
         if not self._groups:
             return
         rows = _Rows(self._groups, self._of, self._texts, self._figures, european=self._european)
@@ -203,14 +203,14 @@ class Launches:
         columns = rows.columns(self._first, self._conversion.label)
         size = self._conversion.batch_rows
         self._made += [Batch("summaries", columns.slice(start, size)) for start in range(0, columns.num_rows, size)]
-        self._made += self._behind
-        self._behind = []
+        self._made += self._after
+        self._after = []
         self._first += columns.num_rows
         self._begin()
 
 
 class _Rows:
-    """The rows of whole launches. Behind the heads stand all other rows, until `columns` puts them in order."""
+    """The rows of whole launches. All heads precede all other rows until `columns` puts them in order."""
 
     def __init__(
         self, groups: list[_Group], of: list[int], texts: list[str], figures: list[Figure], *, european: bool
@@ -224,12 +224,12 @@ class _Rows:
         exponents = np.array([figure.exponent for figure in figures] or [0], np.int64)
         self._is_note = np.array([figure.kind == "note" for figure in figures] or [False], np.bool_)[self._of]
         self._values = pa.nulls(len(texts), pa.float64())
-        self._said = np.zeros(len(texts), np.bool_)
+        self._inexact = np.zeros(len(texts), np.bool_)
         measured = np.flatnonzero(~self._is_note)
         if len(measured):
             cells = texts if len(measured) == len(texts) else [texts[row] for row in measured.tolist()]
-            values, said = numbers(cells, exponents[self._of[measured]], european=european)
-            self._said[measured] = said
+            values, inexact = numbers(cells, exponents[self._of[measured]], european=european)
+            self._inexact[measured] = inexact
             where = np.full(len(texts), -1, np.int64)
             where[measured] = np.arange(len(measured))
             self._values = values.take(pa.array(where, mask=where < 0))
@@ -238,7 +238,7 @@ class _Rows:
         self._fill_heads()
 
     def _read_spans(self) -> dict[int, tuple[float | None, float | None]]:
-        """The smallest and greatest values by the place of their row."""
+        """Index of a row -> its smallest and greatest value."""
         begins = np.cumsum(self._counts) - self._counts
         places = [
             (int(begins[n]) + at, span) for n, group in enumerate(self._groups) for at, span in group.spans.items()
@@ -253,7 +253,7 @@ class _Rows:
         return {place: (low[n], high[n]) for n, (place, _) in enumerate(places)}
 
     def _rows_of(self, metric: str) -> Iterator[tuple[dict[str, Any], int]]:
-        """(head, place of the row) for each value of a metric."""
+        """Yields (head, index of the row) for each value of a metric."""
         codes = [number for number, figure in enumerate(self._figures) if figure.metric == metric]
         for row in np.flatnonzero(np.isin(self._of, codes)).tolist():
             group = self._groups[int(self._group[row])]
@@ -262,7 +262,7 @@ class _Rows:
                 yield head, row
 
     def _fill_heads(self) -> None:
-        """What the metrics say of the launch, the first of several: its duration, registers, shared memory, place."""
+        """Fills columns of the heads from metrics: duration, registers, shared memory, place. The first value wins."""
         values = self._values.to_numpy(zero_copy_only=False)
         for head, row in self._rows_of(_DURATION):
             if self._figures[self._of[row]].unit == "ns" and values[row] >= 0 and not head.keys() & {"total", "avg"}:
@@ -283,7 +283,7 @@ class _Rows:
                     group.head["shared_memory"] = static + group.head["shared_dynamic"]
 
     def device_names(self) -> list[tuple[str | None, int, str]]:
-        """(host, device, name) of each device whose name stands among the metrics."""
+        """(host, device, name) of each device whose name is among the metrics."""
         rows = self._rows_of("device__attribute_display_name")
         found = {(head.get("host"), head["device"], self._texts[row]): None for head, row in rows if "device" in head}
         return [key for key in found if key[2]]
@@ -318,11 +318,11 @@ class _Rows:
             [made[field.name] for field in used], schema=pa.schema(field.with_nullable(True) for field in used)
         )
 
-    def _ordered(self, head: pa.Array, behind: pa.Array) -> pa.Array:
-        return pa.concat_arrays([head, behind]).take(self._order)
+    def _ordered(self, heads: pa.Array, others: pa.Array) -> pa.Array:
+        return pa.concat_arrays([heads, others]).take(self._order)
 
     def _add_words(self, made: dict[str, pa.Array], heads: list[dict[str, Any]]) -> None:
-        """The columns of text: kind, name, metric, unit, scope."""
+        """Adds the columns of text: kind, name, metric, unit, scope."""
         notes = np.flatnonzero(self._is_note)
         names = [figure.name for figure in self._figures]
         known = {name: number for number, name in enumerate(dict.fromkeys(head["name"] for head in heads))}
@@ -359,39 +359,39 @@ class _Rows:
         )
 
     def _add_figures(self, made: dict[str, pa.Array], heads: list[dict[str, Any]]) -> None:
-        """The columns of numbers, and those that heads alone have."""
+        """Adds the columns of numbers, and those that only heads have."""
         several = np.array([figure.place == "avg" for figure in self._figures] or [False], np.bool_)[self._of]
-        behind: dict[str, pa.Array] = {"value": self._values}
+        others: dict[str, pa.Array] = {"value": self._values}
         if several.any():
             values = self._values.to_numpy(zero_copy_only=False)
             absent = self._values.is_null().to_numpy(zero_copy_only=False)
-            behind = {
+            others = {
                 "value": pa.array(values, mask=absent | several),
                 "avg": pa.array(values, mask=absent | ~several),
             }
             for side, name in ((0, "min"), (1, "max")):
                 found = [self._spans[row][side] if row in self._spans else None for row in range(len(self._of))]
-                behind[name] = pa.array(found, pa.float64())
+                others[name] = pa.array(found, pa.float64())
         schema = arrow_schema("summaries")
-        given = {name for head in heads for name in head} | behind.keys()
+        given = {name for head in heads for name in head} | others.keys()
         for name in given - made.keys() - {"kind", "name", "metric", "unit", "scope", "args"}:
             kind = schema.field(name).type
             if pa.types.is_dictionary(kind):
                 kind = pa.string()
             head = pa.array([head.get(name) for head in heads], kind)
-            column = self._ordered(head, behind.get(name, pa.nulls(len(self._of), kind)))
+            column = self._ordered(head, others.get(name, pa.nulls(len(self._of), kind)))
             made[name] = column.dictionary_encode() if name == "host" else column
 
     def _own_args(self) -> pa.Array:
-        """`args` of metrics whose text says more than their number, and of rules."""
+        """The `args` of metrics whose text contains more than their number, and of rules."""
         found: list[str | None] = [None] * len(self._of)
-        for row in np.flatnonzero(self._said & ~self._is_note).tolist():
+        for row in np.flatnonzero(self._inexact & ~self._is_note).tolist():
             found[row] = dump_json({"Metric Value": self._texts[row]})
         begins = np.cumsum(self._counts) - self._counts
         for number, group in enumerate(self._groups):
             for at, args in group.args.items():
                 row = int(begins[number]) + at
-                if isinstance(args, dict) and self._said[row] and not self._is_note[row]:
+                if isinstance(args, dict) and self._inexact[row] and not self._is_note[row]:
                     found[row] = dump_json({"Metric Value": self._texts[row], **args})
                 else:
                     found[row] = args if isinstance(args, str) else dump_json(args)
@@ -399,7 +399,7 @@ class _Rows:
 
 
 def _words(distinct: list[str | None], codes: Int64) -> pa.DictionaryArray:
-    """A column of words by their numbers; None is null."""
+    """A column of words from their codes; None is null."""
     if None not in distinct:
         return words([word for word in distinct if word is not None], codes)
     none = distinct.index(None)

@@ -1,4 +1,4 @@
-"""The metric ids of names that Nsight Compute prints on its details page; the table is `schema/ncu-metrics.json`."""
+"""Ids of the metrics that Nsight Compute prints by name on its details page; the table is `schema/ncu-metrics.json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from functools import cache
 from importlib import resources
 
-#: An id in brackets is told from other words by its underscores.
+#: Underscores distinguish an id in brackets from other words.
 _BOTH = re.compile(r"(.*?) ?\(([A-Za-z0-9.:]*[a-z0-9]_[\w.:]+)\)")
 
 
@@ -19,9 +19,9 @@ def _table() -> dict[str, str | dict[str, str]]:
 
 
 def metric_id(name: str, unit: str, section: str = "", part: str = "") -> str:
-    """The vendor's id of a metric, `unit` in base units; the name itself where it is an id or isn't known.
+    """Returns the vendor's id of a metric; the name itself if it is an id or unknown.
 
-    `section` is where it stands, `part` the table or chart in it.
+    `unit` is its base unit, `section` the section that contains it, `part` the table or chart in that section.
     """
     found = _table().get(name, name)
     if isinstance(found, str):
@@ -33,7 +33,7 @@ def metric_id(name: str, unit: str, section: str = "", part: str = "") -> str:
 
 
 def label_and_id(name: str) -> tuple[str, str | None]:
-    """The label and the id of a name that says both, as --print-metric-name label-name has them."""
+    """Returns the label and the id of a name that contains both, as --print-metric-name label-name prints them."""
     both = _BOTH.fullmatch(name)
     if not both:
         return name, None

@@ -2,7 +2,7 @@
 
     usecond, us      ns      x 10^3        Kbyte/block      B/block   x 10^3
     Ghz              Hz      x 10^9        cycle/nsecond    Hz        x 10^9
-    Gbyte/second     B/s     x 10^9        inst/cycle       itself
+    Gbyte/second     B/s     x 10^9        inst/cycle       unchanged
 
 All factors are powers of ten ("1.02 Kbyte" is 1,024 bytes, rounded), so that a number is scaled by its exponent.
 """
@@ -21,7 +21,7 @@ _SCALED = re.compile(rf"([KkMGTP]?)({'|'.join((*_BASES, *_COUNTED))})")
 
 
 class Unit(NamedTuple):
-    """The base unit, and the power of ten by which a number must be multiplied to be in it."""
+    """The base unit, and the power of ten that converts a number to it."""
 
     base: str
     exponent: int
@@ -29,7 +29,7 @@ class Unit(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def unit_of(text: str) -> Unit:
-    """The base unit of one that ncu printed; an unknown one is its own."""
+    """Returns the base unit of a printed unit; an unknown unit is its own base unit."""
     above, slash, below = text.strip().partition("/")
     if not slash:
         return _simple(above) or Unit(text.strip(), 0)
@@ -50,5 +50,5 @@ def _simple(text: str) -> Unit | None:
 
 
 def is_unit(text: str) -> bool:
-    """Whether a word is a unit that ncu prints."""
+    """Whether a word is a unit of ncu."""
     return text == "%" or unit_of(text) != (text, 0) or text in _COUNTED or "/" in text

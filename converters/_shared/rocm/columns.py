@@ -1,8 +1,8 @@
-"""The columns of dispatches in ROCm's CSV tables: the dispatch's own, counters, and what its times are worth.
+"""The columns of dispatches in ROCm's CSV tables: the dispatch's own, counters, and how accurate the times are.
 
-Dispatch_ID, Kernel_Name, ..., wave_size, obj, SQ_WAVES, wave_size_1, obj_1, TCC_HIT_sum      joined of two passes
-Start_Timestamp 8.1097E+14       rounded to 10 s by a spreadsheet: neither a begin nor a duration
-Start_Timestamp 1.33867422346919e+16      a float that a program printed: right to 10 ns
+Dispatch_ID, Kernel_Name, ..., wave_size, obj, SQ_WAVES, wave_size_1, obj_1, TCC_HIT_sum      two passes joined
+Start_Timestamp 8.1097E+14       rounded to 10 s by a spreadsheet: useless
+Start_Timestamp 1.33867422346919e+16      printed as a float: accurate to 10 ns
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FIELDS: dict[str, Field] = {
     "value": Number("Counter_Value"),
 }
 
-#: Further headings of dispatches, in lower case; others of a table without "Kind" are counters.
+#: Further headings of dispatches, in lower case; in a table without "Kind" all other headings are counters.
 _KNOWN = frozenset(
     {
         *("kind", "guid", "domain", "kernel_id", "scratch_size", "private_segment_size", "scr", "scratch_per_workitem"),
@@ -61,12 +61,12 @@ _KNOWN = frozenset(
 
 _OF_PASS = re.compile(r"(.+)_\d{1,3}")
 
-#: A time that misses so many digits, or more, places no work: it is right to 1 us at best.
+#: A time that lacks this many digits, or more, is useless: it is accurate to 1 us at best.
 _USELESS = 3
 
 
-class Worth(Enum):
-    """How well the times of rows are known."""
+class Accuracy(Enum):
+    """How accurate the times of rows are."""
 
     EXACT = 0
     NEAR = 1
@@ -74,14 +74,14 @@ class Worth(Enum):
 
 
 class TimedRows(NamedTuple):
-    """Rows of a table whose times are worth the same."""
+    """Rows of a table whose times are equally accurate."""
 
     rows: CsvRows
-    worth: Worth
+    accuracy: Accuracy
 
 
 def counters_of(block: Block) -> list[str]:
-    """The headings that are counters: whatever a dispatch doesn't have itself, if all that it says are numbers."""
+    """The headings that are counters: all but a dispatch's own, if all of their cells are numbers."""
     left = (name.removeprefix("args.") for name in block.rest())
     own = [name for name in left if not _is_known(name) and not name.startswith(("<", "$"))]
     return [name for name in own if floats_of(block.get(name)).null_count == block.get(name).null_count]  # type: ignore[union-attr]
@@ -92,18 +92,18 @@ def _is_known(name: str) -> bool:
 
 
 def _repeats(name: str) -> bool:
-    """Whether a heading is one of the dispatch's own, said again by a further pass."""
+    """Whether a heading is one of the dispatch's own, repeated for a further pass."""
     found = _OF_PASS.fullmatch(name)
     return found is not None and found[1].casefold() in _KNOWN
 
 
 def is_joined(headings: Iterable[str]) -> bool:
-    """Whether a table was joined of several passes: its times are those of another one, or means of them."""
+    """Whether a table joins several passes: its times are those of another pass, or means."""
     return any(map(_repeats, headings))
 
 
 def floats_of(column: pa.Array | None) -> pa.DoubleArray:
-    """An argument's column as float64, null where it is no number."""
+    """Returns an argument's column as float64, null for cells that aren't numbers."""
     assert column is not None
     if pa.types.is_integer(column.type):
         return column.cast(pa.float64())
@@ -112,28 +112,29 @@ def floats_of(column: pa.Array | None) -> pa.DoubleArray:
     return floats(column.cast(pa.string()))
 
 
-def apart(item: CsvRows, report: Report) -> Iterator[TimedRows]:
-    """The rows, those apart of which times were rounded before they were written; these are reported."""
+def by_accuracy(item: CsvRows, report: Report) -> Iterator[TimedRows]:
+    """Yields the rows by the accuracy of their times; reports those with rounded times."""
     missing = rounded(item, FIELDS, report)
     if missing is None:
-        yield TimedRows(item, Worth.EXACT)
+        yield TimedRows(item, Accuracy.EXACT)
         return
     useless = missing >= _USELESS
-    for worth, rows in ((Worth.EXACT, missing == 0), (Worth.NEAR, (missing > 0) & ~useless), (Worth.USELESS, useless)):
+    near = (missing > 0) & ~useless
+    for accuracy, rows in ((Accuracy.EXACT, missing == 0), (Accuracy.NEAR, near), (Accuracy.USELESS, useless)):
         if rows.any():
-            yield TimedRows(CsvRows(item.table, item.block.filter(pa.array(rows))), worth)
+            yield TimedRows(CsvRows(item.table, item.block.filter(pa.array(rows))), accuracy)
 
 
-def placed(item: CsvRows, fields: Mapping[str, Field], report: Report) -> CsvRows:
-    """The rows that times place; those of which times were rounded away are reported and left out."""
+def with_usable_times(item: CsvRows, fields: Mapping[str, Field], report: Report) -> CsvRows:
+    """Returns the rows with usable times; reports the others as bad records."""
     missing = rounded(item, fields, report, lost=True)
     return item if missing is None else CsvRows(item.table, item.block.filter(pa.array(missing < _USELESS)))
 
 
 def rounded(item: CsvRows, fields: Mapping[str, Field], report: Report, *, lost: bool = False) -> Int64 | None:
-    """How many digits are missing at the end of the times `ts` and `end` of each row; None if none are.
+    """Returns how many digits the times `ts` and `end` of each row lack at the end; None if no time lacks any.
 
-    Rows that have them so are reported; those that none can place as bad ones, where they are `lost`.
+    Reports the rows with such times; if `lost`, those with useless times as bad records.
     """
     found = [_missing_digits(cells) for name in ("ts", "end") if (cells := _cells(item, fields.get(name))) is not None]
     if not any(missing.any() for missing in found):
@@ -141,7 +142,7 @@ def rounded(item: CsvRows, fields: Mapping[str, Field], report: Report, *, lost:
     missing: Int64 = np.maximum.reduce(found)
     for row in np.flatnonzero(missing).tolist():
         kind = "bad-record" if lost and missing[row] >= _USELESS else "rounded-time"
-        report.issue(kind, item.block.where(row), f"a time that is right to 10^{missing[row]} ns")
+        report.issue(kind, item.block.where(row), f"a time accurate to 10^{missing[row]} ns")
     return missing
 
 

@@ -1,12 +1,12 @@
-"""What all of ROCm's profilers share: work-items, agents, the words for copies, names of kernels, counters.
+"""What all of ROCm's profilers share: work-items, agents, directions of copies, names of kernels, counters.
 
-    Grid_Size_X 1000, Workgroup_Size_X 256      4 blocks of 256 threads; the 1000 is said by neither and stays
+    Grid_Size_X 1000, Workgroup_Size_X 256      4 blocks of 256 threads; the 1000 follows from neither and is kept
     MEMORY_COPY_HOST_TO_DEVICE, CopyHostToDevice, 1     HtoD
     "Agent 4", 4                                4
     matmul(float*, int) [clone .kd]             shown as matmul(float*, int)
-    SQ_BUSY_CYCLES, a sum over 32 engines       SQ_BUSY_CYCLES_avr, the mean of one, as the GPU tab asks for it
+    SQ_BUSY_CYCLES, a sum over 32 engines       SQ_BUSY_CYCLES_avr, the mean of one, as the GPU tab expects it
 
-Columns are Arrow arrays, None where a source hasn't got them.
+Columns are Arrow arrays, None if the source doesn't have them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..columnar.blocks import Block
 #: hipMemcpyKind; 4 (default) leaves it to the addresses.
 HIP_MEMCPY_KIND = {0: "HtoH", 1: "HtoD", 2: "DtoH", 3: "DtoD"}
 
-#: The end of a direction's name, its letters alone -> the model's word.
+#: The end of a direction's name, only its letters -> the model's word.
 _WAYS = {
     "hosttohost": "HtoH",
     "hosttodevice": "HtoD",
@@ -40,13 +40,13 @@ _WAYS = {
     "ptop": "PtoP",
 }
 
-#: What stands behind the name of a kernel in its code object: a kernel's descriptor.
+#: The suffix of a kernel's name in its code object: it marks the kernel's descriptor.
 _DESCRIPTOR = re.compile(r"\s*(?:\[clone \.kd\]|\(\.kd\)|\.kd)\s*$")
 
 #: CopyHostToDevice2D: a copy of rows.
 _RECTANGLE = re.compile(r"[_ ]?[23]d$")
 
-#: What an operation of a queue is by a part of its name, the first that is in it: "Task" is a kernel of a HIP graph.
+#: Part of an operation's name -> its kind; the first match wins. "Task" is a kernel of a HIP graph.
 _WORK = (
     ("copy", "memcpy"),
     ("memcpy", "memcpy"),
@@ -61,22 +61,23 @@ _WORK = (
 
 _NUMBER = re.compile(r"(?:agent|gpu|node)?\s*(\d{1,18})", re.IGNORECASE)
 
-#: Counters that the GPU tab of Perfetto's UI asks for as means, and which units of a device rocprof sums them over.
+#: Counters that the GPU tab of Perfetto's UI shows as means -> the units of a device that rocprof sums them over.
 MEANS = {"GRBM_GUI_ACTIVE": "xcc", "SQ_BUSY_CYCLES": "shader_engines"}
 
 
 class Blocks(NamedTuple):
-    """Blocks of a grid, and the work-items of those grids that blocks and threads together don't say (null: said)."""
+    """The blocks of grids, and the work-items of grids that don't follow from blocks and threads (else null)."""
 
     blocks: pa.Int64Array
     left: pa.Int64Array
 
 
 def blocks_of(grid: pa.Array | None, workgroup: pa.Array | None) -> Blocks | None:
-    """The blocks of a grid of work-items, the last of which may be partly filled; None without a grid.
+    """Returns the blocks of grids of work-items; the last block may be partly filled. Returns None without a grid.
 
-    Null where either is null, negative, or the workgroup is zero. `left` has the work-items where they are no whole
-    number of blocks or there is no number of blocks: an argument then, since no column holds them.
+    The number of blocks is null if either number is null or negative, or the workgroup is zero. `left` has the
+    work-items if they aren't a whole number of blocks or the number is unknown: no column has them, so that they
+    become an argument.
     """
     if grid is None:
         return None
@@ -94,7 +95,7 @@ def blocks_of(grid: pa.Array | None, workgroup: pa.Array | None) -> Blocks | Non
 
 
 def copy_kind(word: str | int | None) -> str | None:
-    """HtoD, DtoH, ... for the direction of a copy in any of ROCm's spellings, None for another word.
+    """Returns HtoD, DtoH, ... for the direction of a copy in any of ROCm's spellings, None for another word.
 
     Numbers are those of hipMemcpyKind.
     """
@@ -107,7 +108,7 @@ def copy_kind(word: str | int | None) -> str | None:
 
 
 def work_kind(word: str | None) -> str | None:
-    """The kind of an operation of a queue by its name, None for one that isn't known.
+    """Returns the kind of an operation of a queue by its name, None for an unknown one.
 
     KernelExecution, Task, CopyHostToDevice, FillBuffer, Barrier, MarkerDispatch (HIP), COPY, DISPATCH (HSA), Memcpy,
     ConcurrentKernel, MEMORY_COPY_HOST_TO_DEVICE (RPD).
@@ -125,20 +126,20 @@ def copy_kinds(column: pa.Array | None) -> pa.Array | None:
 
 
 def short_name(name: str | None) -> str | None:
-    """The name of a kernel without its descriptor's suffix, None where it has none."""
+    """Returns the name of a kernel without its descriptor's suffix, None if it has no suffix."""
     cleaned = _DESCRIPTOR.sub("", name or "")
     return cleaned if cleaned and cleaned != name else None
 
 
 def short_names(column: pa.Array) -> pa.Array:
-    """`short_name` of a column of texts or of a dictionary; the whole name where nothing is to be cleaned."""
+    """`short_name` of a column of texts or of a dictionary."""
     coded = encoded(column)
     names = [short_name(name) for name in coded.dictionary.to_pylist()]
     return pa.array(names, pa.string()).take(coded.indices)
 
 
 def agent(word: str | int | None) -> int | None:
-    """The number of an agent: 4 of "Agent 4", "4", 4. None for another text."""
+    """Returns the number of an agent: 4 for "Agent 4", "4" and 4; None for another text."""
     if isinstance(word, int):
         return word
     found = _NUMBER.fullmatch((word or "").strip())
@@ -154,10 +155,10 @@ def agents(column: pa.Array | None) -> pa.Array | None:
 
 
 def mean_counter(name: str, xcc: int | None, shader_engines: int | None) -> tuple[str, int] | None:
-    """The mean that the GPU tab shows of a counter that rocprof sums up: its name, and what the sum is divided by.
+    """Returns the mean that the GPU tab shows for a counter that rocprof sums: its name, and the divisor of the sum.
 
-    `xcc` and `shader_engines` are those of the whole device (agent_info: Num_Xcc, Num_Shader_Banks). None for other
-    counters, and where the number is unknown: a sum is never called a mean.
+    `xcc` and `shader_engines` are those of the whole device (agent_info: Num_Xcc, Num_Shader_Banks). Returns None for
+    other counters, and if the number is unknown: a sum is never labelled as a mean.
     """
     unit = MEANS.get(name)
     units = xcc if unit == "xcc" else shader_engines
@@ -165,7 +166,7 @@ def mean_counter(name: str, xcc: int | None, shader_engines: int | None) -> tupl
 
 
 def executed(block: Block, conversion: Conversion, start: str, end: str) -> Block:
-    """The rows of work that ran. Those of which begin and end are 0 never did: they are reported."""
+    """Returns the rows of work that ran; reports those whose begin and end are 0, because they never ran."""
     begin, last = block.get(start), block.get(end)
     if begin is None or last is None:
         return block
@@ -178,9 +179,9 @@ def executed(block: Block, conversion: Conversion, start: str, end: str) -> Bloc
 
 
 def launch(block: Block) -> dict[str, pa.Array | None]:
-    """Grid in blocks, block and shared memory of dispatches, by the names that rocprofiler-sdk has for them.
+    """Returns grid (in blocks), block and shared memory of dispatches from rocprofiler-sdk's columns.
 
-    Work-items that are no whole number of blocks stay as they are.
+    Work-items that aren't a whole number of blocks are kept as an argument.
     """
     columns = {"shared_memory": block.take("group_segment_size")}
     for axis in "xyz":

@@ -1,6 +1,6 @@
-"""Reads one CSV file of ROCm's profilers, whichever of their tables it holds.
+"""Reads one CSV file of ROCm's profilers, whichever table it contains.
 
-host/12_kernel_trace.csv: line 7        the place of a row, where the file is one of a folder
+host/12_kernel_trace.csv: line 7        the place of a row if the file is one of a folder
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ktrace.model.row_builder import RowBuilder
 
 from ..columnar.csv_blocks import CsvBlocks, CsvRows
 from ..text.lines import Line
-from .dispatches import Work
+from .dispatches import DispatchRows
 from .known_dispatches import KnownDispatches
-from .rows import Agents, Others, add_statistics
+from .rows import Agents, OtherRows, add_statistics
 from .tables import AGENTS, COUNTERS, DISPATCH, STATS, table_kind
 
-#: Ids of a file of a folder begin at this times its number: 2^32 lines.
+#: The ids of a file in a folder begin at this times its number: enough for 2^32 lines.
 IDS_OF_FILE = 1 << 44
 
 
 @dataclass
 class RocmFile:
-    """A file: where it is, what its name says of its rows, and what other files of its process have told.
+    """A file: its place, what its name says about its rows, and the dispatches in other files of its process.
 
-    `scope` names what statistics are of. `number` is its place among the files.
+    `scope` is the subject of its statistics. `number` is its position among the files.
     """
 
     source: Source
@@ -41,7 +41,7 @@ class RocmFile:
     remember: bool = False
 
 
-#: What a room does with a line outside of tables: rows that it makes of lines, if any.
+#: What a room does with a line outside of tables: it may make rows of lines.
 OnLine = Callable[[Line, CsvBlocks], Iterator[CsvRows]]
 
 
@@ -53,9 +53,9 @@ def read_file(
     on_line: OnLine | None = None,
     at_end: Callable[[], Iterator[CsvRows]] | None = None,
 ) -> Iterator[Batch]:
-    """The rows of a file; statistics are added to `rows`, agents to `agents`.
+    """Yields the rows of a file; adds statistics to `rows`, agents to `agents`.
 
-    `at_end` gives what `on_line` gathered.
+    `at_end` yields the rows that `on_line` gathered.
     """
     reading = _Reading(file, conversion, agents, rows)
     blocks = CsvBlocks(file.source, conversion, table_kind, place=file.place)
@@ -71,7 +71,7 @@ def read_file(
 
 
 class _Reading:
-    """What makes rows of the tables of a file."""
+    """Makes rows of the tables of a file."""
 
     def __init__(self, file: RocmFile, conversion: Conversion, agents: Agents, rows: RowBuilder) -> None:
         first, pid, host = file.number * IDS_OF_FILE, file.pid, file.host
@@ -79,8 +79,8 @@ class _Reading:
         self._conversion = conversion
         self._agents = agents
         self._summaries = rows
-        self._others = Others(conversion, first_id=first, pid=pid, host=host)
-        self._work = Work(
+        self._others = OtherRows(conversion, first_id=first, pid=pid, host=host)
+        self._dispatches = DispatchRows(
             conversion,
             first_id=first,
             pid=pid,
@@ -93,7 +93,7 @@ class _Reading:
     def rows(self, item: CsvRows) -> Iterator[Batch]:
         kind, file = item.table.what, self._file
         if kind in (DISPATCH, COUNTERS):
-            yield from self._work.rows(item)
+            yield from self._dispatches.rows(item)
         elif kind == AGENTS:
             self._agents.take(item, self._conversion, file.host)
         elif kind == STATS:

@@ -1,13 +1,13 @@
-"""Dispatches of ROCm's CSV tables as kernels, the counters that were read of them as their children.
+"""Dispatches in ROCm's CSV tables as kernels, with their counters as children.
 
     Dispatch_Id 7  Kernel_Name gemm  Start_Timestamp 100  End_Timestamp 180  SQ_WAVES 128      wide: one row
         kernel gemm  ts 100  dur 80            counter SQ_WAVES 128, its parent the kernel
 
-    Dispatch_Id 7 ... Counter_Name SQ_WAVES  Counter_Value 128     long: a row a counter, the kernel made of the first;
-    Dispatch_Id 7 ... Counter_Name GRBM_COUNT  Counter_Value 900   none where kernel_trace has told it
+    Dispatch_Id 7 ... Counter_Name SQ_WAVES  Counter_Value 128     long: a row for each counter; the first row makes the
+    Dispatch_Id 7 ... Counter_Name GRBM_COUNT  Counter_Value 900   kernel, unless it is known from kernel_trace
 
-Without times a dispatch is a summary, and so are its counters. The times of a table that was joined of several passes
-are derived, since no counter was read in all of them.
+A dispatch without times becomes a summary, and so do its counters. The times of a table that joins several passes are
+derived, because no pass read all of its counters.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ktrace.model.batch import Batch
 from ..columnar.blocks import Batches, Block, timed
 from ..columnar.csv_blocks import CsvRows
 from ..columnar.typed_cells import joined, own_heading, typed
-from .columns import FIELDS, Worth, apart, counters_of, floats_of, is_joined
+from .columns import FIELDS, Accuracy, by_accuracy, counters_of, floats_of, is_joined
 from .common import MEANS, agents, blocks_of, executed, mean_counter, short_names
 from .known_dispatches import KnownDispatches, keys_of
 from .tables import DISPATCH
 
-#: Rows of one line have ids from this times its number on: a dispatch has two for each counter.
+#: The ids of the rows of a line begin at this times its number: a dispatch has two for each counter.
 IDS = 4096
 
 _TIMELESS = {name: field for name, field in FIELDS.items() if name not in ("ts", "end")}
 
 
-class Work:
+class DispatchRows:
     """Makes kernels and counters of the dispatches of one process.
 
-    `pid` and `host` are those that the rows don't say, `first_id` is added to all ids. `dispatched` are the kernels
-    that were told by other files; where more files follow, `remember` adds those of this one. `engines` is device ->
-    its XCCs and shader engines, for the means that the GPU tab shows.
+    `pid` and `host` are for rows without one, `first_id` is added to all ids. `dispatched` are the kernels in other
+    files; if more files follow, `remember` adds those of this one. `engines` is device -> its XCCs and shader engines,
+    for the means that the GPU tab shows.
     """
 
     def __init__(
@@ -68,17 +68,17 @@ class Work:
         self._engines = engines or {}
 
     def rows(self, item: CsvRows) -> Iterator[Batch]:
-        """Events, or summaries where the table has no times, of dispatches in one of the forms."""
+        """Yields events of dispatches in any of the forms, or summaries if the table has no times."""
         self._args = {name: f"args.{own_heading(item.table, field) or name}" for name, field in FIELDS.items()}
-        made = [batch for part in apart(item, self._conversion.report) for batch in self._made(*part)]
+        made = [batch for part in by_accuracy(item, self._conversion.report) for batch in self._batches_of(*part)]
         yield from made if len(made) == 1 else _in_order(made, self._conversion.batch_rows)
 
-    def _made(self, item: CsvRows, worth: Worth) -> Iterator[Batch]:
-        """The same of rows of which the times are worth the same."""
-        block = typed(item, FIELDS if worth is not Worth.USELESS else _TIMELESS, self._conversion.report)
+    def _batches_of(self, item: CsvRows, accuracy: Accuracy) -> Iterator[Batch]:
+        """As `rows`, for rows whose times are equally accurate."""
+        block = typed(item, FIELDS if accuracy is not Accuracy.USELESS else _TIMELESS, self._conversion.report)
         counters = [] if item.table.what != DISPATCH or block.get("<cat>") is not None else counters_of(block)
         is_timed = block.get("<ts>") is not None and block.get("<end>") is not None
-        self._timing = "derived" if worth is Worth.NEAR or is_joined(item.table.headings) else "measured"
+        self._timing = "derived" if accuracy is Accuracy.NEAR or is_joined(item.table.headings) else "measured"
         if block.get("<counter>") is not None:
             yield from self._long(block, is_timed)
         else:
@@ -103,19 +103,19 @@ class Work:
         yield from self._counters(ids, place, values)
 
     def _timings(self, block: Block, place: dict[str, Any]) -> str | pa.StringArray:
-        """Measured, unless a dispatch was handed in after it ended, or was done before it began: a time of another run.
+        """Measured, unless a dispatch was submitted after it ended, or was done before it began: a time of another run.
 
         rocprof-compute puts the times of a run without counters into the tables of those with counters.
         """
-        handed, done = block.get("DispatchNs"), block.get("CompleteNs")
-        if self._timing != "measured" or not (_is_whole(handed) and _is_whole(done)):
+        submitted, done = block.get("DispatchNs"), block.get("CompleteNs")
+        if self._timing != "measured" or not (_is_whole(submitted) and _is_whole(done)):
             return self._timing
         end = pc.add(place["ts"], place["dur"])
-        other = pc.fill_null(pc.or_(pc.greater(handed, end), pc.less(done, place["ts"])), False)
+        other = pc.fill_null(pc.or_(pc.greater(submitted, end), pc.less(done, place["ts"])), False)
         return pc.if_else(other, "derived", "measured")
 
     def _kernel(self, block: Block) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Where and when kernels ran, and the other columns of them."""
+        """Where and when kernels ran, and their other columns."""
         place = self._place(block)
         begin, end = block.take("<ts>"), block.take("<end>")
         place |= {"ts": begin, "dur": pc.subtract(end, begin)}
@@ -155,8 +155,8 @@ class Work:
             found = blocks_of(grid, workgroup)
             if workgroup is None and found is None:
                 continue
-            to = axis or "_x"  # of a product y and z are unknown
-            if to in ("_x",) and columns.get("block_x") is not None:
+            to = axis or "_x"  # of a product only the total is known
+            if to == "_x" and columns.get("block_x") is not None:
                 continue
             columns[f"block{to}"] = workgroup
             if found is not None:
@@ -172,24 +172,23 @@ class Work:
         return columns
 
     def _remember(self, block: Block, ids: Int64, place: dict[str, Any]) -> None:
-        told = {"id": pa.array(ids), "ts": place["ts"], "dur": place["dur"]}
+        known = {"id": pa.array(ids), "ts": place["ts"], "dur": place["dur"]}
         for name in ("device", "stream", "pid"):
             column = place[name]
-            told[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
-        self._dispatched.add(block, place["pid"], told)
+            known[name] = column if isinstance(column, pa.Array) else pa.array([column] * len(ids), pa.int64())
+        self._dispatched.add(block, place["pid"], known)
 
     def _counters(self, ids: Int64, place: dict[str, Any], values: dict[str, pa.DoubleArray]) -> Iterator[Batch]:
-        """Counter events of kernels, below each; the means that follow from them beside."""
+        """Yields counter events of kernels, as their children, and the means derived from them."""
         here = {name: place[name] for name in ("host", "pid", "device", "stream", "ts", "dur", "timing")}
         for offset, (name, column) in enumerate(values.items()):
-            said = column.is_valid()
-            rows = {key: _filtered(part, said) for key, part in here.items()}
-            owners = ids[said.to_numpy(zero_copy_only=False)]
-            yield from self._counted(
-                owners + 1 + 2 * offset, owners, pa.array([name] * len(owners), pa.string()), column.filter(said), rows
-            )
+            present = column.is_valid()
+            rows = {key: _filtered(part, present) for key, part in here.items()}
+            owners = ids[present.to_numpy(zero_copy_only=False)]
+            names = pa.array([name] * len(owners), pa.string())
+            yield from self._counter_rows(owners + 1 + 2 * offset, owners, names, column.filter(present), rows)
 
-    def _counted(
+    def _counter_rows(
         self, ids: Int64, parents: Int64, names: pa.Array, values: pa.DoubleArray, place: dict[str, Any]
     ) -> Iterator[Batch]:
         if not len(ids):
@@ -206,7 +205,7 @@ class Work:
             yield self._batches.batch("events", ids[derived] + 1, **columns)
 
     def _means(self, names: pa.Array, devices: Any) -> tuple[Int64, list[tuple[str, int]]]:
-        """The rows of which the GPU tab shows a mean, and this one's name and number of units."""
+        """The rows whose mean the GPU tab shows, and for each the name of the mean and its number of units."""
         if not self._engines or devices is None:
             return np.empty(0, np.int64), []
         rows = np.flatnonzero(pc.is_in(names, pa.array(list(MEANS))).to_numpy(zero_copy_only=False))
@@ -216,7 +215,7 @@ class Work:
         return rows[[mean is not None for mean in means]], [mean for mean in means if mean]
 
     def _long(self, block: Block, is_timed: bool) -> Iterator[Batch]:
-        """Rows of a counter each: the dispatch of the first becomes a kernel, unless there is one already."""
+        """Yields counters of a table with a row for each; the first row of a dispatch makes its kernel if it is new."""
         if block.get("<dispatch>") is None or block.get("<value>") is None:
             self._conversion.report.issue("bad-record", block.where(0), "no Dispatch_Id or Counter_Value", len(block))
             return
@@ -224,7 +223,7 @@ class Work:
             block = self._ran(block)
         good = pc.and_(block.get("<value>").is_valid(), block.get("<dispatch>").is_valid())  # type: ignore[union-attr]
         for row in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
-            self._conversion.report.issue("bad-record", block.where(row), "Dispatch_Id or Counter_Value is no number")
+            self._conversion.report.issue("bad-record", block.where(row), "Dispatch_Id or Counter_Value isn't a number")
         block = block.filter(good)
         if not len(block):
             return
@@ -240,7 +239,7 @@ class Work:
         yield from self._values(block, self._dispatched.find(block, pid))
 
     def _first_of(self, new: Block, is_timed: bool) -> Batch:
-        """The kernels of dispatches that nothing was said of before; their rows are counted as their counters."""
+        """The kernels of new dispatches; their rows are counted with their counters."""
         ids = self._ids(new)
         if is_timed:
             place, kernel = self._kernel(new)
@@ -254,43 +253,43 @@ class Work:
         return self._batches.batch("summaries", ids, metric="duration", count=1, **columns, **new.rest())
 
     def _values(self, block: Block, kernels: Int64) -> Iterator[Batch]:
-        """The counters of a long table, each below its kernel: that at the place of `kernels`."""
+        """Yields the counters of a long table as children of their kernels, whose indices are `kernels`."""
         self._conversion.report.used(len(block))
-        told = self._dispatched.columns(kernels)
-        ids, parents = self._ids(block) + 1, told.pop("id").to_numpy()
+        known = self._dispatched.columns(kernels)
+        ids, parents = self._ids(block) + 1, known.pop("id").to_numpy()
         names, values = block.get("<counter>"), block.get("<value>")
         assert names is not None and values is not None
-        has_time = told["ts"].is_valid()
-        timed_ones = has_time.to_numpy(zero_copy_only=False)
-        if timed_ones.any():
-            place = {name: column.filter(has_time) for name, column in told.items()}
+        has_time = known["ts"].is_valid()
+        timed_rows = has_time.to_numpy(zero_copy_only=False)
+        if timed_rows.any():
+            place = {name: column.filter(has_time) for name, column in known.items()}
             place |= {"host": self._host, "timing": self._timing}
-            yield from self._counted(
-                ids[timed_ones],
-                parents[timed_ones],
+            yield from self._counter_rows(
+                ids[timed_rows],
+                parents[timed_rows],
                 names.filter(has_time),
                 values.filter(has_time),
                 place,
             )
-        if not timed_ones.all():
+        if not timed_rows.all():
             others = pc.invert(has_time)
             kernel = block.get("<name>")
             kernel = names if kernel is None else kernel
-            place = {key: told[key].filter(others) for key in ("device", "stream", "pid")}
+            place = {key: known[key].filter(others) for key in ("device", "stream", "pid")}
             yield self._batches.batch(
                 "summaries",
-                ids[~timed_ones],
+                ids[~timed_rows],
                 kind="metric",
                 name=kernel.filter(others),
                 metric=names.filter(others),
                 value=values.filter(others),
-                parent=pa.array(parents[~timed_ones]),
+                parent=pa.array(parents[~timed_rows]),
                 host=self._host,
                 **place,
             )
 
     def _untimed(self, block: Block, counters: list[str]) -> Iterator[Batch]:
-        """Dispatches without times: summaries, with their counters below them."""
+        """Yields dispatches without times as summaries, with their counters as children."""
         ids = self._ids(block)
         values = {name: floats_of(block.take(name)) for name in counters}
         place, total = self._place(block), block.take("<total>")
@@ -300,24 +299,24 @@ class Work:
             columns |= {"total": total.cast(pa.float64()), "unit": "ns"}
         yield self._batches.summaries(block, ids, **joined(block, columns))
         for offset, (name, column) in enumerate(values.items()):
-            said = column.is_valid()
-            owners = ids[said.to_numpy(zero_copy_only=False)]
+            present = column.is_valid()
+            owners = ids[present.to_numpy(zero_copy_only=False)]
             if len(owners):
-                here = {key: _filtered(place[key], said) for key in ("host", "pid", "device", "stream")}
+                here = {key: _filtered(place[key], present) for key in ("host", "pid", "device", "stream")}
                 yield self._batches.batch(
                     "summaries",
                     owners + 1 + 2 * offset,
                     kind="metric",
-                    name=launch["name"].filter(said),
+                    name=launch["name"].filter(present),
                     metric=name,
-                    value=column.filter(said),
+                    value=column.filter(present),
                     parent=pa.array(owners),
                     **here,
                 )
 
 
 def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
-    """Rows of several batches in the order of their ids."""
+    """Yields the rows of several batches in the order of their ids."""
     for record in dict.fromkeys(batch.record for batch in batches):
         parts = [pa.table(_plain(batch.columns)) for batch in batches if batch.record == record]
         whole = pa.concat_tables(parts, promote_options="permissive")
@@ -328,7 +327,7 @@ def _in_order(batches: list[Batch], size: int) -> Iterator[Batch]:
 
 
 def _plain(columns: pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns, arguments of two types as JSON text and dictionaries as what they say."""
+    """The columns, with dictionaries decoded."""
     return {
         name: column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
         for name, column in zip(columns.schema.names, columns.columns, strict=True)

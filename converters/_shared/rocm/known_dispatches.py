@@ -1,11 +1,11 @@
-"""Which dispatches were told already, and when they ran: counters come in other rows and files than their kernels.
+"""Known dispatches and their times: counters may be in other rows and files than their kernels.
 
 kernel_trace        Dispatch_Id 7 of process 12: id 4096, ts 100, dur 80
 counter_collection  Dispatch_Id 7 of process 12 from 100 to 180: SQ_WAVES 128        below 4096
 pmc_perf, long      Dispatch_ID 7 from 100 to 180: SQ_WAVES 128, from 900 to 970: GRBM_COUNT 5       two dispatches
 
-A tool that collects counters in several passes runs the program once for each, and each run counts its dispatches from
-one: a dispatch is known by its number, its process and its times.
+A tool that collects counters in several passes runs the program once for each pass, and each run numbers its dispatches
+from 1: the identity of a dispatch is its number, its process and its times.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ktrace.model.arrays import Int64
 from ..columnar.blocks import Block
 from .common import agents
 
-#: What stands for a time in the key of a dispatch without any: no time is believed beyond 2^62.
+#: Replaces the time in the key of a dispatch without one: times beyond 2^62 are refused.
 _NO_TIME = 1 << 62
 
 
 class KnownDispatches:
-    """The dispatches of which a kernel was made: their ids, times and places, for counters that come later."""
+    """The dispatches that became kernels: their ids, times and places, for counters that follow later."""
 
     def __init__(self) -> None:
         self._of_pass = _Index()
         self._by_number = _Index()
-        self._told: dict[str, pa.Array] = {}
+        self._remembered: dict[str, pa.Array] = {}
         self._rows = 0
 
     def add(self, block: Block, pids: Any, columns: dict[str, pa.Array]) -> None:
-        """Adds kernels: the rows with their numbers and times, and what is to be known of them."""
-        known = self._told
-        self._told = {
+        """Adds kernels: rows with their numbers and times, and the columns to remember."""
+        known = self._remembered
+        self._remembered = {
             name: pa.concat_arrays([known[name], column]) if name in known else column
             for name, column in columns.items()
         }
@@ -48,23 +48,23 @@ class KnownDispatches:
             self._by_number.add(_numbered(block, pids), places)
 
     def find(self, block: Block, pids: Any) -> Int64:
-        """The place of the kernel of each row, -1 where there is none.
+        """Returns the index of the kernel of each row, -1 for none.
 
-        Rows without times are of the one kernel of their number, if only one has it.
+        Rows without times belong to the kernel with their number, if only one has it.
         """
         found = self._of_pass.find(keys_of(block, pids))
         if block.get("<ts>") is None:
-            told = self._by_number.find(_numbered(block, pids), alone=True)
-            found = np.where(told >= 0, told, found)
+            by_number = self._by_number.find(_numbered(block, pids), unique=True)
+            found = np.where(by_number >= 0, by_number, found)
         return found
 
     def columns(self, places: Int64) -> dict[str, pa.Array]:
-        """What the kernels at those places say."""
-        return {name: column.take(pa.array(places)) for name, column in self._told.items()}
+        """The remembered columns of the kernels with those indices."""
+        return {name: column.take(pa.array(places)) for name, column in self._remembered.items()}
 
 
 class _Index:
-    """Keys and the places of their kernels, in sorted runs: a run is merged with the shorter ones before it."""
+    """Keys and the indices of their kernels, in sorted runs: a run is merged with shorter ones before it."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Int64, Int64]] = []
@@ -76,8 +76,8 @@ class _Index:
         order = np.argsort(keys, kind="stable")
         self._runs.append((keys[order], places[order]))
 
-    def find(self, keys: Int64, *, alone: bool = False) -> Int64:
-        """The place that a key was first told with; where `alone`, -1 for a key that was told twice."""
+    def find(self, keys: Int64, *, unique: bool = False) -> Int64:
+        """The index that a key was first added with; if `unique`, -1 for a key that was added twice."""
         found = np.full(len(keys), -1, np.int64)
         times = np.zeros(len(keys), np.int64)
         for run, places in self._runs:
@@ -86,11 +86,11 @@ class _Index:
             new = (count > 0) & (found < 0)
             found[new] = places[at[new]]
             times += count
-        return np.where(times > 1, -1, found) if alone else found
+        return np.where(times > 1, -1, found) if unique else found
 
 
 def keys_of(block: Block, pids: Any) -> Int64:
-    """The key of each dispatch: its number, process and times; without times the device and correlation besides."""
+    """The key of each dispatch: number, process and times, or without times number, process, device and correlation."""
     if block.get("<ts>") is not None:
         return _mixed(len(block), pids, *(block.get(name) for name in ("<dispatch>", "<ts>", "<end>")))
     return _mixed(len(block), pids, block.get("<dispatch>"), agents(block.get("<agent>")), block.get("<correlation>"))
@@ -101,7 +101,7 @@ def _numbered(block: Block, pids: Any) -> Int64:
 
 
 def _mixed(rows: int, *parts: Any) -> Int64:
-    """Columns mixed to 64 bits a row. Two of a million dispatches have the same with a chance of 1 in 30 million."""
+    """Hashes columns to 64 bits a row. The chance that two of a million dispatches collide is 1 in 30 million."""
     mixed = np.zeros(rows, np.uint64)
     for part in parts:
         if isinstance(part, pa.Array):

@@ -1,8 +1,8 @@
-"""The tables of ROCm's profilers that aren't dispatches: calls, copies, allocations, samples, statistics, agents.
+"""The tables of ROCm's profilers other than dispatches: calls, copies, allocations, samples, statistics, agents.
 
-Domain HIP_RUNTIME_API  Function hipMemcpy      api; of a domain MARKER_* a range, an instant where it takes no time
+Domain HIP_RUNTIME_API  Function hipMemcpy      api; in a domain MARKER_* a range, or an instant if it takes no time
 Direction HOST_TO_DEVICE  Source Agent 0  Destination Agent 4       memcpy HtoD on device 4
-Operation KernelExecution  Kernel_Name f        what rocprofv2 calls an activity: kernel
+Operation KernelExecution  Kernel_Name f        an activity of rocprofv2: kernel
 Name f  Calls 3  TotalDurationNs 900            summary
 """
 
@@ -25,7 +25,7 @@ from ..columnar.csv_blocks import CsvRows
 from ..columnar.text_cells import only
 from ..columnar.typed_cells import Field, Text, Time, Whole, Word, joined, typed
 from ..text.headings import STATISTICS, Columns, heading, plain, read_figures
-from .columns import placed
+from .columns import with_usable_times
 from .common import agent, agents, copy_kinds, executed, short_names, work_kind
 from .dispatches import IDS
 from .tables import ALLOCATION, API, COPY, MARKER, OPERATION, REGION, SAMPLES, SCRATCH
@@ -73,7 +73,7 @@ _STATISTICS = Columns(
     required=("name", "count", "total"),
 )
 
-#: Fact -> what a column of agent_info calls it.
+#: Fact -> its column in agent_info.
 _FACTS = {
     "arch": "Name",
     "sm_count": "Cu_Count",
@@ -96,8 +96,8 @@ _DOMAINS = (
 )
 
 
-class Others:
-    """Makes events of rows of one file. `pid`, `host` are those that rows don't say, `first_id` is added to all ids."""
+class OtherRows:
+    """Makes events of rows of one file. `pid` and `host` are for rows without one, `first_id` is added to all ids."""
 
     def __init__(
         self, conversion: Conversion, *, first_id: int = 0, pid: int | None = None, host: str | None = None
@@ -112,7 +112,7 @@ class Others:
         """The events of some rows."""
         kind = item.table.what
         fields = _FIELDS[kind]
-        block = typed(placed(item, fields, self._conversion.report), fields, self._conversion.report)
+        block = typed(with_usable_times(item, fields, self._conversion.report), fields, self._conversion.report)
         if kind in (SAMPLES, MARKER):
             block = timed(block, self._conversion, "<ts>")
         else:
@@ -127,23 +127,23 @@ class Others:
             "dur": None if end is None else pc.subtract(end, begin),
             "cat": block.take("<cat>"),
             "name": block.take("<name>"),
-            "correlation": _said(block.take("<correlation>")),
+            "correlation": _without_zero(block.take("<correlation>")),
         }
-        columns |= _MADE[kind](block, columns)
+        columns |= _COLUMNS_OF[kind](block, columns)
         if kind in (COPY, OPERATION, ALLOCATION, SCRATCH):
             columns["args.Thread_Id"] = columns.pop("tid")  # work isn't on the thread that asked for it
         return self._batches.events(block, ids, **joined(block, columns))
 
 
-def _said(correlation: pa.Array | None) -> pa.Array | None:
-    """A correlation; 0 is none."""
+def _without_zero(correlation: pa.Array | None) -> pa.Array | None:
+    """Makes a correlation of 0 null: it means "none"."""
     if correlation is None:
         return None
     return pc.if_else(pc.equal(correlation, 0), pa.scalar(None, pa.int64()), correlation)
 
 
 def _calls(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A call, or a marker of the user's, which starts no work and may be of no thread."""
+    """A call, or a user's marker, which starts no work and may belong to no thread."""
     domains = columns["cat"]
     if domains is None:
         return {"kind": "api"}
@@ -166,7 +166,7 @@ def _calls(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _copies(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy is on the device that it goes to; one to the host on the device that it comes from."""
+    """A copy is on its destination device; a copy to the host is on its source device."""
     ways = copy_kinds(columns["name"])
     source, target = block.take("<source>"), block.take("<target>")
     found: dict[str, Any] = {"kind": "memcpy", "copy_kind": ways, "bytes": block.take("<bytes>")}
@@ -184,7 +184,7 @@ def _copies(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _operations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """An activity of rocprofv2: a kernel, a copy, a fill by its operation."""
+    """An activity of rocprofv2: a kernel, a copy or a fill, by its operation."""
     operations = block.take("<operation>")
     if operations is None:
         return {"kind": "kernel"}
@@ -209,7 +209,7 @@ def _operations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _allocations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Bytes that are allocated, or freed: then below 0."""
+    """An allocation; freed bytes are negative."""
     bytes_, agent_ = block.take("<bytes>"), block.take("<agent>")
     freed = pc.match_substring_regex(columns["name"], "(?i)free|reclaim")
     found: dict[str, Any] = {"kind": "alloc", "stream": block.take("<stream>")}
@@ -221,7 +221,7 @@ def _allocations(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _samples(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """An instruction that a wave was at; without one what is said of it."""
+    """The instruction that a wave was executing; without one, the comment."""
     names, comments = columns["name"], block.get("Instruction_Comment")
     found: dict[str, Any] = {"kind": "sample", "correlation": None, "args.Correlation_Id": columns["correlation"]}
     if names is None:
@@ -233,19 +233,19 @@ def _samples(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _marks(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Marks and the begins of ranges by their message; the end of a range has none, nor says of which it is."""
+    """Marks and begins of ranges, by their message. The end of a range has no message and no id of its range."""
     names, nameless = columns["name"], "(a range ends)"
-    said = nameless if names is None else pc.if_else(pc.equal(pc.fill_null(names, ""), ""), nameless, names)
-    return {"kind": "instant", "name": said}
+    shown = nameless if names is None else pc.if_else(pc.equal(pc.fill_null(names, ""), ""), nameless, names)
+    return {"kind": "instant", "name": shown}
 
 
 def _regions(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """What a table of no kind that is known says of times."""
+    """A row with times from a table of unknown kind."""
     agent_ = block.take("<agent>")
     return {"kind": "range", "device": None if agent_ is None else agents(agent_)}
 
 
-_MADE = {
+_COLUMNS_OF = {
     API: _calls,
     COPY: _copies,
     OPERATION: _operations,
@@ -267,7 +267,7 @@ def add_statistics(
     host: str | None,
     pid: int | None,
 ) -> None:
-    """Adds the summaries of a table of statistics. `scope` is what the file's name says that it is of."""
+    """Adds the summaries of a table of statistics. `scope` is their subject, by the file's name."""
     headings = [heading(name) for name in item.table.headings]
     fields = _STATISTICS.match(headings) or {}
     columns = [item.block.take(name).to_pylist() for name in item.table.headings]  # type: ignore[union-attr]
@@ -292,7 +292,7 @@ def add_statistics(
 
 
 def kind_of(name: str, scope: str) -> str:
-    """The kind of a row of statistics, by the file that it is in or by its name."""
+    """Returns the kind of a row of statistics, by its file or by its name."""
     if "domain" in scope or name.startswith(_DOMAINS):
         return "total"
     if "copy" in scope or name.startswith(("MEMORY_COPY", "Copy")):
@@ -306,33 +306,33 @@ def kind_of(name: str, scope: str) -> str:
 
 
 class Agents:
-    """What agent_info says: of GPUs facts, and the engines for the means of counters."""
+    """The content of agent_info: facts of GPUs, and the engines for the means of counters."""
 
     def __init__(self) -> None:
         self._gpus: dict[tuple[str | None, int], dict[str, Any]] = {}
         self.engines: dict[int, tuple[int | None, int | None]] = {}
 
     def take(self, item: CsvRows, conversion: Conversion, host: str | None) -> None:
-        """Takes the rows of an agent_info. Agents that are no GPU go nowhere."""
+        """Takes the rows of an agent_info. Agents that aren't GPUs are dropped."""
         columns = {name: item.block.take(name).to_pylist() for name in item.table.headings}  # type: ignore[union-attr]
         for index in range(len(item.block)):
-            said = {name: plain(cells[index]) for name, cells in columns.items() if cells[index] != ""}
-            number = agent(str(said.get("Logical_Node_Id", said.get("Node_Id", ""))))
+            facts = {name: plain(cells[index]) for name, cells in columns.items() if cells[index] != ""}
+            number = agent(str(facts.get("Logical_Node_Id", facts.get("Node_Id", ""))))
             if number is None:
                 conversion.report.issue("bad-record", item.block.where(index), "no Node_Id")
                 continue
             conversion.report.used(outcome="catalog")
-            if said.get("Agent_Type") == "GPU":
-                self._gpus[host, number] = said
-                self.engines[number] = (_whole(said.get("Num_Xcc")), _whole(said.get("Num_Shader_Banks")))
+            if facts.get("Agent_Type") == "GPU":
+                self._gpus[host, number] = facts
+                self.engines[number] = (_whole(facts.get("Num_Xcc")), _whole(facts.get("Num_Shader_Banks")))
 
     def facts(self, rows: RowBuilder, first_id: int) -> int:
-        """Adds them to the catalog, and returns the next id."""
-        for (host, number), said in sorted(self._gpus.items(), key=repr):
-            facts: dict[str, Any] = {"api": "hip", "vendor": said.get("Vendor_Name") or "AMD"}
-            facts |= {fact: said[name] for fact, name in _FACTS.items() if name in said}
-            facts |= {name: value for name, value in said.items() if name not in (*_FACTS.values(), "Vendor_Name")}
-            name = str(said.get("Product_Name") or said.get("Name") or "GPU")
+        """Adds the GPUs to the catalog, and returns the next id."""
+        for (host, number), own in sorted(self._gpus.items(), key=repr):
+            facts: dict[str, Any] = {"api": "hip", "vendor": own.get("Vendor_Name") or "AMD"}
+            facts |= {fact: own[name] for fact, name in _FACTS.items() if name in own}
+            facts |= {name: value for name, value in own.items() if name not in (*_FACTS.values(), "Vendor_Name")}
+            name = str(own.get("Product_Name") or own.get("Name") or "GPU")
             first_id = rows.fact("device", id=first_id, host=host, device=number, name=name, facts=facts) + 1
         return first_id
 

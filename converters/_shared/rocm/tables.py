@@ -1,4 +1,4 @@
-"""The CSV tables of ROCm's profilers by their headings: rocprof, rocprofv2, rocprofv3, rocprof-compute.
+"""Recognises the CSV tables of ROCm's profilers by their headings: rocprof, rocprofv2, rocprofv3, rocprof-compute.
 
 Index,KernelName,gpu-id,queue-id,...,grd,wgr,lds,...,SQ_WAVES,DispatchNs,BeginNs,EndNs,CompleteNs      rocprof
 Dispatch_ID,GPU_ID,Queue_ID,PID,...,Kernel_Name,Start_Timestamp,End_Timestamp,SQ_WAVES   rocprofv2, pmc_perf
@@ -8,7 +8,7 @@ Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestam
 Kind,Direction,Stream_Id,Source_Agent_Id,Destination_Agent_Id,Correlation_Id,Start_Timestamp,... memory_copy_trace
 Name,Calls,TotalDurationNs,AverageNs,Percentage,MinNs,MaxNs,StdDev                              kernel_stats, ...
 Domain,ROCTX_ID,Message,Timestamp         Dispatch_ID,Timestamp,GPU_ID,PC_Sample,Shader_Engines          rocprofv2
-Kind,Operation,Agent_Id,Start_Timestamp,End_Timestamp           what else rocprofv3 may trace: regions
+Kind,Operation,Agent_Id,Start_Timestamp,End_Timestamp           anything else that rocprofv3 may trace: regions
 
 Facts: the sources of rocprofiler-sdk (generateCSV.cpp) and rocprofiler, and real files.
 """
@@ -22,7 +22,7 @@ DISPATCH, COUNTERS, OPERATION, API, COPY = "dispatch", "counters", "operation", 
 ALLOCATION, SCRATCH, STATS, AGENTS, SAMPLES = "allocation", "scratch", "stats", "agents", "samples"
 MARKER, REGION = "marker", "region"
 
-#: Headings in lower case that make a table one of a kind; "a|b" is either. The first that all are there wins.
+#: (kind of table, the headings in lower case that it has; "a|b" is either). The first match wins.
 KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         DISPATCH,
@@ -46,25 +46,25 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (DISPATCH, ("dispatch_id|agent_id|gpu_id", "kernel_name", "start_timestamp", "end_timestamp")),
 )
 
-#: A line without any of these is no headings: asked first, since probes look at many lines.
+#: Headings contain one of these. Probes search for them first, because they read many lines.
 WORDS = re.compile(
     r"kernel[_-]?name|\bfunction\b|\boperation(?:_name)?\b|counter_name|direction|sample_timestamp|totaldurationns|agent_type"
     r"|roctx_id|pc_sample",
     re.IGNORECASE,
 )
 
-#: Each table has one of these, too, in lower case.
+#: Headings also contain one of these, in lower case.
 LIKELY = ("timestamp", "grid_size", "grd", "counter_name", "totaldurationns", "agent_type")
 
 
 def table_kind(cells: Sequence[str]) -> str | None:
-    """The kind of table that has those headings, None for another."""
+    """Returns the kind of the table with those headings, None for other tables."""
     names = {cell.casefold() for cell in cells}
     return next((kind for kind, needs in KINDS if all(names & set(need.split("|")) for need in needs)), None)
 
 
 def is_v3(cells: Sequence[str], kind: str) -> bool:
-    """Whether a table of that kind is one of rocprofv3, by its spellings."""
+    """Whether the spellings show that a table of that kind comes from rocprofv3."""
     names = set(cells)
     if kind == STATS:
         return "MinNs" in names

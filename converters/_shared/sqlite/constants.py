@@ -1,9 +1,9 @@
-"""Columns that say the same in every row: compared in SQL, which is cheaper than to fetch them (9 ns a value, not 35).
+"""Columns with the same value in every row: SQL compares them, which costs 9 ns a value; fetching them costs 35 ns.
 
-    deviceId contextId launchType gridY  0 1 1 1     so in all rows of the first range of a table:
-    SELECT ..., (deviceId, contextId, launchType, gridY) IS (0, 1, 1, 1)     and no column of these for the next ones
+    deviceId contextId launchType gridY  0 1 1 1     the same in all rows of the first range of a table, so
+    SELECT ..., (deviceId, contextId, launchType, gridY) IS (0, 1, 1, 1)     replaces these columns in later ranges
 
-A range in which a row differs is read again, whole, and what differs there is fetched from then on.
+A range in which a row differs is read again with all columns; from then on the columns that differ are fetched.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _FEW = 3
 
 
 class ConstantColumns:
-    """What is known of the columns of a table: name -> its value in all rows so far."""
+    """The columns of a table that have had the same value in all rows so far: name -> value."""
 
     def __init__(self) -> None:
         self._values: dict[str, int | None] | None = None
 
     def known(self) -> dict[str, int | None]:
-        """The columns that may be constant; none before anything was read."""
+        """The columns that may be constant; none before anything is read."""
         values = self._values or {}
         return dict(values) if len(values) >= _FEW else {}
 
     def learn(self, columns: Mapping[str, pa.Array]) -> None:
-        """Is shown whole columns of some rows."""
+        """Updates the constant columns with the columns of some rows."""
         found = {name: value for name, column in columns.items() if (value := _value(column)) is not _VARIES}
         before = self._values
         self._values = {
@@ -42,14 +42,14 @@ class ConstantColumns:
 
 
 def condition(values: Mapping[str, int | None]) -> str:
-    """An expression in SQL that is 1 for a row with these values."""
+    """Returns an SQL expression that is 1 for a row with these values."""
     names = ", ".join(map(quoted_name, values))
-    said = ", ".join("NULL" if value is None else str(value) for value in values.values())
-    return f"({names}) IS ({said})"
+    literals = ", ".join("NULL" if value is None else str(value) for value in values.values())
+    return f"({names}) IS ({literals})"
 
 
 def column_of(value: int | None, kind: pa.DataType, rows: int) -> pa.Array:
-    """A column that says the same in all rows."""
+    """A column with the same value in all rows."""
     return pa.nulls(rows, kind) if value is None else pa.repeat(pa.scalar(value, kind), rows)
 
 
@@ -57,7 +57,7 @@ _VARIES = object()
 
 
 def _value(column: pa.Array) -> object:
-    """The one value of a column, a whole number or null."""
+    """The value of a column that is the same whole number, or null, in all rows; else `_VARIES`."""
     if column.null_count == len(column):
         return None
     if column.null_count or column.type != pa.int64():

@@ -1,10 +1,10 @@
-"""Tables of an SQLite database as Arrow columns, in ranges of rows; the database is read only and trusted in nothing.
+"""Tables of an SQLite database as Arrow columns, in ranges of rows; the database is read only and isn't trusted.
 
     for table in database.like("CUPTI_ACTIVITY_KIND_KERNEL"):      of any release: KERNEL, KERNEL_V2
         for block in database.blocks(table, conversion.batch_rows):
-            start = block.take("start")                           an int64 column, None where the table hasn't got it
+            start = block.take("start")                           an int64 column, None if the table doesn't have it
 
-A column has one type, that of its first values, else the declared one.
+A column has one type: that of its first values, else the declared one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ktrace.report import Report
 from ..columnar.blocks import Block
 from .table_reading import TableReading, cells, has_rowid
 
-#: A literal of the type of a column by what its declaration holds: SQLite's own rule, in its order.
+#: Part of a declaration -> a literal of the column's type: SQLite's own rule, in its order.
 _AFFINITY = (
     ("INT", "0"),
     ("CHAR", "''"),
@@ -41,16 +41,16 @@ _AFFINITY = (
 )
 _LITERALS = {"integer": "0", "real": "0.0", "text": "''", "blob": "x''"}
 
-#: Rows of a table whose values are looked at for the types of its columns.
-_LOOKED_AT = 1000
+#: Rows of a table that are examined for the types of its columns.
+_EXAMINED = 1000
 
-#: Rows of a block where all of them are put together.
+#: Rows of a block when all blocks are concatenated.
 _AT_ONCE = 1 << 16
 
 
 @contextmanager
 def opened(source: Source, conversion: Conversion) -> Iterator[Database]:
-    """The database of a source. Raises DamagedInput where it can't be opened."""
+    """Opens the database of a source. Raises DamagedInput if it can't be opened."""
     with source.local_path() as path, settled(path) as uri:
         try:
             with closing(connect(uri)) as connection:
@@ -60,7 +60,7 @@ def opened(source: Source, conversion: Conversion) -> Iterator[Database]:
 
 
 class Database:
-    """The tables of a database. Names of tables and columns are found whatever their case."""
+    """The tables of a database. Names of tables and columns are found in any case."""
 
     def __init__(self, uri: str, connection: sqlite3.Connection, path: str, conversion: Conversion) -> None:
         self._uri = uri
@@ -72,18 +72,18 @@ class Database:
 
     @cached_property
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Table -> its columns, as the database spells them, in the order in which they were made."""
+        """Table -> its columns, as the database spells them, in the order of their creation."""
         return dict(tables(self._connection))
 
     def like(self, pattern: str) -> list[str]:
-        """The tables of a name, a regular expression, in any case, with the suffix of a release ("_V2") or without."""
+        """The tables of a name, a regular expression, in any case, with or without a release's suffix ("_V2")."""
         wanted = re.compile(rf"(?:{pattern})(?:_V\d+)?", re.IGNORECASE)
         return [table for table in self.tables if wanted.fullmatch(table)]
 
     def declare(self, *, whole: Iterable[str] = (), texts: Iterable[str] = ()) -> None:
-        """Says of columns of any table, by name, that they hold whole numbers, or texts, whatever the file has in them.
+        """Sets the type of columns of any table, by name, whatever the file contains.
 
-        Rows with other values are reported as "bad-record"; a number where a text belongs is its digits.
+        Rows with other values are reported as "bad-record"; a number in a column of texts becomes its digits.
         """
         self._declared |= dict.fromkeys(map(str.casefold, whole), _LITERALS["integer"])
         self._declared |= dict.fromkeys(map(str.casefold, texts), _LITERALS["text"])
@@ -102,13 +102,13 @@ class Database:
         return (1, 0) if least is None else (least, greatest)
 
     def damaged(self, table: str, what: str) -> DamagedInput:
-        """The error that says what is wrong with a table."""
+        """Returns the error for a damaged table."""
         return _damaged(self._path, table, ValueError(what))
 
     def rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
-        """Some columns of all rows of a small table; None in place of those that it hasn't got.
+        """Returns columns of all rows of a small table, None in place of absent columns.
 
-        Nothing where the table itself is absent. Text that is no UTF-8 has U+FFFD in it.
+        Returns no rows if the table is absent. Text that isn't UTF-8 contains U+FFFD.
         """
         found = next((name for name in self.tables if name.casefold() == table.casefold()), None)
         if found is None:
@@ -118,7 +118,7 @@ class Database:
         return self.query(found, f"SELECT {wanted} FROM {quoted_name(found)}")
 
     def query(self, table: str, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """The answer to a query. Raises DamagedInput, which names the table."""
+        """Returns the result of a query. Raises DamagedInput, which names the table."""
         try:
             return self._connection.execute(sql, values).fetchall()
         except sqlite3.Error as error:
@@ -131,12 +131,12 @@ class Database:
     def blocks(
         self, table: str, size: int, columns: Sequence[str] | None = None, *, where: str = "", counted: bool = True
     ) -> Iterator[Block]:
-        """The rows of a table in the order of their rowids, at most `size` at once, each counted as a record.
+        """Yields the rows of a table in the order of their rowids, at most `size` at once; counts each as a record.
 
-        `columns` are those that are wanted (others are left away), all by default; `where` is a condition in SQL.
-        A row with a value that isn't of the type of its column is reported as "bad-record", text that is no UTF-8 as
-        "encoding"; not where the rows aren't `counted`, because they are read once more.
-        Raises DamagedInput, which names the table and the last row that could be read.
+        `columns` are the wanted columns, all by default; `where` is an SQL condition. A value of another type than its
+        column's is reported as "bad-record", text that isn't UTF-8 as "encoding". With `counted` false, for rows that
+        are read again, nothing is counted or reported. Raises DamagedInput, which names the table and the last row that
+        could be read.
         """
         reading = self._reading(table, columns, where, counted=counted)
         try:
@@ -145,7 +145,7 @@ class Database:
             raise _damaged(self._path, reading.place, error) from None
 
     def part(self, table: str, columns: Sequence[str], where: str = "") -> pa.Table:
-        """Columns of the rows for which a condition in SQL holds, all at once, and `_rowid_`; nothing is counted."""
+        """Returns columns, and `_rowid_`, of the rows that meet an SQL condition, all at once; counts nothing."""
         types = self._types(table, columns)
         reading = self._reading(table, columns, where, counted=False)
         try:
@@ -162,7 +162,7 @@ class Database:
     def among(
         self, table: str, column: str, numbers: Sequence[int], columns: Sequence[str], where: str = ""
     ) -> pa.Table:
-        """As `part`, for the rows in which a column is one of some numbers."""
+        """As `part`, for the rows whose value in a column is one of the numbers."""
         types = self._types(table, [column, *columns])
         wanted = ", ".join(map(quoted_name, types))
         sql = f"SELECT {wanted} FROM {quoted_name(table)} WHERE {quoted_name(column)}"
@@ -176,7 +176,7 @@ class Database:
         return pa.table(dict(zip(types, arrays, strict=True)))
 
     def _types(self, table: str, columns: Sequence[str] | None = None) -> dict[str, str]:
-        """Column -> a literal of its type: what its first values are, what is declared where these leave it open."""
+        """Column -> a literal of its type: that of its first values, else the declared one."""
         wanted = None if columns is None else frozenset(column.casefold() for column in columns)
         if (table, wanted) not in self._known_types:
             own = [name for name in self.tables[table] if wanted is None or name.casefold() in wanted]
@@ -189,7 +189,7 @@ class Database:
         name = quoted_name(table)
         declared = {column: kind for _, column, kind, *_ in self.query(table, f"PRAGMA table_info({name})")}
         asked = ", ".join(f"group_concat(DISTINCT typeof({quoted_name(column)}))" for column in columns)
-        seen = self.query(table, f"SELECT {asked} FROM (SELECT * FROM {name} LIMIT {_LOOKED_AT})")[0]
+        seen = self.query(table, f"SELECT {asked} FROM (SELECT * FROM {name} LIMIT {_EXAMINED})")[0]
         return {
             column: self._declared.get(column.casefold()) or _literal(declared[column], words)
             for column, words in zip(columns, seen, strict=True)

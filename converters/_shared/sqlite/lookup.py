@@ -1,8 +1,8 @@
-"""Rows of one table of a database for the rows of another, some at a time: joins in bounded memory.
+"""Rows of one table of a database for the rows of another: joins in bounded memory, a block at a time.
 
 block of rocpd_kernel_dispatch   event_id 900,000 ... 965,535
-Lookup(rocpd_event)              reads those rows alone: id is its rowid
-Children(rocpd_arg)              reads the spans of rows in which such an event_id was seen, wherever they are
+Lookup(rocpd_event)              reads only those rows: id is its rowid
+Children(rocpd_arg)              reads only the spans of rows that contain such an event_id, wherever they are
 
 rocpd_arg   rows 1-16,384        event_id 1 ... 4,096
             rows 16,385-32,768   event_id 4,096 ... 8,192
@@ -29,15 +29,15 @@ from .database import Database
 #: Rows of a span.
 SPAN = 1 << 14
 
-#: Rows that are read for one that is wanted, at most, before they are asked for one by one.
+#: Rows read for each wanted one, at most; if it would be more, the wanted rows are queried by their keys.
 _SPREAD = 8
 
-#: An id that stands for none.
+#: An id that means "no id".
 _NOTHING = -(1 << 63)
 
 
 class Lookup:
-    """Columns of the rows of a table by its integer primary key; `where` is a condition in SQL for all of them."""
+    """Finds rows of a table by its integer primary key; `where` is an SQL condition for all of them."""
 
     def __init__(self, database: Database, table: str, key: str, columns: Sequence[str], where: str = "") -> None:
         self._database = database
@@ -47,9 +47,9 @@ class Lookup:
         self._columns = [column for column in columns if database.has(table, column) and database.has(table, key)]
 
     def get(self, keys: pa.Array | None) -> dict[str, pa.Array]:
-        """Column -> its values for each of the keys, null for a key that is null or that no row has.
+        """Returns column -> a value for each of the keys, null for a key that is null or doesn't exist.
 
-        Columns that the table hasn't got are absent.
+        Columns that the table doesn't have are absent.
         """
         wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
         if keys is None or not len(wanted) or not self._columns:
@@ -66,12 +66,12 @@ class Lookup:
 
 
 def both(*conditions: str) -> str:
-    """Conditions in SQL as one; those that are empty say nothing."""
+    """Joins SQL conditions; empty ones are ignored."""
     return " AND ".join(filter(None, conditions))
 
 
 def aligned(keys: pa.Array, found: pa.Table, key: str) -> dict[str, pa.Array]:
-    """The columns of the rows found, one for each of the keys; null where there is none, of several the first."""
+    """Returns the columns of `found` with one row for each of the keys: null for no row, the first of several."""
     known = _whole(found.column(key))
     if known.null_count:
         found = found.filter(known.is_valid())
@@ -88,17 +88,17 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return whole if isinstance(whole, pa.Array) else whole.chunk(0)
 
 
-class Found(NamedTuple):
-    """Rows of a table: for each the number of the key that it was asked by, and its columns; `_rowid_` is one."""
+class ChildRows(NamedTuple):
+    """Rows of a table: for each the index of its key, and its columns, including `_rowid_`."""
 
     of: Int64
     columns: dict[str, pa.Array]
 
 
 class Children:
-    """Columns of the rows of a table by a key that many of them may have; `where` is a condition for all of them.
+    """Finds rows of a table by a key that many rows may share; `where` is an SQL condition for all of them.
 
-    To know where they are, the keys of the table are read once, and if `counted` each row is counted as a record then.
+    The keys of the whole table are read once to know where they are; if `counted`, each row then counts as a record.
     """
 
     def __init__(
@@ -123,11 +123,11 @@ class Children:
             spans.append((block.numbers[0].as_py(), block.numbers[-1].as_py(), *_ends(block.get(key))))
         self._spans = np.array(spans, np.int64).reshape(-1, 4)
 
-    def of(self, keys: pa.Array | None) -> Found:
-        """The rows that have one of the keys, in the order of the keys, then of the table."""
+    def of(self, keys: pa.Array | None) -> ChildRows:
+        """Returns the rows that have one of the keys, in the order of the keys, then of the table."""
         wanted = pc.drop_null(keys) if keys is not None else pa.array([], pa.int64())
         if keys is None or not len(wanted) or not len(self._spans):
-            return Found(np.empty(0, np.int64), {})
+            return ChildRows(np.empty(0, np.int64), {})
         ends = pc.min_max(wanted)
         first, last = ends["min"].as_py(), ends["max"].as_py()
         hit = np.flatnonzero((self._spans[:, 2] <= last) & (self._spans[:, 3] >= first))
@@ -138,16 +138,16 @@ class Children:
                 span = self._database.part(self._table, [self._key, *self._columns], both(rowids, self._where))
                 parts.append(span.filter(pc.is_in(span.column(self._key), value_set=wanted)))
         if not parts:
-            return Found(np.empty(0, np.int64), {})
+            return ChildRows(np.empty(0, np.int64), {})
         found = pa.concat_tables(parts)
         of = pc.index_in(_whole(found.column(self._key)), value_set=keys).to_numpy().astype(np.int64)
         order = np.argsort(of, kind="stable")
         sorted_rows = found.take(order)
-        return Found(of[order], {name: _whole(sorted_rows.column(name)) for name in sorted_rows.column_names})
+        return ChildRows(of[order], {name: _whole(sorted_rows.column(name)) for name in sorted_rows.column_names})
 
 
 def _ends(column: pa.Array | None) -> tuple[int, int]:
-    """The least and the greatest key of a span; of one without any a pair that nothing is between."""
+    """The least and the greatest key of a span; an empty interval for a span without keys."""
     if column is None or column.null_count == len(column):
         return 1, 0
     ends = pc.min_max(column)
@@ -155,7 +155,7 @@ def _ends(column: pa.Array | None) -> tuple[int, int]:
 
 
 class Texts:
-    """Words of a table of strings by their ids, as dictionaries of those that some rows have."""
+    """Finds strings in a table of strings by their ids, as dictionary columns."""
 
     def __init__(
         self,
@@ -171,9 +171,9 @@ class Texts:
         self._report = conversion.report
 
     def column(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.DictionaryArray | None:
-        """The word of each row; null for a null.
+        """Returns the string of each row; null for a null.
 
-        An id without a string is reported and stands as "[string 1234]"; so is a null, as "[no name]", if `required`.
+        An id without a string is reported and becomes "[string 1234]"; if `required`, a null becomes "[no name]".
         """
         if ids is None:
             return constant("[no name]", len(block)) if required else None
@@ -191,10 +191,9 @@ class Texts:
 
 
 def first_ids(database: Database, tables: Sequence[tuple[str, int]]) -> dict[str, FirstId]:
-    """Table -> how rowids of it become ids of rows: each table has ids of its own, `each` of them a row.
+    """Returns table -> how its rowids become ids: each table has its own range of ids, with `each` ids for a row.
 
-    So the id of a row is known wherever the row is met, and at every reading. Raises DamagedInput for rowids too far
-    apart.
+    So the id of a row is the same at every reading. Raises DamagedInput if the rowids are too far apart.
     """
     found: dict[str, FirstId] = {}
     first = 1
@@ -208,7 +207,7 @@ def first_ids(database: Database, tables: Sequence[tuple[str, int]]) -> dict[str
 
 
 class FirstId(NamedTuple):
-    """The id of the first row of a table, the least of its rowids, and how many ids a row has."""
+    """The id of the first row of a table, its least rowid, and the number of ids of a row."""
 
     first: int
     least: int

@@ -1,13 +1,13 @@
 """The rows of one table of an SQLite database as blocks of Arrow columns.
 
-ADBC reads them without a Python object a value: 1.0 M rows/s of 28 columns in a thread, 2.0 in two, where the module
-sqlite3 reads 0.4 M. Ranges of rowids are read ahead of the one that is worked on, without the columns that say the same
-in every row. It takes the type of a column from its first row:
+ADBC reads them without a Python object for each value: 1.0 M rows/s of 28 columns in one thread, 2.0 M in two; the
+module sqlite3 reads 0.4 M. Ranges of rowids are fetched in advance, without the columns that have the same value in
+every row. ADBC takes the type of a column from the first row:
 
-    SELECT 0 AS _rowid_, 0 AS start, '' AS text UNION ALL      a row that says the types, dropped again
+    SELECT 0 AS _rowid_, 0 AS start, '' AS text UNION ALL      a row that sets the types; it is dropped
     SELECT _rowid_, start, text FROM NVTX_EVENTS NOT INDEXED WHERE _rowid_ >= 0
 
-Rows of other types it refuses: they are read by sqlite3, and judged one by one.
+It refuses rows of other types: sqlite3 reads these, and they are checked one by one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..columnar.blocks import Block
 from .constants import ConstantColumns, column_of, condition
 
 _ARROW = {"0": pa.int64(), "0.0": pa.float64(), "''": pa.string(), "x''": pa.binary()}
-_WORDS = {"0": "integer", "0.0": "number", "''": "text", "x''": "blob"}
+_WORDS = {"0": "an integer", "0.0": "a number", "''": "text", "x''": "a blob"}
 _FIRST = -(1 << 63)
 
 #: Threads that fetch.
@@ -38,7 +38,7 @@ _THREADS = 2
 class TableReading:
     """One reading of a table. `types` is column -> a literal of its type; `last` is the last rowid that was read.
 
-    `where` is a condition in SQL, for some of the rows.
+    `where` is an SQL condition that selects rows.
     """
 
     def __init__(
@@ -63,11 +63,11 @@ class TableReading:
 
     @property
     def place(self) -> str:
-        """How far it came, for a report."""
-        return self._table if self.last == _FIRST else f"{self._table} behind row {self.last}"
+        """How far the reading got, for a report."""
+        return self._table if self.last == _FIRST else f"{self._table} after row {self.last}"
 
     def blocks(self, size: int) -> Iterator[Block]:
-        """All rows. Raises OSError and sqlite3.Error for what can't be read."""
+        """Yields all rows. Raises OSError and sqlite3.Error for rows that can't be read."""
         ranges = self._ranges(size)
         with closing(ahead_of(ranges, lambda bounds: self._fetched(bounds, size), _THREADS)) as fetched:
             for low, high in ranges:
@@ -85,13 +85,13 @@ class TableReading:
             yield from self.stream(size)
 
     def _find_damage(self, low: int, high: int) -> None:
-        """Finds the last of some rows that can be read."""
+        """Sets `last` to the last of these rows that can be read."""
         with suppress(sqlite3.Error):
             for number, *_ in self._connection.execute(self._select(low, high)):
                 self.last = number
 
     def _ranges(self, size: int) -> list[tuple[int, int]]:
-        """Ranges of rowids with at most `size` rows each; none where rows have no rowids, or few of these are used."""
+        """Ranges of rowids with at most `size` rows each; none if the table has no rowids, or if these are sparse."""
         if not self._rowid:
             return []
         name = quoted_name(self._table)
@@ -99,12 +99,12 @@ class TableReading:
             f"SELECT (SELECT min(_rowid_) FROM {name}), max(_rowid_) FROM {name}"
         ).fetchone()
         pages = self._connection.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
-        if least is None or greatest - least > pages.fetchone()[0]:  # fewer than a row a byte of the file
+        if least is None or greatest - least > pages.fetchone()[0]:  # fewer than one row for each byte of the file
             return []
         return [(low, min(low + size - 1, greatest)) for low in range(least, greatest + 1, size)]
 
     def stream(self, size: int) -> Iterator[Block]:
-        """All rows by one query: what is best for few of a table."""
+        """Yields all rows of one query: the best way for few rows of a table."""
         while True:
             try:
                 yield from self._fast(size)
@@ -115,7 +115,7 @@ class TableReading:
             yield from self._slow(size)
 
     def _fetched(self, bounds: tuple[int, int], size: int) -> pa.RecordBatch | None:
-        """The rows with these rowids, at most `size`, None where ADBC refuses them."""
+        """The rows with these rowids, at most `size`; None if ADBC refuses them."""
         try:
             known = self._constants.known()
             if known:
@@ -132,7 +132,7 @@ class TableReading:
         return batch
 
     def _range(self, bounds: tuple[int, int], size: int, known: dict[str, int | None]) -> pa.RecordBatch:
-        """The rows with these rowids; in place of the known columns one that says whether all have these values."""
+        """The rows with these rowids, with one column that compares the known columns instead of these."""
         types = {name: literal for name, literal in self._types.items() if name not in known}
         same = f", {condition(known)}" if known else ""
         with self._reader(self._select(*bounds, types, same), size + 1, types, ", 1" if known else "") as reader:
@@ -141,7 +141,7 @@ class TableReading:
             return batch
 
     def _completed(self, batch: pa.RecordBatch, known: dict[str, int | None]) -> pa.RecordBatch:
-        """The rows with the known columns."""
+        """Adds the known columns to the rows."""
         fetched = iter(batch.columns[1:])
         columns = [
             column_of(known[name], _ARROW[literal], batch.num_rows) if name in known else next(fetched)
@@ -160,7 +160,7 @@ class TableReading:
 
     @contextmanager
     def _reader(self, select: str, size: int, types: dict[str, str], more: str = "") -> Iterator[pa.RecordBatchReader]:
-        """The rows of a selection, behind one that only says the types; `more` is of further columns."""
+        """The rows of a query, after a row that sets the types; `more` is the part of that row for further columns."""
         import adbc_driver_sqlite.dbapi as adbc
 
         first = ", ".join(f"{literal} AS {quoted_name(name)}" for name, literal in types.items())
@@ -173,15 +173,15 @@ class TableReading:
                 if reader.schema.types[1 : 1 + len(types)] != [_ARROW[kind] for kind in types.values()]:
                     raise _Refused("values of two types in the first rows")
                 yield reader
-        except adbc.Error as error:  # of the first rows, or told again when the query is closed
+        except adbc.Error as error:  # in the first rows, or repeated when the query is closed
             if cursor is not None:
-                cursor._closed = True  # it would be closed once more when it is collected, with a traceback
+                cursor._closed = True  # else it is closed again when collected, with a traceback
             raise OSError(str(error).removeprefix("IO: ")) from None
 
     def _select(
         self, low: int | None = None, high: int | None = None, names: Iterable[str] | None = None, more: str = ""
     ) -> str:
-        """The rows with these rowids; those that weren't read yet, where there are no rowids."""
+        """The query for the rows with these rowids; without rowids, for the rows that weren't read yet."""
         columns = (", ".join(map(quoted_name, self._types if names is None else names)) or "NULL") + more
         table = quoted_name(self._table)
         if self._rowid:
@@ -207,7 +207,7 @@ class TableReading:
         return Block(f"{self._table} row", numbers, dict(zip(self._types, columns[: len(self._types)], strict=True)))
 
     def _slow(self, size: int, high: int | None = None) -> Iterator[Block]:
-        """The next rows up to the rowid `high`, those left out in which a value isn't of its column's type."""
+        """Yields the next rows up to the rowid `high`, without those that have a value of another type."""
         select = self._select(self.last + 1 if self.last > _FIRST else None, high)
         rows = self._connection.execute(f"{select} LIMIT {size}").fetchall()
         if not rows:
@@ -216,12 +216,12 @@ class TableReading:
         whole: list[tuple[Any, ...]] = []
         for number, row in enumerate(rows, self._read + 1):
             place = f"{self._table} row {row[0] if self._rowid else number}"
-            values = [_fitting(value, literal) for value, (_, literal) in zip(row[1:], fields, strict=False)]
+            values = [_typed(value, literal) for value, (_, literal) in zip(row[1:], fields, strict=False)]
             misfit = next((i for i, value in enumerate(values) if value is _MISFIT), None)
             if misfit is not None:
                 self._report.record()
                 name, literal = fields[misfit]
-                self._report.issue("bad-record", place, f"{name} is {row[1 + misfit]!r:.80}, no {_WORDS[literal]}")
+                self._report.issue("bad-record", place, f"{name} is {row[1 + misfit]!r:.80}, not {_WORDS[literal]}")
                 continue
             if any(isinstance(value, str) and "\ufffd" in value for value in values):
                 self._report.issue("encoding", place)
@@ -234,13 +234,13 @@ class TableReading:
 
 
 def cells(values: list[Any], literal: str) -> pa.Array:
-    """Values of a column as an array of its type, null for one that isn't of it."""
-    fitting = (_fitting(value, literal) for value in values)
-    return pa.array([None if value is _MISFIT else value for value in fitting], _ARROW[literal])
+    """Returns values as an array of the column's type, null for a value of another type."""
+    typed = (_typed(value, literal) for value in values)
+    return pa.array([None if value is _MISFIT else value for value in typed], _ARROW[literal])
 
 
 class _Refused(OSError):
-    """Rows that are to be read one by one."""
+    """Rows that must be read one by one."""
 
 
 def _is_refusal(error: OSError) -> bool:
@@ -250,8 +250,8 @@ def _is_refusal(error: OSError) -> bool:
 _MISFIT = object()
 
 
-def _fitting(value: Any, literal: str) -> Any:
-    """The value as one of the type, `_MISFIT` where it is none."""
+def _typed(value: Any, literal: str) -> Any:
+    """The value as the type of the literal, `_MISFIT` if it is of another type."""
     if value is None:
         return None
     if literal == "''":
@@ -264,7 +264,7 @@ def _fitting(value: Any, literal: str) -> Any:
 
 
 def has_rowid(connection: sqlite3.Connection, table: str) -> bool:
-    """Whether the rows of a table have numbers (no view, not WITHOUT ROWID)."""
+    """Whether a table has rowids: it isn't a view, nor WITHOUT ROWID."""
     try:
         connection.execute(f"SELECT _rowid_ FROM {quoted_name(table)} LIMIT 0")
     except sqlite3.OperationalError:

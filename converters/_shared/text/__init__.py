@@ -1,1 +1,11 @@
-"""Text, line by line: tables and figures in logs."""
+"""Text, line by line: for logs and for tables small enough to read whole.
+
+lines               the lines of a source, each used, structure or skipped; `line_account` keeps the account
+tables              tables anywhere in a text, a `Row` at a time: `layouts` splits rows into cells (pipes, tabs, fixed
+                    width), `titles` finds the titles above a table, `prefixes` what a logger puts before each line
+headings            headings and their units as fields of the model, and the figures in a row's cells
+decimal_commas      whether a file writes 2,5 or 2.5, decided once for the whole file
+numbers             one printed number and its unit, exactly
+device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel
+likely              for probes: the lines that contain telling words
+"""

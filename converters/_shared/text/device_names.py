@@ -1,9 +1,9 @@
-"""What a name of work on a device says: a copy and its direction, a fill, a wait, else a kernel.
+"""The kind of device work by its name: a copy with its direction, a fill, a wait, else a kernel.
 
 Memcpy HtoD (Pageable -> Device)           PyTorch, CUPTI
 [CUDA memcpy HtoD]  [CUDA memset]          nvprof, nsys
 CopyHostToDevice                           ROCm
-zeCommandListAppendMemoryCopy(M2D)[4096]   Level Zero, as unitrace writes it: M, H are memory of the host, D of a device
+zeCommandListAppendMemoryCopy(M2D)[4096]   Level Zero, as unitrace writes it: M, H mean host memory, D device memory
 clEnqueueReadBuffer                        OpenCL
 """
 
@@ -31,7 +31,7 @@ _SYNC = re.compile(r"zeCommandListAppend(?!Launch)|clEnqueue(?:Marker|Barrier|Wa
 
 
 def device_work(name: str) -> tuple[str, str | None]:
-    """The kind of the work, and the direction of a copy as `HtoD` where the name says it.
+    """Returns the kind of the work and, if the name states it, the direction of a copy, such as `HtoD`.
 
     Any other command of Level Zero (a barrier, the reset of an event, a query of time) is `sync`.
     """

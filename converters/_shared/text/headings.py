@@ -1,4 +1,4 @@
-"""Columns of tables in text: headings and their units, the fields they stand for, the figures in their cells.
+"""Columns of tables in text: headings with their units, the model's fields they name, the figures in their cells.
 
     Total Time (ns)   Total_Time_ms   TotalDurationNs   Duration [µs]   % of Total   Time (%)   β_run(%)
 
@@ -18,11 +18,11 @@ from typing import Any
 
 from .numbers import BYTES, TIME_NS, Quantity, is_missing, nanoseconds, quantity
 
-#: Fields that are figures in the unit of the row, as the columns of a summary are called.
+#: Fields with figures in the unit of the row, named as the columns of a summary.
 FIGURES = ("total", "value", "avg", "median", "min", "max", "stddev", "p95", "p99")
 
 #: Spellings of the columns of statistics, as nsys, nvprof, rocprof, msprof and people's own scripts write them.
-#: `%` at the end stands for a unit of percent. Of several columns that fit, the spelling that comes first wins.
+#: A final `%` means that the unit is percent. Where several columns match, the first spelling in the list wins.
 STATISTICS: dict[str, tuple[str, ...]] = {
     "percent": (
         "time %",
@@ -46,13 +46,13 @@ STATISTICS: dict[str, tuple[str, ...]] = {
     "p99": ("p99", "p99 time", "99th percentile"),
 }
 
-#: Fields of which the cells are numbers; what stands in those of other fields is the room's.
+#: Fields whose cells are numbers. The room reads the cells of the other fields.
 MEASURED = frozenset((*FIGURES, "count", "percent"))
 
 _SIZES = r"[KMGT]i?B|[KMG]Bi|[KMGT]?bytes?|B"
-#: Units of time in a heading, in whatever words; bounded, so that no long word is looked through again and again.
+#: Units of time in a heading; the length is bounded so that a long word isn't searched again from each letter.
 TIME_WORDS = r"[nuµμm]?s|[num]?secs?|[a-z]{0,8}seconds?"
-#: Words that are units in a heading, or in a row of units below the headings.
+#: Units in a heading, or in a row of units below the headings.
 UNIT = re.compile(rf"%|{TIME_WORDS}|(?:{_SIZES})(?:/s)?|[KMG]?Hz|cycles?|W|mW", re.IGNORECASE)
 _BRACKETED = re.compile(r"(.*?)[(\[]([^()\[\]]+)[)\]]")
 _SUFFIXED = re.compile(r"(.*[^\s_])[\s_](ns|us|µs|μs|ms|[num]?secs?|[a-z]{0,8}seconds?)", re.IGNORECASE)
@@ -66,7 +66,7 @@ _CELL_UNIT = re.compile(r"[%°A-Za-zµμ][\w%°µμ/.\-]{0,15}")
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of a column: as it is written, and taken apart into what it names and its unit ('' for none)."""
+    """The heading of a column: its text, and that text split into a name and a unit ('' for none)."""
 
     text: str
     name: str
@@ -74,13 +74,13 @@ class Heading:
 
     @cached_property
     def key(self) -> str:
-        """The name as spellings are compared: `Total_Time_ms` is "total time", `Time(%)` is "time %"."""
+        """The name as spellings are compared: "total time" for `Total_Time_ms`, "time %" for `Time(%)`."""
         return spelling(self.name) if self.unit != "%" else f"{spelling(self.name)} %".strip()
 
 
 @lru_cache(maxsize=4096)
 def heading(text: str) -> Heading:
-    """A heading taken apart."""
+    """Splits a heading into its name and its unit."""
     text = text.strip().strip('"').strip()
     if found := _BRACKETED.fullmatch(text):
         name, unit = found.group(1).rstrip(), found.group(2).strip()
@@ -96,9 +96,9 @@ def heading(text: str) -> Heading:
 
 @lru_cache(maxsize=4096)
 def spelling(name: str) -> str:
-    """A name with case, blanks, underscores and hyphens made equal: `Total_Time`, `TotalTime` are "total time".
+    """Returns a name in lower case with single blanks between words: "total time" for `Total_Time` and `TotalTime`.
 
-    The micro sign is the letter μ, the increment sign the letter Δ.
+    The micro sign becomes the letter μ, the increment sign the letter Δ.
     """
     name = name.replace("\u00b5", "\u03bc").replace("\u2206", "\u0394")
     name = re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", " ", name)
@@ -107,10 +107,10 @@ def spelling(name: str) -> str:
 
 @dataclass(frozen=True)
 class Columns:
-    """Which headings stand for which fields.
+    """Maps headings to fields.
 
-    `required` names what a table must have to be the room's; of alternatives ("count|percent") one is enough.
-    `others` are further headings that are known; their cells go to args.
+    A table belongs to the room if it has all `required` fields; of alternatives ("count|percent") one is enough.
+    `others` are further known headings, whose cells go to args.
     """
 
     spellings: Mapping[str, Sequence[str]]
@@ -119,14 +119,14 @@ class Columns:
 
     @cached_property
     def _needs(self) -> list[frozenset[str]]:
-        """The spellings of which a table must have one, for each required field."""
+        """For each required field its spellings, of which a table needs at least one."""
         fields = (need.split("|") for need in self.required)
         return [frozenset(name for field in need for name in self.spellings[field]) for need in fields]
 
     def match(self, headings: Sequence[Heading], first: Sequence[str] = ()) -> dict[str, int] | None:
-        """Field -> index of its column; None where a required field has no column.
+        """Returns field -> index of its column; None if a required field has no column.
 
-        It can stand as the `fits` of `read_tables`, which also hands over the `first` row; that has no say here.
+        `first`, the first row, is ignored. It is there so that `read_tables` can take this method as its `recognise`.
         """
         free: dict[str, int] = {}
         for index, head in enumerate(headings):
@@ -142,14 +142,14 @@ class Columns:
         return None if lacking else found
 
     def unknown(self, headings: Sequence[Heading], fields: Mapping[str, int]) -> list[str]:
-        """The headings that the format doesn't name."""
+        """The headings that the format doesn't define."""
         taken = set(fields.values())
         return [head.text for index, head in enumerate(headings) if index not in taken and head.key not in self.others]
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a row says: columns of a summary, and what has no column, under the source's own headings."""
+    """The figures of a row: columns of a summary, and `args` under the source's headings."""
 
     columns: dict[str, Any]
     args: dict[str, Any]
@@ -161,11 +161,11 @@ class Figures:
 def read_figures(
     headings: Sequence[Heading], cells: Sequence[str], fields: Mapping[str, int], *, unit: str = ""
 ) -> Figures:
-    """The figures of a row in base units: ns for times, B where the size of the unit is sure, else as they stand.
+    """Returns the figures of a row in base units: ns for times, B for units of known size, else the source's unit.
 
-    A unit stands in the cell, else in the heading, else it is that of the table's other figures, else `unit`.
-    Cells under a heading that no field takes, and those that are no number of the row's unit, go to `args`;
-    those of fields that are no figures (a name, a device) are left to the room.
+    The unit of a figure is that in its cell, else that in its heading, else that of the table's other figures, else
+    `unit`. Cells without a field and cells that aren't numbers in the row's unit go to `args`. The room itself reads
+    the cells of fields that aren't figures (a name, a device).
     """
     in_headings = (headings[fields[field]].unit for field in FIGURES if field in fields)
     common = next(filter(None, in_headings), unit)
@@ -194,7 +194,7 @@ def read_figures(
 
 
 def _in_one_unit(measured: Mapping[str, Quantity]) -> tuple[str, dict[str, float]]:
-    """The base unit of the first figure that isn't zero, and all figures that can be said in it."""
+    """The base unit of the first figure that isn't zero, and all figures that can be expressed in it."""
     scaled = {field: to_base(*figure) for field, figure in measured.items()}
     units = [unit for unit, value in scaled.values() if value] or [unit for unit, _ in scaled.values()]
     base = units[0] if units else ""
@@ -202,7 +202,7 @@ def _in_one_unit(measured: Mapping[str, Quantity]) -> tuple[str, dict[str, float
 
 
 def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
-    """The base unit and the value in it: ns for times, B for sizes that are sure, else as it was."""
+    """Returns the base unit and the value in it: ns for times, B for units of known size; others are unchanged."""
     time = nanoseconds(value, unit)
     if time is not None:
         return "ns", time
@@ -210,9 +210,9 @@ def to_base(value: Decimal, unit: str) -> tuple[str, Decimal]:
 
 
 def cell_quantity(cell: str) -> Quantity | None:
-    """The number in a cell with its unit, None where the cell is text that merely begins with a number.
+    """Returns the number in a cell and its unit; None for other text, even if it begins with a number.
 
-    None, too, for a number that no float holds.
+    Also None for a number beyond the range of a float.
     """
     found = quantity(cell)
     if found and found.number.is_finite() and abs(found.number.adjusted()) > _GREATEST_EXPONENT:
@@ -223,29 +223,29 @@ def cell_quantity(cell: str) -> Quantity | None:
 
 
 def whole(number: Decimal) -> int | None:
-    """The number as an int64, None where it is none."""
+    """Returns the number as an int64; None if it isn't a whole number or is too large."""
     if not number.is_finite() or abs(number) >= 1 << 63 or number != number.to_integral_value():
         return None
     return int(number)
 
 
 def is_total(name: str) -> bool:
-    """Whether a row is the sum of the others by its name."""
+    """Whether a row's name says that it is the sum of the others."""
     return name.strip().rstrip(":").casefold() in _TOTALS
 
 
 def are_units(cells: Iterable[str]) -> bool:
-    """Whether a row says the units of the columns: words of units, at least one, and blanks."""
+    """Whether a row contains the units of the columns: only units and blank cells, at least one unit."""
     words = [cell.strip() for cell in cells if cell.strip()]
     return bool(words) and all(UNIT.fullmatch(word) for word in words)
 
 
 def with_units(headings: Sequence[Heading], units: Sequence[str]) -> tuple[Heading, ...]:
-    """The headings with the units of the row below them, written as other tables have them: "Duration (ms)"."""
-    said = [*units, *[""] * len(headings)]
+    """Adds the units of the row below to the headings, spelled as in other tables: "Duration (ms)"."""
+    padded = [*units, *[""] * len(headings)]
     return tuple(
         replace(head, text=f"{head.text} ({unit})", unit=unit) if unit and not head.unit else head
-        for head, unit in zip(headings, said, strict=False)
+        for head, unit in zip(headings, padded, strict=False)
     )
 
 
@@ -255,9 +255,10 @@ def is_time(unit: str) -> bool:
 
 
 def plain(cell: str, head: Heading | None = None) -> Any:
-    """A cell as a value for `args`: a number where it is just one (a % is no news below a % heading), else its text.
+    """Returns a cell as a value for `args`: a number if the cell is just a number, else its text.
 
-    A text in quotes of its own is none, nor is one with commas below a heading of shapes: 512,512 isn't half a million.
+    A % after the number is dropped if the heading has it, too. Quoted text stays text, and so does text with commas
+    under a heading of shapes: 512,512 isn't half a million.
     """
     if '"' in cell or ("," in cell and head is not None and _SHAPE.search(head.key)):
         return cell.strip()
@@ -273,7 +274,7 @@ def plain(cell: str, head: Heading | None = None) -> Any:
 
 
 def own_key(args: Mapping[str, Any], head: Heading) -> str:
-    """The heading as a key; where a table has it twice, '#2' and so on is appended."""
+    """Returns the heading as a key of `args`, with '#2' and so on appended if the key exists."""
     key, number = head.text, 1
     while key in args:
         number += 1

@@ -1,4 +1,4 @@
-"""How the cells of a table in text are told apart.
+"""Layouts of tables in text: how the cells of a row are separated.
 
     pipes       | gemm | 1.2 | 3 |      gemm | 1.2 | 3       a rule of dashes below the headings
     boxes       │ gemm │ 1.2 │ 3 │                           the same, drawn
@@ -7,7 +7,7 @@
     spaces      two blanks or more between cells, each below (a part of) its heading
     words       57.0% 1.266 s 192 gemm      one blank between cells, as what was copied often has
 
-A layout splits a line into pieces. More pieces than columns mean that a separator stands in a name.
+A layout splits a line into pieces. If there are more pieces than columns, a name contains the separator.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from .headings import cell_quantity
 
 DELIMITERS = {"tabs": "\t", "semicolons": ";", "commas": ","}
 
-#: Lines longer than this are no headings. (The longest seen is 1,300 characters.)
+#: A line longer than this isn't a line of headings. (The longest seen has 1,300 characters.)
 LONGEST_HEADER = 16_384
 
-#: What headings never have: a time of day, a key of JSON.
+#: What headings never contain: a time of day, a key of JSON.
 _NO_HEADINGS = re.compile(r"\d\d:\d\d|\"\s*:\s")
 
-#: Characters of which horizontal lines are drawn, besides `-` and `=`.
+#: Characters that draw horizontal lines, in addition to `-` and `=`.
 _DRAWN = "─━═┄┅┈┉╌╍⎺⎻⎼⎽‾"
-#: Those at which the lines of a box meet, and its sides.
+#: Characters for the corners, crossings and sides of a box.
 BOX = "\u2500-\u257f⎺-⎽‾"
 
 _RULE = re.compile(rf"(?=.*?[=\-{_DRAWN}]{{2}})[\s|+:=\-{BOX}]+")
 _RUN = re.compile(rf"[=\-{_DRAWN}]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 _SIDE = re.compile(r"[│┃║]")
-#: A figure where blanks don't tell: a number, with a unit perhaps, or a sign that there is none.
+#: A figure in a line whose blanks don't separate cells: a number, perhaps with a unit, or a sign for "no number".
 _UNIT = re.compile(r"%|[nuµμm]?s|[KMGT]?i?B")
 _NUMBER = re.compile(r"[+-]?\d[\d.,]*(?:e[+-]?\d+)?|-|N/A")
 _FIGURE = re.compile(rf"[+-]?\d[\d.,]*(?:e[+-]?\d+)?(?: ?(?:{_UNIT.pattern})(?=\s|$))?|-|N/A")
 _PLAIN_WORD = re.compile(r"\S+")
-#: Headings where blanks don't tell: those of two words that statistics have, else one word, with its unit.
+#: A heading in a line whose blanks don't separate cells: a known one of two words, else one word; and its unit.
 _WORDS = re.compile(
     r"(?:(?:total|avg|min|max) time|num calls|kernel name|\S+)(?: ?[(\[][^()\[\]]*[)\]])?", re.IGNORECASE
 )
@@ -53,7 +53,7 @@ _CHUNK = re.compile(r"\S+(?: \S+)*")
 
 
 class Layout(Protocol):
-    """A way of telling cells apart. `joint` stood between two pieces; `explicit` says that it can't be mistaken."""
+    """A way to split rows into cells. `joint` is the text between two pieces, `explicit` that it is unambiguous."""
 
     @property
     def name(self) -> str: ...
@@ -63,16 +63,16 @@ class Layout(Protocol):
     def explicit(self) -> bool: ...
 
     def split(self, text: str) -> list[str] | None:
-        """The pieces of a line, unstripped; None where the line can't be a row."""
+        """The pieces of a line, unstripped; None if the line can't be a row."""
 
 
 @dataclass(frozen=True)
 class Pipes:
-    """Cells between `|`; `outer` says that lines begin with one, `closed` that they end with one.
+    """Cells between `|`. `outer`: lines begin with one. `closed`: lines end with one.
 
-    `boxed` says that the sides of a box stand for them. Marks of Markdown around a whole cell aren't part of it.
-    `cuts` are the places of the `+` in the rule below the headings, empty without: a line with a pipe at each of them
-    is cut there alone, so that a cell may hold a pipe.
+    `boxed`: the sides of a drawn box replace the pipes. Markdown around a whole cell isn't part of it. `cuts` are the
+    positions of the `+` in the rule below the headings, if any: a line with a pipe at each of them is split only
+    there, so that a cell may contain a pipe.
     """
 
     outer: bool
@@ -97,12 +97,12 @@ class Pipes:
 
     @property
     def ends(self) -> str:
-        """The characters with which a closed line ends."""
+        """The characters that end a closed line."""
         return "│┃║" if self.boxed else "|"
 
 
 def _plain(piece: str) -> str:
-    """A piece without the `**` or the backticks around the whole of it."""
+    """Removes `**` or backticks around the whole piece."""
     cell = piece.strip()
     for mark in ("**", "`"):
         inner = cell[len(mark) : -len(mark)]
@@ -113,7 +113,7 @@ def _plain(piece: str) -> str:
 
 @dataclass(frozen=True)
 class Delimited:
-    """Cells between one character, in quotes where they hold it themselves."""
+    """Cells separated by one character, in quotes if they contain it."""
 
     name: str
     quoted: bool = True
@@ -136,7 +136,7 @@ class Delimited:
 
 @dataclass(frozen=True)
 class Dashes:
-    """Cells below runs of dashes; a number may stand out to the left of its run, a name to the right."""
+    """Cells below runs of dashes; a number may extend to the left of its run, a name to the right."""
 
     runs: tuple[tuple[int, int], ...]
     name: str = "dashes"
@@ -154,7 +154,7 @@ class Dashes:
 
 
 def _cut(text: str, begin: int, end: int, start: int, stop: int) -> int:
-    """Where a row is cut between the run that ends at `end` and the next one, from `start` to `stop`."""
+    """Returns where to split a row between the run that ends at `end` and the next one, from `start` to `stop`."""
     blank = text.find(" ", end, start)
     if blank >= 0:
         return max(begin, blank)
@@ -169,7 +169,7 @@ def _cut(text: str, begin: int, end: int, start: int, stop: int) -> int:
 
 @dataclass(frozen=True)
 class Spaces:
-    """Cells at least two blanks apart, each given to the heading that it stands below."""
+    """Cells at least two blanks apart, each assigned to the heading above it."""
 
     spans: tuple[tuple[int, int], ...]
     name: str = "spaces"
@@ -193,7 +193,7 @@ class Spaces:
 
 @dataclass(frozen=True)
 class Words:
-    """Cells that only their look tells apart: all are figures, but for the name in the last one or the first."""
+    """Cells with nothing clear between them: all are figures, except for a name in the last or the first cell."""
 
     columns: int
     name: str = "words"
@@ -205,20 +205,20 @@ class Words:
 
 
 def _by_figures(text: str, columns: int) -> list[str] | None:
-    """A row of figures and one name, told apart by what a figure is; None where it isn't such a row."""
+    """Splits a row of figures and one name by the look of a figure; None if it isn't such a row."""
     if len(text) > LONGEST_HEADER:
         return None
     return _figures_first(text, columns - 1) or _figures_last(text, columns - 1)
 
 
 def _figures_first(text: str, figures: int) -> list[str] | None:
-    """As many figures, and a name behind them."""
+    """Splits a row of that many figures with a name after them."""
     pieces: list[str] = []
     at = len(text) - len(text.lstrip())
     for number in range(figures, 0, -1):
         found = _FIGURE.match(text, at)
         if found and number == 1 and not text[found.end() :].strip():
-            found = _NUMBER.match(text, at)  # what looks like its unit is the name
+            found = _NUMBER.match(text, at)  # the name looks like a unit
         if not found or not text[found.end() : found.end() + 1].isspace():
             return None
         pieces.append(found.group())
@@ -227,7 +227,7 @@ def _figures_first(text: str, figures: int) -> list[str] | None:
 
 
 def _figures_last(text: str, figures: int) -> list[str] | None:
-    """A name, and as many figures behind it."""
+    """Splits a row of a name with that many figures after it."""
     words = [(found.start(), found.end()) for found in _PLAIN_WORD.finditer(text)]
     pieces: list[str] = []
     for _ in range(figures):
@@ -242,16 +242,16 @@ def _figures_last(text: str, figures: int) -> list[str] | None:
     return [text[words[0][0] : words[-1][1]], *reversed(pieces)] if words else None
 
 
-def _overlap(one: tuple[int, int], other: tuple[int, int]) -> int:
-    """Characters that two spans share; below 0, how far they are apart."""
-    return min(one[1], other[1]) - max(one[0], other[0])
+def _overlap(first: tuple[int, int], second: tuple[int, int]) -> int:
+    """How many characters two spans share; if negative, the distance between them."""
+    return min(first[1], second[1]) - max(first[0], second[0])
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A line read as headings: in which layout, into which texts, and whether the line below it is a rule.
+    """A line read as headings: the layout, the texts, and whether the line below is a rule.
 
-    `lines` is 2 where the headings go on in the next line, as a terminal wraps them.
+    `lines` is 2 if the headings continue in the next line, because a terminal wrapped them.
     """
 
     layout: Layout
@@ -261,7 +261,7 @@ class Candidate:
 
 
 def candidates(text: str, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
-    """The ways in which a line may be the headings of a table, the surest first. `peek(1)` is the line below."""
+    """Yields the ways to read a line as the headings of a table, the surest first. `peek(1)` is the line below."""
     if len(text) > LONGEST_HEADER or _NO_HEADINGS.search(text) or is_rule(text):
         return
     below = peek(1) or ""
@@ -294,7 +294,7 @@ def _candidate(layout: Layout, text: str, ruled: bool) -> Iterator[Candidate]:
 
 
 def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterator[Candidate]:
-    """Headings of which no more than one blank is left between two, above a row that has a cell for each."""
+    """Yields headings that single blanks separate, if the row below has a cell for each."""
     texts = _WORDS.findall(text)
     if not max(chunks, 3) < len(texts) <= _MOST_WORDS:
         return
@@ -304,7 +304,7 @@ def _words(text: str, chunks: int, peek: Callable[[int], str | None]) -> Iterato
 
 
 def _wrapped(text: str, below: str, rule: str) -> Iterator[Candidate]:
-    """Headings that go on in the next line, above a rule with a run for each."""
+    """Yields headings that continue in the next line, above a rule with a run for each."""
     if is_rule(below) or not below.strip() or not is_rule(rule):
         return
     runs = tuple(run.span() for run in _RUN.finditer(rule))
@@ -314,12 +314,12 @@ def _wrapped(text: str, below: str, rule: str) -> Iterator[Candidate]:
 
 
 def is_rule(text: str) -> bool:
-    """Whether a line is drawn, not written: dashes, with pipes, plus signs and colons at most."""
+    """Whether a line is drawn, not written: dashes, perhaps with pipes, plus signs and colons."""
     return _RULE.fullmatch(text) is not None
 
 
 def join_surplus(pieces: Sequence[str], columns: int, name: int, joint: str) -> list[str]:
-    """As many cells as columns: surplus pieces belong to the name, missing ones are ''."""
+    """Returns one cell for each column: joins surplus pieces into the name, fills up with ''."""
     cells = list(pieces)
     surplus = len(cells) - columns
     if surplus > 0:

@@ -1,6 +1,6 @@
-"""Lines of a sample that are worth a look: for probes that know words without which no line is theirs.
+"""Lines of a sample that contain telling words, for probes whose lines always contain one of them.
 
-Most files have none of the words, which a search of the whole text says at once; of the others it is a few lines.
+Most files contain none of the words, which one search of the whole text shows; other files contain them in few lines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ktrace.input.source import Sample
 
 
 def likely_lines(sample: Sample, words: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The lines with one of some words, which are in lower case, and their numbers; upper case is the same."""
+    """Yields (number, line) of the lines with one of the words. Words are in lower case, lines in any."""
     if not has_any(sample, words):
         return
     for number, line in enumerate(sample.lines, 1):
@@ -21,6 +21,6 @@ def likely_lines(sample: Sample, words: Sequence[str]) -> Iterator[tuple[int, st
 
 
 def has_any(sample: Sample, words: Sequence[str]) -> bool:
-    """Whether a text has one of some words, which are in lower case."""
+    """Whether a text contains one of the words. Words are in lower case, the text in any."""
     folded = sample.folded
     return any(word in folded for word in words)

@@ -1,4 +1,4 @@
-"""The account of lines of text: each is used, structure, or skipped with a range of lines in the report."""
+"""The account of lines of text: each is used, structure, or skipped, with a range of lines in the report."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from ktrace.report import Report
 
 
 class LineAccount:
-    """What became of each line. A reader opens a line by `begin` and says, before the next one, what became of it.
+    """Reports the outcome of each line. A reader calls `begin` for a line, then one of the methods for its outcome.
 
-    One of which nothing was said is skipped as "unrecognised"; neighbours that are skipped for one reason share an
-    entry of the report. `place` stands before the number of a line there, such as the name of a file in a folder;
-    `what` is counted, where that isn't lines.
+    A line without an outcome is skipped as "unrecognised"; adjacent lines that are skipped for the same reason share
+    one issue. In the report `place`, such as the name of a file in a folder, precedes the number of a line; `what` is
+    the unit that is counted if that isn't lines.
     """
 
     def __init__(self, report: Report, place: str = "", what: str = "line") -> None:
@@ -23,42 +23,42 @@ class LineAccount:
         self._skipping: tuple[str, int, int, str] | None = None  # kind, first, last, detail
 
     def begin(self, number: int) -> None:
-        """The line that is decided next; it is counted as a record by the caller."""
+        """Makes a line the current one. The caller counts it as a record."""
         self._settle()
         self._number, self._decided = number, False
 
     def finish(self) -> None:
-        """There are no more lines."""
+        """Ends the account: there are no more lines."""
         self._settle()
         self._end_skip()
 
     def used(self, lines: int = 1) -> None:
-        """The line gave a row. `lines` above 1 counts lines that were deferred before it, too."""
+        """The line became a row. `lines` above 1 includes lines deferred before it."""
         self._decide(lines)
         self._report.used(lines)
 
     def structure(self, lines: int = 1) -> None:
-        """The line is a heading, a rule, blank: it carries no figures of its own."""
+        """The line is a heading, a rule or blank: it isn't a record."""
         self._decide(lines)
         self._report.used(lines, outcome="structure")
 
     def became(self, where: str, lines: int = 1) -> None:
-        """The line's content went into the catalog, or was folded into other rows."""
+        """The line's content became part of the catalog, or of other rows ("folded")."""
         self._decide(lines)
         self._report.used(lines, outcome=where)
 
     def defer(self) -> None:
-        """Nothing is decided yet: a later `used`, `structure` or `became` counts this line in, or `skip_deferred`."""
+        """Leaves the line undecided: a later `used`, `structure`, `became` or `skip_deferred` includes it."""
         self._decided = True
         self._deferred += 1
 
     def skip(self, kind: str, detail: str = "") -> None:
-        """The line is left out, as an issue of that kind."""
+        """Leaves the line out and reports an issue of that kind."""
         self._decided = True
         self._skip(kind, self._number, self._number, detail)
 
     def skip_deferred(self, kind: str, first: int, last: int, detail: str = "") -> None:
-        """Deferred lines are left out after all."""
+        """Leaves deferred lines out and reports an issue of that kind."""
         self._deferred -= last - first + 1
         self._skip(kind, first, last, detail)
 

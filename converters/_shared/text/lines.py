@@ -1,4 +1,4 @@
-"""Lines of text, each of them accounted for: used, structure, or skipped with a range of lines in the report."""
+"""Lines of text. Each is accounted for: used, structure, or skipped, with a range of lines in the report."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Line:
 
 
 class Lines(LineAccount):
-    """The lines of a source, counted in the report before anybody looks at them.
+    """The lines of a source, each counted in the report before the reader gets it.
 
-    A reader says what became of each line; one of which nothing was said is skipped as "unrecognised",
-    and neighbours that are skipped for one reason share an entry of the report:
+    The reader states the outcome of each line. A line without an outcome is skipped as "unrecognised"; adjacent lines
+    that are skipped for the same reason share one issue:
 
         for line in lines:
             if not line.text.strip():
@@ -33,8 +33,8 @@ class Lines(LineAccount):
             elif parse(line.text):
                 lines.used()
 
-    A reader that must look ahead before it decides defers a line by `lines.defer()`, and says later what became
-    of it: `lines.used(3)` counts this line and the two that were deferred before it.
+    A reader that must look ahead defers a line with `lines.defer()` and decides later: `lines.used(3)` counts this
+    line and the two deferred before it.
     """
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
@@ -52,7 +52,7 @@ class Lines(LineAccount):
         self.finish()
 
     def peek(self, ahead: int = 1) -> str | None:
-        """The text of the line that comes `ahead` lines after this one, None past the end; it isn't counted yet."""
+        """Returns the text of the line `ahead` lines after this one, None past the end; doesn't count it."""
         while len(self._ahead) < ahead:
             coming = next(self._coming, None)
             if coming is None:
@@ -65,7 +65,7 @@ class Lines(LineAccount):
 
 
 def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int, str]]:
-    """(number from 1, text) of each line, whatever its encoding and line ends."""
+    """Yields (number from 1, text) of each line, in any encoding and with any line ends."""
     with source.open() as stream:
         head = stream.peek(4096) if hasattr(stream, "peek") else b""
         encoding = text_encoding(head) or "utf-8"

@@ -1,4 +1,4 @@
-"""Numbers and units as people and tools print them, read as text and exactly.
+"""Numbers and units as people and tools print them, converted exactly.
 
 64,892   1.024000e-03   57.0%   1.266 s   84.724 μs   2.04 GB   -   N/A   nan
 """
@@ -10,7 +10,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import NamedTuple
 
-#: Spellings of units of time -> ns of one. µ is U+00B5, μ is U+03BC.
+#: Spelling of a unit of time -> its length in ns. µ is U+00B5, μ is U+03BC.
 TIME_NS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Decimal(10**9)),
     **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), Decimal(10**6)),
@@ -19,14 +19,14 @@ TIME_NS = {
     **dict.fromkeys(("ps", "picosecond", "picoseconds"), Decimal("0.001")),
 }
 
-#: Spellings of units of memory -> bytes of one. KB, MB and GB are left to the format: 10^6 and 2^20 both occur.
-#: KBi and the like are how nsys of 2022 spells KiB.
+#: Spelling of a unit of memory -> its size in bytes. The format defines KB, MB and GB: 10^6 and 2^20 both occur.
+#: nsys of 2022 spells KiB as KBi.
 BYTES = {
     **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
     **{"KBi": 1 << 10, "MBi": 1 << 20, "GBi": 1 << 30},
 }
 
-#: What tools print where there is no number.
+#: What tools print if there isn't a number.
 MISSING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "no samples"})
 
 _QUANTITY = re.compile(r"([+-]?(?:\d[\d,_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s].*)?")
@@ -35,7 +35,7 @@ _SPECIAL = {"nan": "NaN", "-nan": "NaN", "-nan(ind)": "NaN", "inf": "Infinity", 
 
 
 class Quantity(NamedTuple):
-    """A number with the unit that stood behind it, '' where there was none."""
+    """A number and the unit after it, '' for none."""
 
     number: Decimal
     unit: str
@@ -43,10 +43,10 @@ class Quantity(NamedTuple):
 
 @lru_cache(maxsize=65_536)
 def quantity(text: str) -> Quantity | None:
-    """The number in a cell and its unit, None where it isn't one. Thousands separators are taken out.
+    """Returns the number in a cell and its unit; None if the cell isn't a number. Removes thousands separators.
 
-    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` and `0,125` are no numbers. Files
-    in which it stands before decimals are for `decimal_commas`.
+    A comma is a separator only between groups of three digits: `8,192` is 8192, `1,5` and `0,125` aren't numbers. See
+    `decimal_commas` for files with decimal commas.
     """
     text = text.strip().strip('"').strip()
     special = _SPECIAL.get(text.lower())
@@ -65,30 +65,30 @@ def quantity(text: str) -> Quantity | None:
 
 
 def number(text: str) -> Decimal | None:
-    """The number in a cell without a unit (a percent sign is allowed), None where there is none."""
+    """Returns the number in a cell without a unit (a percent sign is allowed), else None."""
     found = quantity(text)
     return found.number if found and found.unit in ("", "%") else None
 
 
 def nanoseconds(number: Decimal, unit: str) -> Decimal | None:
-    """The time in ns, unrounded; None where the unit is none of time."""
+    """Returns the time in ns, unrounded; None if the unit isn't a unit of time."""
     factor = TIME_NS.get(unit) or TIME_NS.get(unit.lower())
     return None if factor is None else number * factor
 
 
 def to_ns(number: Decimal, unit: str) -> tuple[int, bool]:
-    """The time in whole ns, rounded half to even, and whether it is exact.
+    """Returns the time in whole ns, rounded half to even, and whether it is exact.
 
-    Raises KeyError for an unknown unit and ValueError for what is no finite number below 10^60 ns.
+    Raises KeyError for an unknown unit and ValueError for a number that isn't finite and below 10^60 ns.
     """
     try:
         exact = _WIDE.multiply(number, TIME_NS[unit])
         whole = exact.quantize(Decimal(1), ROUND_HALF_EVEN, _WIDE)
     except InvalidOperation:
-        raise ValueError(f"no time: {number} {unit}") from None
+        raise ValueError(f"not a time: {number} {unit}") from None
     return int(whole), whole == exact
 
 
 def is_missing(text: str) -> bool:
-    """Whether the cell says that there is no number."""
+    """Whether the cell means "no number"."""
     return text.strip().lower() in MISSING

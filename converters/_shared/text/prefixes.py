@@ -1,9 +1,9 @@
-"""What stands before each line of a table that was pasted or logged, and isn't part of it.
+"""Prefixes of lines: text before each line of a pasted or logged table that isn't part of the table.
 
-> Time(%)  Total Time  Instances  Name            the marks of a quotation
-[05/08/2026-14:05:14] [I]  Time(ms)  Layer        the time and level of a logger
-[rank0]: Time (%)  Total Time (ns)  Name          the rank of a launcher
-//  Time(%)  Total Time  Calls  Name              the comment of a program that says what it measured
+> Time(%)  Total Time  Instances  Name            the mark of a quotation
+[05/08/2026-14:05:14] [I]  Time(ms)  Layer        the time and level from a logger
+[rank0]: Time (%)  Total Time (ns)  Name          the rank from a launcher
+//  Time(%)  Total Time  Calls  Name              a comment in a program's source
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _PREFIX = re.compile(rf"{_QUOTE}|{_COMMENT}|{_RANK} ?|{_STAMP}{_LEVEL} ?")
 
 
 def without_prefix(text: str) -> str:
-    """The line without its prefix; itself where it has none."""
+    """Returns the line without its prefix, if it has one."""
     found = _PREFIX.match(text)
     return text[found.end() :] if found else text
 
 
 def is_quoted(text: str) -> bool:
-    """Whether the line begins with the mark of a quotation, which no cell does."""
+    """Whether the line begins with the mark of a quotation; no cell does."""
     return text.lstrip(" ").startswith(">")

@@ -1,12 +1,12 @@
-"""Tables in text, wherever they stand in it: several in a file, in several layouts, with anything around them.
+"""Tables anywhere in a text: several in a file, in several layouts, with any text around them.
 
-    ### Kernel Statistics                      a heading: the scope of what follows
+    ### Kernel Statistics                      a title: the scope of what follows
     | Kernel Name | Total Time (ms) | Calls |  headings of columns, recognised by the room
     |-------------|----------------:|------:|  a rule, a row of units: structure
     | gemm        |           1,024 |     3 |  a row
-    some prose                                 text, handed out; what the room says nothing of is skipped
+    some prose                                 text; skipped unless the room states an outcome
 
-A room gives a function that recognises its headings, usually `Columns.match`, and takes rows and text:
+A room passes a function that recognises its headings, usually `Columns.match`, and gets rows and text:
 
     for item in read_tables(lines, COLUMNS.match):
         if isinstance(item, Row):
@@ -33,27 +33,27 @@ from .numbers import is_missing
 from .prefixes import is_quoted, without_prefix
 from .titles import Title, is_structure, title_of
 
-#: What a room recognises its tables by: field -> index of the column, None where the table isn't the room's.
-#: It is told the headings and the cells of the first row (none where the table is empty).
+#: Recognises a room's tables by their headings and the cells of the first row (none if the table is empty). Returns
+#: field -> index of the column, None for a table of another format.
 Recogniser = Callable[[Sequence[Heading], Sequence[str]], "dict[str, int] | None"]
 
-REFUSED = "a table without the columns that are needed"
+REFUSED = "a table without the required columns"
 
-#: How many lines a cell in quotes may go on for.
+#: Lines that a cell in quotes may extend over.
 _LONGEST_CELL = 64
 
-#: Lines that say whether one is headings: two of these, a rule, units, a row, and one behind it.
+#: Lines needed to recognise headings: two of headings, a rule, units, a row, and the line after it.
 _HEADING_LINES = 6
 
-#: So many lines say how a file writes its numbers.
-_TELLING_LINES = 2_000
+#: Lines that are examined for the decimal separator of a file.
+_EXAMINED_LINES = 2_000
 
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the how-manieth of the source from 0, the titles above it, its headings, the room's fields."""
+    """A table: its position in the source from 0, the titles above it, its headings, the room's fields."""
 
     ordinal: int
     line: int
@@ -64,26 +64,26 @@ class Table:
 
     @property
     def scope(self) -> list[str]:
-        """The titles above it, outermost first; where there are none the heading of its names and its line."""
+        """The titles above it, outermost first; without any, the heading of the name column and the table's line."""
         return [title.text for title in self.path] or [f"{self.headings[self.name_column].text} (line {self.line})"]
 
     @property
     def name_column(self) -> int:
-        """The column to which surplus pieces of a row belong."""
+        """The index of the column that gets surplus pieces of a row."""
         return (self.fields or {}).get("name", 0)
 
     def cells(self, pieces: Sequence[str]) -> list[str]:
-        """The pieces of a row as one cell a column."""
+        """Returns the pieces of a row as one cell for each column."""
         return join_surplus(pieces, len(self.headings), self.name_column, self.layout.joint)
 
     @cached_property
     def measured(self) -> tuple[int, ...]:
-        """The columns in which numbers are expected: those of figures, else all but the name."""
+        """The columns that should contain numbers: those of figures, else all but the name."""
         figures = tuple(index for field, index in (self.fields or {}).items() if field in MEASURED)
         return figures or tuple(index for index in range(len(self.headings)) if index != self.name_column)
 
     def has_figures(self, pieces: Sequence[str]) -> bool:
-        """Whether there are numbers where they are expected, and no more text than numbers."""
+        """Whether at least half of the cells that should be numbers are numbers (missing ones not counted)."""
         cells = self.cells(pieces)
         figures = [cells[index] for index in self.measured if not is_missing(cells[index])]
         numbers = sum(cell_quantity(cell) is not None for cell in figures)
@@ -92,14 +92,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: its line, and its cells in the order of the headings, '' where there is none."""
+    """A row: its line, and its cells in the order of the headings, '' for an absent one."""
 
     table: Table
     line: int
     cells: list[str]
 
     def text(self, field: str) -> str:
-        """The cell of a field, '' where the table hasn't got it."""
+        """The cell of a field, '' if the table doesn't have the field."""
         index = (self.table.fields or {}).get(field)
         return "" if index is None else self.cells[index]
 
@@ -110,7 +110,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A line outside of tables, with the titles above it."""
+    """A line outside of tables, and the titles above it."""
 
     line: int
     text: str
@@ -118,7 +118,7 @@ class Text:
 
 
 class SampleLines:
-    """Lines of a sample, for probes: as `Lines`, without an account."""
+    """The lines of a sample, for probes: like `Lines`, but without an account."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -130,19 +130,19 @@ class SampleLines:
             yield Line(self._next, self._texts[self._next - 1])
 
     def peek(self, ahead: int = 1) -> str | None:
-        """The text of the line that comes `ahead` lines after this one."""
+        """Returns the text of the line `ahead` lines after this one."""
         index = self._next + ahead - 1
         return self._texts[index] if index < len(self._texts) else None
 
     def structure(self, lines: int = 1) -> None:
-        """Nothing: a sample has no account."""
+        """Does nothing: a sample has no account."""
 
     def skip(self, kind: str, detail: str = "") -> None:
-        """Nothing: a sample has no account."""
+        """Does nothing: a sample has no account."""
 
 
 class _Lines(Protocol):
-    """What is needed of `Lines`."""
+    """The part of `Lines` that reading tables needs."""
 
     def __iter__(self) -> Iterator[Line]: ...
     def peek(self, ahead: int = 1) -> str | None: ...
@@ -150,27 +150,26 @@ class _Lines(Protocol):
     def skip(self, kind: str, detail: str = "") -> None: ...
 
 
-def read_tables(lines: _Lines, fits: Recogniser) -> Iterator[Table | Row | Text]:
-    """The tables that fit, their rows, and the lines outside of tables, in the order of the text.
+def read_tables(lines: _Lines, recognise: Recogniser) -> Iterator[Table | Row | Text]:
+    """Yields the recognised tables, their rows, and the lines outside of tables, in the order of the text.
 
-    The caller says of each row and text what became of its line. Headings, rules and blank lines are
-    structure; tables that don't fit are skipped, and so is a last row that breaks off. A table between
-    pipes, tabs or commas goes on behind lines that are none of its rows, up to the next title or table.
-    Where each line of a table has a prefix (a quotation's, a logger's; see `prefixes`), it is left away.
-    Where the file has decimal commas, the figures of rows have points instead. Raises DamagedInput where nobody can
-    know.
+    The caller states the outcome of the line of each row and text. Headings, rules and blank lines are structure;
+    other tables are skipped, and so is a last row that is cut. A table with pipes, tabs or commas continues after
+    lines that aren't rows, up to the next title or table. If each line of a table has a prefix (that of a quotation,
+    of a logger; see `prefixes`), it is removed. If the file has decimal commas, the figures of rows have points
+    instead. Raises DamagedInput if the decimal separator can't be determined.
     """
-    return _Scan(lines, fits, commas=_has_decimal_commas(lines, fits)).items()
+    return _Scan(lines, recognise, commas=_has_decimal_commas(lines, recognise)).items()
 
 
-def _has_decimal_commas(lines: _Lines, fits: Recogniser) -> bool:
-    """Whether the figures of the first lines have commas before decimals."""
+def _has_decimal_commas(lines: _Lines, recognise: Recogniser) -> bool:
+    """Whether the figures in the first lines have decimal commas."""
     texts: list[str] = []
-    while len(texts) < _TELLING_LINES and (text := lines.peek(len(texts) + 1)) is not None:
+    while len(texts) < _EXAMINED_LINES and (text := lines.peek(len(texts) + 1)) is not None:
         texts.append(text)
     if not may_have(texts):
         return False
-    scan = _Scan(SampleLines(texts), fits, commas=True)
+    scan = _Scan(SampleLines(texts), recognise, commas=True)
     for _ in scan.items():
         pass
     problem = scan.evidence.problem
@@ -178,35 +177,35 @@ def _has_decimal_commas(lines: _Lines, fits: Recogniser) -> bool:
         raise DamagedInput(
             problem,
             path=lines.path,
-            expected="one way of writing decimals in a file",
-            remedy="write it again with points before decimals (LC_ALL=C), or split the file",
+            expected="one decimal separator in a file",
+            remedy="write it again with decimal points (LC_ALL=C), or split the file",
         )
     return scan.evidence.commas
 
 
-def find_tables(sample: Sample, fits: Recogniser) -> Iterator[Table]:
-    """The tables that fit, in the text of a sample; none in JSON."""
+def find_tables(sample: Sample, recognise: Recogniser) -> Iterator[Table]:
+    """Yields the recognised tables in the text of a sample; none if it is JSON."""
     if may_have_tables(sample):
-        yield from (item for item in read_tables(SampleLines(sample.lines), fits) if isinstance(item, Table))
+        yield from (item for item in read_tables(SampleLines(sample.lines), recognise) if isinstance(item, Table))
 
 
 def may_have_tables(sample: Sample) -> bool:
-    """Whether it is a text, and no JSON."""
+    """Whether the sample is text, and not JSON."""
     return bool(sample.text) and not _JSON.match(sample.text or "")
 
 
-def headings_at(lines: Sequence[str], number: int, fits: Recogniser) -> Table | None:
-    """The table that fits of which that line, from 1, is the headings, whatever stands above it; for probes."""
-    first = next(read_tables(SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), fits), None)
+def headings_at(lines: Sequence[str], number: int, recognise: Recogniser) -> Table | None:
+    """Returns the recognised table whose headings are in that line (from 1), whatever is above it; for probes."""
+    first = next(read_tables(SampleLines(lines[number - 1 : number - 1 + _HEADING_LINES]), recognise), None)
     return replace(first, line=number) if isinstance(first, Table) and first.line == 1 else None
 
 
 class _Scan:
-    """The state of a reading: the titles above the line, and the table that is open."""
+    """The state of reading: the titles above the current line, and the open table."""
 
-    def __init__(self, lines: _Lines, fits: Recogniser, *, commas: bool = False) -> None:
+    def __init__(self, lines: _Lines, recognise: Recogniser, *, commas: bool = False) -> None:
         self._lines = lines
-        self._fits = fits
+        self._recognise = recognise
         self._commas = commas
         self.evidence = Evidence()
         self._coming = iter(lines)
@@ -226,7 +225,7 @@ class _Scan:
                 yield from found
 
     def _item_in(self, line: Line, first: bool) -> Iterable[Table | Row] | None:
-        """What the line is without its prefix or with it; `first` says which is tried first."""
+        """As `_item`, with the line's prefix or without it; `first` says which is tried first."""
         before = self._prefixed
         if not first and (found := self._item(line)) is not None:
             return found
@@ -239,10 +238,10 @@ class _Scan:
         return self._item(line) if first and not before else None
 
     def _item(self, line: Line) -> Iterable[Table | Row] | None:
-        """What the line is of a table or its surroundings, None where it is mere text."""
+        """The rows or the table that a line begins, () for structure, None for mere text."""
         text = self._bare(line.text)
         if is_structure(text):
-            if not self._goes_on(text):
+            if not self._continues(text):
                 self._interrupt()
             self._lines.structure()
             return ()
@@ -259,23 +258,23 @@ class _Scan:
         return None
 
     def _bare(self, text: str) -> str:
-        """A line as it is read: without its prefix, where the table or title above it had one."""
+        """The line without its prefix if the table or title above had one, else the line."""
         return without_prefix(text) if self._prefixed else text
 
     def _peek(self, ahead: int = 1) -> str | None:
         text = self._lines.peek(ahead)
         return None if text is None else self._bare(text)
 
-    def _goes_on(self, text: str) -> bool:
-        """Whether a table goes on behind a line of structure: a rule between its rows, not a blank line."""
+    def _continues(self, text: str) -> bool:
+        """Whether the open table continues after a line of structure: after a rule between rows, not a blank line."""
         if not (text.strip() and self._table):
             return False
         return isinstance(self._table.layout, Pipes) or (is_rule(text) and self._pieces(self._peek() or "") is not None)
 
     def _interrupt(self, *, between_rows: bool = False) -> None:
-        """A line that is no row: the table ends, unless its separators can't be mistaken.
+        """Ends the table at a line that isn't a row, unless its separators are unambiguous.
 
-        One of fixed width goes on behind a line right above a row, such as the rest of a name of two lines.
+        A table of fixed width continues after a line right above a row, such as the rest of a name of two lines.
         """
         layout = self._table.layout if self._table else None
         if isinstance(layout, (Pipes, Delimited)):
@@ -284,7 +283,7 @@ class _Scan:
             self._table = None
 
     def _pieces(self, text: str) -> list[str] | None:
-        """The pieces of a row of the open table, None where the line is none."""
+        """The pieces of the line as a row of the open table, None if it isn't a row."""
         table = self._table
         if table is None:
             return None
@@ -293,8 +292,8 @@ class _Scan:
             return None
         pointed = self._with_points(pieces)
         if table.has_figures(pointed):
-            if not _broke_off(table, text, pieces):  # the figure that is cut says nothing
-                self._tell(table, pieces)
+            if not _broke_off(table, text, pieces):  # a cut figure isn't evidence
+                self._examine(table, pieces)
             return pointed
         explicit = isinstance(table.layout, Pipes) and not self._interrupted
         return pointed if explicit and not is_rule(self._peek() or "") else None
@@ -302,19 +301,19 @@ class _Scan:
     def _with_points(self, pieces: list[str]) -> list[str]:
         return [with_point(piece) for piece in pieces] if self._commas else pieces
 
-    def _tell(self, table: Table, pieces: Sequence[str]) -> None:
-        """Notes how the figures of a row are written, where this is still to be found out."""
+    def _examine(self, table: Table, pieces: Sequence[str]) -> None:
+        """Notes the decimal separators in a row while that of the file isn't known yet."""
         if not self._commas or table.fields is None:
             return
         cells = table.cells(pieces)
         times = {table.fields[field] for field in FIGURES if field in table.fields}
         for index in table.measured:
             unit = table.headings[index].unit
-            fine = index not in times or unit == "ns" or cells[index].endswith("ns")
-            self.evidence.add(cells[index], fine=fine)
+            is_whole = index not in times or unit == "ns" or cells[index].endswith("ns")
+            self.evidence.add(cells[index], is_whole=is_whole)
 
     def _with_rest(self, text: str) -> tuple[str, int]:
-        """The line with the ones after it that its last cell, in quotes, goes on for; and how many these are."""
+        """Joins the line with the following ones that its last, quoted cell extends over; and counts these."""
         layout = self._table.layout if self._table else None
         if not isinstance(layout, Delimited) or not layout.quoted or text.count('"') % 2 == 0:
             return text, 0
@@ -341,12 +340,12 @@ class _Scan:
             yield Row(table, line.number, table.cells(pieces))
 
     def _open(self, line: Line) -> Table | None:
-        """The table of which the line is the headings."""
+        """Opens the table whose headings are in the line."""
         refused = None
         for candidate in candidates(line.text, self._lines.peek):
             units, first = self._below(candidate)
             headings = with_units([heading(text) for text in candidate.texts], units)
-            fields = self._fits(headings, first)
+            fields = self._recognise(headings, first)
             table = Table(self._tables, line.number, self._path, candidate.layout, headings, fields)
             if fields is not None:
                 lines = candidate.lines
@@ -363,7 +362,7 @@ class _Scan:
         return table
 
     def _below(self, candidate: Candidate) -> tuple[list[str], list[str]]:
-        """The row of units below the headings, and the first row; empty where there is none."""
+        """The row of units below the headings, and the first row; empty for an absent one."""
         rows: list[list[str]] = []
         layout, first = candidate.layout, candidate.lines + candidate.ruled
         for ahead in (first, first + 1):
@@ -374,18 +373,18 @@ class _Scan:
         return [], rows[0]
 
     def _pass_header(self, table: Table, lines: int) -> None:
-        """The headings, the rule and the units below them carry no figures."""
+        """Accounts for the headings and for the rule and the units below them."""
         for _ in range(lines - 1):
-            self._leave(table)
+            self._account(table)
             next(self._coming)
         below = self._peek() or ""
         has_units = isinstance(table.layout, Delimited) and are_units(table.layout.split(below) or [])
         if is_rule(below) or has_units:
-            self._leave(table)
+            self._account(table)
             next(self._coming)
-        self._leave(table)
+        self._account(table)
 
-    def _leave(self, table: Table) -> None:
+    def _account(self, table: Table) -> None:
         if table.fields is None:
             self._lines.skip("unrecognised", REFUSED)
         else:
@@ -393,7 +392,7 @@ class _Scan:
 
 
 def _broke_off(table: Table, text: str, pieces: Sequence[str]) -> bool:
-    """Whether a row lacks cells, or the pipe at its end, or ends before the name below the last run of dashes."""
+    """Whether a row lacks cells, or the pipe at its end, or ends before the last column of fixed width, a name."""
     if len(pieces) < len(table.headings):
         return True
     if isinstance(table.layout, Dashes) and table.name_column == len(pieces) - 1:

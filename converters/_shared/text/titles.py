@@ -21,7 +21,7 @@ _BANNER_END = re.compile(r"={2,3}$")
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A heading of the text: how deep it stands (1 is outermost), its words, its line."""
+    """A title in the text: its level (1 is outermost), its words, its line."""
 
     level: int
     text: str
@@ -29,7 +29,7 @@ class Title:
 
 
 def title_of(number: int, line: str) -> Title | None:
-    """The title that a line is."""
+    """Returns the title in a line, None if the line isn't a title."""
     text = line.strip()
     if found := _MARKDOWN.match(line):
         return Title(len(found.group(1)), line[found.end() :].strip().rstrip("#").rstrip(), number)
@@ -43,6 +43,6 @@ def title_of(number: int, line: str) -> Title | None:
 
 
 def is_structure(text: str) -> bool:
-    """Whether a line has no words: blank, drawn, a fence of code, a tag of HTML."""
+    """Whether a line has no words: it is blank, drawn, a code fence or an HTML tag."""
     bare = text.strip()
     return not bare or _DRAWN.fullmatch(text) is not None or _MARKUP.fullmatch(bare) is not None

@@ -6,10 +6,17 @@
       {"ph": "s", "id": 41, "pid": 4242, "tid": 4242, "ts": 10.001, "cat": "ac2g", "name": "ac2g"}
     ], "traceName": "rank0.json"}
 
-The way of the data, bounded by the batch whatever the size of the file:
+The data flows through these modules; memory is bounded by the batch, whatever the size of the file:
 
-    containers   bytes -> the members of the document, and chunks of the events array        repairs
-    decode       a chunk -> `Events`, columns of events that have the same shape             shapes
-    phases       `Events` -> canonical batches, by the table of a dialect                    dialect
-    ranges       chunks to several processes, and their batches back in order
+    document            what a room calls: a document to batches
+    containers          bytes -> the members of the document (`member`) and the lists of events
+    lists               a list -> chunks of its events; `chunks` reads the text through a window
+    ranges              reads a list with several processes; `spans` are byte ranges read on their own
+    decode              a chunk -> `Events` (`events`), columns of one shape: `shapes` are learnt from the
+                        events, `gather` collects `cells`; `numbers` converts times, `json_values` other values
+    phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices`, `counters`,
+                        `arrows`, `metadata` make rows of a `draft`; `places` finds the track; `gpus` moves processes
+                        that are GPUs to devices
+    salvage             reads a damaged list element by element: `grammar` finds the end of a valid value, `walk` that
+                        of a broken one, `repair` repairs it
 """

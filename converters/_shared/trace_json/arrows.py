@@ -1,4 +1,4 @@
-"""Ends of arrows: flows (s, t, f), slices with a bind_id, and what waits for what."""
+"""Links, the ends of arrows: flows (s, t, f), slices with a bind_id, waits."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _ROLES = {"s": 0, "t": 1, "f": 2}
 
 
 def flows(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """s, t, f: ends of arrows, bound to the slice around them, an f without bp "e" to the next one.
+    """s, t, f: links, attached to the enclosing slice; an f without bp "e" is attached to the next one.
 
-    Those of a category whose arrows `correlation` gives are folded.
+    Flows of a category that repeats `correlation` are folded.
     """
     dialect, rows = task.dialect, len(events)
     kinds = ["flow", *dict.fromkeys(kind for kind in dialect.flows.values() if kind), ""]
@@ -72,8 +72,8 @@ def _fill(draft: Draft) -> None:
     del draft.left["id"]
 
 
-def bound(draft: Draft) -> Iterator[Batch]:
-    """The links of slices with a `bind_id`: an arrow arrives (flow_in), leaves (flow_out) or passes."""
+def bind_links(draft: Draft) -> Iterator[Batch]:
+    """Yields the links of slices with a `bind_id`: an arrow arrives (flow_in), leaves (flow_out) or passes."""
     key = draft.left.get("args.$bind_id")
     flags = {name: draft.left.get(f"args.${name}") for name in ("flow_in", "flow_out")}
     if key is None or all(flag is None for flag in flags.values()):
@@ -105,7 +105,7 @@ def _true(flag: pa.Array | None, rows: int) -> Bools:
 
 
 def waits(draft: Draft, rule: Rule) -> list[Batch]:
-    """The links of calls that record an event, and of what waits for it: they meet by the call's correlation."""
+    """Returns the links from calls that record an event to work that waits for it, by the call's correlation."""
     key, role, mask = None, "", None
     if rule.waits and f"args.{rule.waits}" in draft.left:
         key, _ = integers(draft.left[f"args.{rule.waits}"])

@@ -1,11 +1,11 @@
-"""Ranges of a document that are read apart, in other processes or on other machines, each without the rest.
+"""Byte ranges of a document that are read separately, in other processes or on other machines.
 
     {"schemaVersion": 1, "traceEvents": [ {..},{..},{..},{..},{..},{..},{..},{..} ], "traceName": ...
-    spans                                |  0           |  1        |  2        and all beside the events
+    ranges                               |  0           |  1        |  2        and all other members
 
-Where a range begins is a guess, as is where the list begins. Whoever joins the ranges checks that each one ended where
-the next one began, and that the first one began where the last one found the list; otherwise they aren't the document.
-Cuts are where the reading of the whole has ends of chunks, so that ids are the same.
+The begins of the ranges, and of the list, are guesses. The caller that joins them checks that each range ended where
+the next one began, and that the first began where the last one found the list. Cuts are at multiples of a chunk, where
+reading the whole document ends its chunks, too, so that ids are the same.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _LIST = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[|\{.*?"traceEvents"\s*:\s*\[)', r
 _HALF = re.compile(rb'"ph"\s*:\s*"[BEbeSF]"')
 _SEPARATOR = re.compile(rb"\s*,\s*")
 
-#: Boundaries that are tried for the begin of a range, and the bytes behind one that have to be elements of a list.
+#: Boundaries that are tried as the begin of a range and as the end of a check, and the bytes that a check covers.
 _MOST_BEGINS = 32
 _MOST_CUTS = 4
-_LOOKED_AT = 1 << 16
+_CHECKED = 1 << 16
 
 
 def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
-    """The ranges of about `step` bytes of a document of `size` bytes; none where it has to be read as a whole.
+    """Returns ranges of about `step` bytes of a document of `size` bytes; none if it must be read as a whole.
 
-    That is where it is compressed or can't be read from the middle, where it doesn't begin with a list of events, and
-    where slices are seen whose begin and end stand apart.
+    That is the case if it is compressed or can't be read from the middle, if it doesn't begin with a list of events,
+    and if its sample contains halves of slices.
     """
     count = size // step
     sample = source.sample()
@@ -55,7 +55,7 @@ def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
 def read_range(
     text: Text, part: ByteRange, report: Report, folded: Container[str] = (), *, quoted: bool = False
 ) -> Iterator[Events]:
-    """The events of a range that isn't the last; says in it where they began and ended."""
+    """Yields the events of a range that isn't the last; sets in it where they began and ended."""
     begin(text, part)
     decoder = Decoder(report, MOST_EVENTS, folded, quoted=quoted)
     reading = List(text, decoder, report, CHUNK)
@@ -64,7 +64,7 @@ def read_range(
 
 
 def begin(text: Text, part: ByteRange) -> None:
-    """Goes to the begin of a range: where that is a guess, to the first boundary between events from there on."""
+    """Goes to the begin of a range; if that is a guess, to the first boundary between events after it."""
     text.jump(part.start)
     if part.guessed:
         text.pos = first = text.cut(part.start)
@@ -79,13 +79,13 @@ def begin(text: Text, part: ByteRange) -> None:
 
 
 def _between_events(text: Text) -> bool:
-    """Whether elements of a list follow: up to one of the next boundaries it is JSON."""
-    end = text.pos + _LOOKED_AT
+    """Whether elements of a list follow: the text up to one of the next boundaries is JSON."""
+    end = text.pos + _CHECKED
     for _ in range(_MOST_CUTS):
         end = text.cut(end)
-        elements = text.part(text.match(_SEPARATOR, text.pos), end)
+        part = text.part(text.match(_SEPARATOR, text.pos), end)
         try:
-            elements_of(b"[" + elements + b"]")
+            elements_of(b"[" + part + b"]")
         except msgspec.DecodeError:
             continue
         return True

@@ -1,4 +1,4 @@
-"""Columns that grow by pieces, each from the values that one key has in a chunk of events."""
+"""Columns that grow piece by piece: a piece has the values of one key in a chunk of events."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ktrace.model.json_text import json_cells
 from .json_values import Raw, kind_of, same_spelling
 from .numbers import nanoseconds
 
-#: Distinct values that a column remembers from one `Events` to the next.
+#: Distinct values that a column keeps from one `Events` to the next.
 MOST_DISTINCT = 1 << 16
 
 
 class Codes(dict[Any, int]):
-    """A number for each distinct value, in the order in which they come; None is -1."""
+    """A code for each distinct value, in the order of first occurrence; None is -1."""
 
     def __init__(self) -> None:
         super().__init__({None: -1})
@@ -38,7 +38,7 @@ class Codes(dict[Any, int]):
 
 
 class Texts:
-    """Texts, as a dictionary."""
+    """A column of texts, as a dictionary."""
 
     def __init__(self) -> None:
         self._codes = Codes()
@@ -46,9 +46,9 @@ class Texts:
         self._known: pa.Array | None = None
 
     def add(self, cells: Sequence[str | None]) -> Int32:
-        """Takes the cells of a chunk, and returns their codes."""
+        """Adds the cells of a chunk, and returns their codes."""
         first, count = cells[0], len(cells)
-        if cells[-1] == first and cells.count(first) == count:  # a fifth of the time of looking each up
+        if cells[-1] == first and cells.count(first) == count:  # takes a fifth of the time of single lookups
             piece = np.full(count, self._codes[first], np.int32)
         else:
             piece = _codes(map(self._codes.__getitem__, cells), count)
@@ -60,7 +60,7 @@ class Texts:
         return self._codes.texts()
 
     def finish(self) -> pa.Array:
-        """The column of all that was added since the last time."""
+        """Returns the column of all cells since the last call."""
         codes = _joined(self._pieces)
         self._pieces = []
         if self._known is None or len(self._known) < len(self._codes) - 1:
@@ -72,7 +72,7 @@ class Texts:
 
 
 class Raws:
-    """JSON texts of any values. `as_text`: a text column; `null`: null is a value, and not the same as absent."""
+    """A column of any JSON values. `as_text`: a text column; `null`: null is a value, different from absent."""
 
     def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
         self._codes = Codes()
@@ -81,7 +81,7 @@ class Raws:
         self._null = null
 
     def add(self, cells: Sequence[Raw | None]) -> Int32:
-        """Takes the cells of a chunk, and returns their codes."""
+        """Adds the cells of a chunk, and returns their codes."""
         try:
             piece = _codes(map(self._codes.__getitem__, map(bytes, cells)), len(cells))  # type: ignore[arg-type]
         except TypeError:
@@ -95,13 +95,13 @@ class Raws:
         return [_as_text(text) or "" for text in self._codes.texts()]
 
     def finish(self) -> pa.Array:
-        """The column of all that was added since the last time."""
+        """Returns the column of all cells since the last call."""
         codes = _joined(self._pieces)
         self._pieces = []
         used = np.unique(codes)
         used = used[used >= 0]
         every = self._codes.texts()
-        place = np.full(len(every) + 1, -1, np.int32)  # the last for -1
+        place = np.full(len(every) + 1, -1, np.int32)  # the last entry is for -1
         place[used] = np.arange(len(used), dtype=np.int32)
         column = self._column(place[codes], [every[code] for code in used.tolist()])
         if len(self._codes) > MOST_DISTINCT:
@@ -127,7 +127,7 @@ class Raws:
 
 
 class Sparse(Raws):
-    """JSON texts that few rows have."""
+    """A column of JSON values that few rows have."""
 
     def __init__(self, *, as_text: bool = False, null: bool = True) -> None:
         super().__init__(as_text=as_text, null=null)
@@ -135,12 +135,12 @@ class Sparse(Raws):
         self._cells: list[bytes] = []
 
     def put(self, row: int, text: bytes) -> None:
-        """Takes the value of a row."""
+        """Adds the value of a row."""
         self._rows.append(row)
         self._cells.append(text)
 
     def spread(self, count: int) -> pa.Array:
-        """The column of `count` rows, of all that was put since the last time."""
+        """Returns the column of `count` rows with the values since the last call."""
         codes = np.full(count, -1, np.int32)
         codes[self._rows] = _codes(map(self._codes.__getitem__, self._cells), len(self._cells))
         self._pieces = [codes]
@@ -149,14 +149,14 @@ class Sparse(Raws):
 
 
 class Numbers:
-    """Numbers: all int, all float, or both, and then as their JSON texts."""
+    """A column of numbers: all int, all float, or both, then as JSON texts."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._pieces: list[pa.Array] = []
 
     def add(self, cells: Sequence[float | None]) -> None:
-        """Takes the cells of a chunk."""
+        """Adds the cells of a chunk."""
         try:
             self._pieces.append(_ints(cells) if self._kind == "int" else _floats(cells))
         except (OverflowError, pa.ArrowInvalid):  # beyond int64
@@ -165,7 +165,7 @@ class Numbers:
             self._pieces.append(pc.coalesce(whole, json_cells(parts)))
 
     def finish(self) -> pa.Array:
-        """The column of all that was added since the last time."""
+        """Returns the column of all cells since the last call."""
         pieces, self._pieces = self._pieces, []
         whole = [piece for piece in pieces if piece.null_count < len(piece)]
         kinds = {piece.type for piece in whole}
@@ -177,23 +177,23 @@ class Numbers:
 
 
 class Bools:
-    """true and false."""
+    """A column of true and false."""
 
     def __init__(self) -> None:
         self._pieces: list[pa.Array] = []
 
     def add(self, cells: Sequence[bool | None]) -> None:
-        """Takes the cells of a chunk."""
+        """Adds the cells of a chunk."""
         self._pieces.append(pa.array(cells, pa.bool_()))
 
     def finish(self) -> pa.Array:
-        """The column of all that was added since the last time."""
+        """Returns the column of all cells since the last call."""
         pieces, self._pieces = self._pieces, []
         return pa.concat_arrays(pieces)
 
 
 class Clock:
-    """Times in microseconds as they are written, as ns; beside them the source's own numbers that ns don't say."""
+    """A column of times in ns, from microseconds as text; and the source's numbers that ns don't represent."""
 
     def __init__(self) -> None:
         self._pieces: list[pa.Array] = []
@@ -203,7 +203,7 @@ class Clock:
         self.texts: Sequence[int] = ()
 
     def add(self, cells: Sequence[Raw | None]) -> None:
-        """Takes the cells of a chunk. `rounded` and `texts` are then the rows that were so."""
+        """Adds the cells of a chunk. Sets `rounded` and `texts` to the rows that were rounded or in quotes."""
         self.rounded = self.texts = ()
         count = len(cells)
         if cells[0] is None and cells.count(None) == count:
@@ -217,7 +217,7 @@ class Clock:
         self._rows += count
 
     def finish(self) -> tuple[pa.Array, pa.Array | None]:
-        """The column of all that was added since the last time, and the numbers that it doesn't say."""
+        """Returns the column of all cells since the last call, and the numbers that it doesn't represent."""
         column = pa.concat_arrays(self._pieces)
         kept = None
         if self._kept:
@@ -260,7 +260,7 @@ def _joined(pieces: list[Int32]) -> Int32:
 
 
 def _dictionary(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.DictionaryArray:
-    """Codes and values as a column; -1 is null, and so is a code of a null value where there are `nulls`."""
+    """A column from codes and values; -1 is null, and so is the code of a null value if there may be `nulls`."""
     if nulls and values.null_count:
         away = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
         codes = np.where(np.isin(codes, away), np.int32(-1), codes)
@@ -270,7 +270,7 @@ def _dictionary(codes: Int32, values: pa.Array, *, nulls: bool = False) -> pa.Di
 
 
 def _as_text(text: bytes) -> str | None:
-    """The text that a JSON text says: a string's own, None for null, else the JSON text."""
+    """A JSON value as text: the content of a string, None for null, else the JSON text."""
     if text[:1] == b'"':
         return msgspec.json.decode(text, type=str)
     return None if text == b"null" else text.decode()

@@ -1,7 +1,7 @@
-"""The text of a document, seen through a window, and where chunks of its events may be cut.
+"""The text of a document, read through a window, and where to cut it into chunks of events.
 
 ..."dur": 7.770}},  {"ph": "s", ...
-                 ^ the end of a chunk: an object's end, a comma, an object's begin; if it isn't inside a text
+                 ^ the end of a chunk: an object ends, a comma, an object begins; unless it is inside a text
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from typing import BinaryIO
 
-#: Bytes of a chunk of events: what fits the processor's cache (chunks of 1 MiB take a tenth longer).
+#: Bytes of a chunk of events: small enough for the processor's cache (chunks of 1 MiB take a tenth longer).
 CHUNK = 1 << 19
 
 #: Bytes that are read at once, at least.
 BLOCK = 1 << 20
 
-#: Bytes of one event that are held at most; one that goes on behind that is taken for damage.
+#: Greatest number of bytes of one event; a longer one is treated as damage.
 LARGEST = 1 << 29
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
@@ -24,7 +24,7 @@ _BLANK = re.compile(rb"\s*")
 
 
 class Text:
-    """A window onto a stream. `pos` is where we are, in bytes of the document; what is before it is forgotten."""
+    """A window onto a stream. `pos` is the current position, in bytes of the document; text before it is discarded."""
 
     def __init__(self, stream: BinaryIO, pos: int = 0) -> None:
         self._stream = stream
@@ -37,7 +37,7 @@ class Text:
     def more(self) -> bool:
         """Reads a further block; False at the end of the stream.
 
-        The window grows by half of what it holds, so that a long text costs time in proportion to its length.
+        The window grows by half its content, so that a long text takes time in proportion to its length.
         """
         if self.ended:
             return False
@@ -57,7 +57,7 @@ class Text:
         return not self.ended
 
     def jump(self, pos: int) -> None:
-        """Goes to a place of a stream that can be seeked."""
+        """Goes to a position of a seekable stream."""
         self._stream.seek(pos)
         self._data = bytearray()
         self._start = self.pos = pos
@@ -69,11 +69,11 @@ class Text:
         return self._start + len(self._data)
 
     def part(self, start: int, end: int) -> bytes:
-        """The text between two places of the window."""
+        """The text between two positions of the window."""
         return bytes(self.view(start, end))
 
     def view(self, start: int, end: int) -> memoryview:
-        """As `part`, not copied; for a short time only."""
+        """As `part`, not copied; valid until the window moves."""
         return memoryview(self._data)[start - self._start : end - self._start]
 
     def peek(self, size: int = 1) -> bytes:
@@ -83,27 +83,27 @@ class Text:
         return self.part(self.pos, self.pos + size)
 
     def match(self, pattern: re.Pattern[bytes], at: int) -> int:
-        """Where the match of the pattern at a place ends, within the window; the place itself where there is none."""
+        """Where the match of the pattern at a position ends, within the window; the position itself for no match."""
         found = pattern.match(self._data, at - self._start)
         return self._start + found.end() if found else at
 
     def search(self, pattern: re.Pattern[bytes], at: int) -> int:
-        """Where the pattern is found from a place on, within the window; -1 where it isn't."""
+        """Where the pattern is found from a position on, within the window; -1 if it isn't."""
         found = pattern.search(self._data, at - self._start)
         return self._start + found.start() if found else -1
 
     def skip_blank(self) -> bytes:
-        """Goes to the next byte that is no white space, and returns it; nothing at the end of the document."""
+        """Goes to the next byte that isn't white space, and returns it; b"" at the end of the document."""
         while True:
             self.pos = self.match(_BLANK, self.pos)
             if self.pos < self.end or not self.more():
                 return self.part(self.pos, self.pos + 1)
 
     def cut(self, at: int, *, lines: bool = False) -> int:
-        """The end of the chunk that begins here and goes on to `at` at least: the first boundary from there on.
+        """Returns the end of the chunk that begins at `pos`: the first boundary from `at` on.
 
-        With `lines` a line's end stands for the comma. The end of the document, or of the window, where there is no
-        boundary in `LARGEST` bytes. A boundary may be wrong: in a text, or in a nested list.
+        With `lines` the boundary is a line end instead of a comma. If there is no boundary in `LARGEST` bytes, it is
+        the end of the document or of the window. A boundary may be wrong: in a text, or in a nested list.
         """
         boundary = _LINE if lines else _BOUNDARY
         while True:
@@ -111,7 +111,7 @@ class Text:
                 found = self.search(boundary, at)
                 if found >= 0:
                     return found + 1
-                last = self._data.rfind(b"}", at - self._start)  # a boundary may go on behind the window
+                last = self._data.rfind(b"}", at - self._start)  # a boundary may cross the window's end
                 at = self.end if last < 0 else self._start + last
             if self.end - self.pos > LARGEST or not self.more():
                 return self.end

@@ -1,4 +1,4 @@
-"""The containers of Trace Event JSON: what of the text is events, what is another member of the document.
+"""The containers of Trace Event JSON: finds the events and the other members of a document.
 
 {"deviceProperties": [...], "traceEvents": [{...}, {...}], "traceName": "rank0.json"}
 [{...}, {...},
@@ -38,7 +38,7 @@ _FURTHER = re.compile(rb"[\s\]}]*,[\s,\]}]*(?=\{)")
 
 
 class Document:
-    """Yields the events of a document as they are decoded, and its other members, in their order."""
+    """Yields the decoded events of a document, and its other members, in their order."""
 
     def __init__(
         self,
@@ -79,10 +79,10 @@ class Document:
                 self._stray()
         yield from self._decoder.flush()
         if not self._found:
-            raise self._no_trace("no list of events is in it")
+            raise self._no_trace("it contains no list of events")
 
     def _is_large(self) -> bool:
-        """Whether the rest is worth several processes: of a file that they can read."""
+        """Whether the rest is large enough for several processes, in a file that they can read."""
         return bool(self._file) and Path(self._file).stat().st_size - self._text.pos >= ranges.LEAST
 
     def _no_trace(self, what: str) -> DamagedInput:
@@ -95,11 +95,11 @@ class Document:
         )
 
     def _stray(self) -> None:
-        """Goes over text that is no part of a document, to the next that may begin one."""
+        """Skips text that isn't part of a document, up to text that may begin one."""
         text = self._text
         start = text.pos
         if not self._found:
-            raise self._no_trace(f"{text.peek(20)!r} is no Trace Event JSON")
+            raise self._no_trace(f"{text.peek(20)!r} isn't Trace Event JSON")
         detail = text.peek(60).decode(errors="replace")
         while True:
             text.pos = text.match(_STRAY, text.pos)
@@ -109,10 +109,10 @@ class Document:
             self._report.record()
             self._report.issue("unrecognised", f"byte {start}", detail)
         else:
-            self._report.issue("json-repair", f"byte {start}", f"{detail[:1]} too many")
+            self._report.issue("json-repair", f"byte {start}", f"a surplus {detail[:1]}")
 
     def _object(self) -> Iterator[Events | Member | Batch]:
-        """The members of an object, of which the brace is read."""
+        """Yields the members of an object whose brace is read."""
         text = self._text
         while first := text.skip_blank():
             if first == b"}":
@@ -139,7 +139,7 @@ class Document:
         self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
 
     def _key(self) -> str | None:
-        """The key of a member, and the colon; None where there is none."""
+        """Reads the key of a member and the colon; returns None if there is no key."""
         text = self._text
         key = (self._value() or b"") if text.peek() == b'"' else b""
         if text.skip_blank() != b":":
@@ -151,23 +151,23 @@ class Document:
             return None
 
     def _resume(self) -> None:
-        """Goes on at the next list of events, where the members before it are damaged."""
+        """Resumes at the next list of events, because the members before it are damaged."""
         text = self._text
         start = text.pos
         while (found := text.search(_TRACE_EVENTS, text.pos)) < 0:
-            behind = text.end - 64
+            searched = text.end - 64
             if not text.more():
                 if not self._found:
                     raise self._no_trace("the members of the document are damaged")
                 text.pos = text.end
                 break
-            text.pos = max(text.pos, behind)
+            text.pos = max(text.pos, searched)
         else:
             text.pos = text.match(_TRACE_EVENTS, found)
         self._report.issue("unrecognised", f"byte {start}", f"members of the document, {text.pos - start:,} bytes", 0)
 
     def _sound(self, value: bytes | None, key: str, start: int) -> bytes | None:
-        """The JSON text of a member, repaired if need be; None where it can't be had, which is reported."""
+        """The JSON text of a member, repaired if necessary; if that fails it is reported, and None."""
         if not value:
             return None
         for whole, repairs in chain([(value, [])], mend_value(value)):
@@ -179,7 +179,7 @@ class Document:
         return None
 
     def _value(self) -> bytes | None:
-        """The JSON text that begins here; None where it is too long."""
+        """Reads the JSON text that begins here; returns None if it is too long."""
         text = self._text
         start, at, depth, quoted = text.pos, text.pos, 0, False
         while True:
@@ -217,7 +217,7 @@ class Document:
         return whole
 
     def _events(self, *, lines: bool = False) -> Iterator[Events | Member | Batch]:
-        """The events of a list, of which the bracket is read; or of lines."""
+        """Yields the events of a list whose bracket is read, or those of lines."""
         self._found = True
         text = self._text
         again = False
@@ -237,23 +237,23 @@ class Document:
                 return
             place = text.pos
             text.pos += 1
-            again = not lines and self._goes_on()
+            again = not lines and self._continues()
             if not again:
                 return
-            self._report.issue("json-repair", f"byte {place}", "the list of events ends, and goes on")
+            self._report.issue("json-repair", f"byte {place}", "the list of events ends, and continues")
 
     def _in_ranges(self, reading: List) -> Iterator[Events | Batch]:
-        """The events of a list, by several processes."""
+        """Yields the events of a list, read by several processes."""
         text = self._text
-        yield from reading.read(text.pos + 1)  # a chunk, from which the children have its shapes
+        yield from reading.read(text.pos + 1)  # one chunk, so that the children inherit its shapes
         yield from self._decoder.flush()
         if not reading.ended:
             parts = ranges.Ranges(self._file, self._path, self._conversion, self._rows, self._decoder, CHUNK)
             yield from parts.read(text.pos)
             text.jump(parts.end)
 
-    def _goes_on(self) -> bool:
-        """Whether a further event stands behind the end of a list, after a comma: then the text is there."""
+    def _continues(self) -> bool:
+        """Whether a comma and a further event follow the end of a list; if so, goes to that event."""
         text = self._text
         start = text.pos
         found = _FURTHER.match(text.peek(1 << 12))

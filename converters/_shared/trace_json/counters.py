@@ -1,4 +1,4 @@
-"""Counters: C, and the numbers that other events carry (the totals of an allocation, the metrics of a range)."""
+"""Counters: C, and numbers in the arguments of other events (totals of an allocation, metrics of a range)."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .draft import Draft, Task, mapped, numbers, valid
 from .events import Events
 from .places import joined, place, plain
 
-#: Columns of an event that its counters share.
+#: Columns that counters take from their event.
 _SHARED = ("ts", "dur", "clock", "pid", "device", "context", "stream")
 
-#: Between the ids of the metrics of one event, which may be more than ids are counted for: beyond any byte of a file.
+#: The step between the ids of an event's metrics, of which there may be more than reserved ids: beyond any file's size.
 _ASIDE = 1 << 44
 
-#: The first counter of an event, behind the event itself, its `bind_id` and its wait.
+#: The offset of the id of an event's first counter, after the event, its `bind_id` and its wait.
 _SERIES = 3
 
-#: Keys under which a counter of one value has it; the counter's name is then the whole name.
+#: Keys of the value of a counter with one value: the series is then named like the counter.
 _VALUE = ("value", "")
 
 _NUMBER = re.compile(r"-?[0-9]{1,17}(\.[0-9]{1,17})?([eE][-+]?[0-9]{1,2})?")
 
 
 def counters(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """C: a row for each key of the arguments that is a number. Its series is a track of the process.
+    """C: a row for each numeric argument; each series is a track of the process.
 
-    Thread and whatever is no number stay in the arguments of the event's first row.
+    The thread, and arguments that aren't numbers, stay in the arguments of the event's first row.
     """
     draft = task.timed(Draft.of(events))
     if not len(draft):
@@ -48,7 +48,7 @@ def counters(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     for member in ("dur", "s", "bp"):
         draft.keep(member)
     place(draft, rule, task.dialect)
-    around = _around(draft)
+    prefix = _prefix(draft)
     if "cat" in draft.left:
         draft.columns["cat"] = draft.left.pop("cat")
     draft.fixed(kind="counter", timing="measured")
@@ -57,15 +57,15 @@ def counters(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
     values = {key: _values(draft, key) for key in keys}
     for key, value in values.items():
         if value is not None:
-            yield _series(draft, key.removeprefix("args."), value, around, given)
+            yield _series(draft, key.removeprefix("args."), value, prefix, given)
     rest = draft.where(given == 0)
     if len(rest):
-        _named(rest, "", around, given == 0)
+        _name(rest, "", prefix, given == 0)
         yield rest.batch("events")
 
 
 def _values(draft: Draft, name: str) -> pa.Array | None:
-    """The numbers of an argument as float64. One that a float can't hold stays in the arguments, too."""
+    """The numbers of an argument as float64. A number that isn't exact as a float stays in the arguments, too."""
     column = draft.left[name]
     if pa.types.is_integer(column.type):
         value, rest = numbers(column)
@@ -83,15 +83,15 @@ def _values(draft: Draft, name: str) -> pa.Array | None:
 
 
 def _number_of(text: str) -> float | None:
-    """The number that a text says (Bazel writes its counters so), if a float holds it."""
+    """The number in a text (Bazel writes its counters so), if it is exact as a float."""
     if not _NUMBER.fullmatch(text):
         return None
     value = float(text)
     return value if Decimal(repr(value)) == Decimal(text) else None
 
 
-def _around(draft: Draft) -> pa.Array:
-    """Name and id of the counter of each row: what its series have in common."""
+def _prefix(draft: Draft) -> pa.Array:
+    """Name and id of the counter of each row: the prefix of the names of its series."""
     name = draft.left.pop("name", None)
     parts = [pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")]
     for member in ("id", "args.$id2"):
@@ -103,8 +103,8 @@ def _around(draft: Draft) -> pa.Array:
     return encoded(joined(parts, " "))
 
 
-def _series(draft: Draft, key: str, value: pa.Array, around: pa.Array, given: Int64) -> Batch:
-    """The rows of one key, each with the number of rows before it of the same event as the offset of its id."""
+def _series(draft: Draft, key: str, value: pa.Array, prefix: pa.Array, given: Int64) -> Batch:
+    """The rows of one key; the offset of an id is the number of earlier rows of the same event (`given`)."""
     mask = valid(value)
     part = draft.where(mask)
     offset = given[mask]
@@ -115,21 +115,21 @@ def _series(draft: Draft, key: str, value: pa.Array, around: pa.Array, given: In
             name: pc.if_else(first, column, pa.nulls(len(part), column.type)) for name, column in part.left.items()
         }
     part.columns["value"] = value if mask.all() else value.filter(pa.array(mask))
-    _named(part, key, around, mask)
+    _name(part, key, prefix, mask)
     given[mask] += 1
     return part.batch("events")
 
 
-def _named(part: Draft, key: str, around: pa.Array, mask: Bools) -> None:
+def _name(part: Draft, key: str, prefix: pa.Array, mask: Bools) -> None:
     if not mask.all():
-        around = around.filter(pa.array(mask))
-    names = [name if key in (*_VALUE, name) else f"{name} {key}" for name in around.dictionary.to_pylist()]
-    series = pa.DictionaryArray.from_arrays(around.indices, pa.array(names, pa.string()))
+        prefix = prefix.filter(pa.array(mask))
+    names = [name if key in (*_VALUE, name) else f"{name} {key}" for name in prefix.dictionary.to_pylist()]
+    series = pa.DictionaryArray.from_arrays(prefix.indices, pa.array(names, pa.string()))
     part.columns |= {"name": series, "track": series}
 
 
 def of_events(draft: Draft, rule: Rule) -> Iterator[Batch]:
-    """The counters that hang on events: their values leave the arguments, their ids follow the event's."""
+    """Yields the counters of events: their values leave the arguments, their ids follow the event's."""
     if rule.metrics:
         yield from _metrics(draft)
         return
@@ -145,7 +145,7 @@ def of_events(draft: Draft, rule: Rule) -> Iterator[Batch]:
 
 
 def _metrics(draft: Draft) -> Iterator[Batch]:
-    """Every number among the arguments as a counter."""
+    """Yields every number among the arguments as a counter."""
     given = np.full(len(draft), _ASIDE, np.int64)
     for name in sorted(draft.left):
         if not name.startswith("args.") or name.startswith("args.$"):

@@ -1,6 +1,6 @@
-"""Chunks of events, as JSON text, to `Events`: by structs of the shapes seen, one by one where that fails.
+"""Decodes chunks of events from JSON text to `Events`: by structs of known shapes, or one by one if that fails.
 
-[{"ph":"X","cat":"kernel","ts":1.000,...},{"ph":"s","cat":"ac2g",...}]   ->   a struct each   ->   columns a shape
+[{"ph":"X","cat":"kernel","ts":1.000,...},{"ph":"s","cat":"ac2g",...}]   ->   structs   ->   columns for each shape
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .gather import Gather, Group
 from .json_values import Raw, elements_of, members_of
 from .shapes import Shapes
 
-#: Events that are gathered at most before they are handed on: the order of rows is the same for every size of batches.
+#: Greatest number of events that are gathered, so that the order of rows doesn't depend on the size of batches.
 MOST_EVENTS = 1 << 17
 
-#: Bytes of text whose events are gathered at most before they are handed on.
+#: Greatest number of bytes of text whose events are gathered.
 MOST_GATHERED = 24 << 20
 
 #: The phases of flows, and the members that they have.
 _FLOWS = {"s", "t", "f"}
 _OF_FLOWS = {"ph", "name", "pid", "tid", "ts", "dur", "id", "bp"}
 
-#: An element that is no event: its place in the chunk, and its text.
+#: An element that isn't an event: its position in the chunk, and its text.
 Strange = tuple[int, bytes]
 
 
 class Decoder:
-    """Gathers the events of chunks, and hands them on as columns, a shape at a time."""
+    """Gathers the events of chunks, and yields them as columns, a shape at a time."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Decoder:
         *,
         quoted: bool = False,
     ) -> None:
-        """Flows of the categories `folded` say what other events say; they are counted, and not handed on.
+        """Flows of the categories `folded` repeat other events: they are counted and dropped.
 
-        `quoted` says that the program always writes numbers in quotes, which is no damage then.
+        `quoted`: the program always writes numbers in quotes, so that this isn't reported.
         """
         self._report = report
         self._rows = rows
@@ -68,10 +68,10 @@ class Decoder:
         self._repeats = False
 
     def take(self, text: bytes, byte: int, *, salvaged: bool = False) -> int:
-        """Decodes a JSON list of events that stands at `byte` of the document, and returns how many they are.
+        """Decodes a JSON list of events at `byte` of the document, and returns their number.
 
-        Of a `salvaged` list each `false` is an element that was given up, and is reported by who did so.
-        Raises msgspec.DecodeError where it is no JSON list; then nothing was taken.
+        In a `salvaged` list each `false` is an element that was given up, which the caller reports. Raises
+        msgspec.DecodeError if it isn't a JSON list; then nothing was taken.
         """
         with no_gc():
             try:
@@ -89,20 +89,20 @@ class Decoder:
 
     @property
     def full(self) -> bool:
-        """Whether it is time to hand on what was gathered."""
+        """Whether enough events are gathered for `flush`."""
         return self._gathered >= self._rows or self._bytes >= MOST_GATHERED
 
     def flush(self) -> Iterator[Events]:
-        """All that was gathered."""
+        """Yields all gathered events."""
         self._gathered = self._bytes = 0
         for key, gather in list(self._gathers.items()):
             if gather.ats:
                 yield gather.finish()
-            else:  # a shape that was widened since, or that comes no more
+            else:  # a shape that was widened since, or that doesn't occur any more
                 del self._gathers[key]
 
     def _groups(self, text: bytes) -> tuple[list[Group], int, list[Strange]]:
-        """The events by shape, how many elements there are, and those that are no events."""
+        """The events by shape, the number of elements, and the elements that aren't events."""
         self._look_closely = self._repeats
         for _ in range(2):
             try:
@@ -114,7 +114,7 @@ class Decoder:
         return _one_by_one(text)
 
     def _typed(self, text: bytes) -> tuple[list[Group], int]:
-        """The events by shape, and how many. Raises msgspec.ValidationError where one doesn't fit."""
+        """The events by shape, and their number. Raises msgspec.ValidationError if one doesn't match."""
         if not self._by_phase.usable:
             raise msgspec.ValidationError("too many shapes")
         if not self._by_cat.usable or b'"cat"' not in text:
@@ -129,7 +129,7 @@ class Decoder:
         return self._mixed(text)
 
     def _mixed(self, text: bytes) -> tuple[list[Group], int]:
-        """As `_typed`, where some events have a `cat` and others haven't."""
+        """As `_typed`, if some events have a `cat` and others don't."""
         elements = list(map(bytes, elements_of(text)))
         has_cat = np.array([b'"cat"' in element for element in elements])
         groups: list[Group] = []
@@ -144,7 +144,7 @@ class Decoder:
         return groups, len(elements)
 
     def _learn(self, text: bytes) -> bool:
-        """Widens the shapes by all events of a chunk. False where it's no use: an element is no event."""
+        """Widens the shapes by all events of a chunk. Returns False if that is useless: an element isn't an event."""
         elements = elements_of(text)
         events = [members_of(element) for element in elements if bytes(element)[:1] == b"{"]
         if self._by_cat.usable:
@@ -155,7 +155,7 @@ class Decoder:
         return len(events) == len(elements) and self._by_phase.usable
 
     def _gather(self, groups: list[Group], count: int, text: bytes, byte: int) -> None:
-        """Takes the events of a chunk into the columns of their shapes."""
+        """Adds the events of a chunk to the columns of their shapes."""
         taken = []
         for group in groups:
             if self._is_folded(group):
@@ -167,7 +167,7 @@ class Decoder:
                 gather = self._gathers[key] = Gather(group.struct)
             rooms = gather.add(group.events)
             taken.append((gather, group.rows, rooms))
-            self._note(gather, text, byte)
+            self._report_times(gather, text, byte)
         places: Any = None
         if any(rooms is not None for _, _, rooms in taken):
             places = np.ones(count, np.int64)
@@ -179,7 +179,7 @@ class Decoder:
             gather.ats.append(byte + (rows if places is None else places[rows]))
 
     def _is_folded(self, group: Group) -> bool:
-        """Whether all are flows of a category that is folded, and say nothing beyond what every flow says."""
+        """Whether all are flows of a folded category, without information of their own."""
         struct = group.struct
         if struct is None or struct.tag_field != "cat" or struct.tag not in self.folded:
             return False
@@ -189,9 +189,9 @@ class Decoder:
             return False
         return set(map(struct.get("ph"), group.events)) <= _FLOWS
 
-    def _note(self, gather: Gather, text: bytes, byte: int) -> None:
-        """Reports the times that aren't as they should be."""
-        for kind, found in gather.noted():
+    def _report_times(self, gather: Gather, text: bytes, byte: int) -> None:
+        """Reports times that were rounded or in quotes."""
+        for kind, found in gather.odd_times():
             if kind == "text-number" and self.quoted:
                 continue
             cell = found[0]
@@ -199,10 +199,10 @@ class Decoder:
             self._report.issue(kind, f"byte {byte + place}", cell.decode(), len(found))
 
     def _find_repeats(self, text: bytes, byte: int) -> None:
-        """Reports keys that an object has twice, of which the last counts; from then on every chunk is looked at.
+        """Reports keys that an object has twice (the last value counts); from then on every chunk is searched.
 
-        Until then only those that bring something new are, the first one thus: whoever writes keys twice does so
-        throughout.
+        Before that only chunks with new shapes are searched, so the first one: a program that writes keys twice does
+        so throughout.
         """
         place = 1
         for element in map(bytes, elements_of(text)):
@@ -216,19 +216,19 @@ class Decoder:
             place += len(element)
 
     def _settle(self, strange: list[Strange], byte: int) -> None:
-        """Accounts for the elements that are no events."""
+        """Accounts for the elements that aren't events."""
         for place, element in strange:
             if element in (b"{}", b"null"):
                 self._report.used(outcome="structure")
             elif element == b"[":
                 self._report.issue("json-repair", f"byte {byte + place}", "a list within the list")
             else:
-                detail = f"no event: {element[:40].decode(errors='replace')}"
+                detail = f"not an event: {element[:40].decode(errors='replace')}"
                 self._report.issue("bad-record", f"byte {byte + place}", detail)
 
 
 def _add_twice(found: list[str], pairs: list[tuple[str, Any]]) -> None:
-    """Adds the keys of an object that come more than once."""
+    """Adds the keys that an object has more than once."""
     keys = [key for key, _ in pairs]
     if len(set(keys)) < len(keys):
         found += (key for key, times in Counter(keys).items() if times > 1)
@@ -250,7 +250,7 @@ def _by_type(events: list[Any], shapes: Shapes) -> Iterator[Group]:
 
 
 def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
-    """As `Decoder._groups`, with dictionaries of JSON texts, for what fits no shape."""
+    """As `Decoder._groups`, with dictionaries of JSON texts, for events without a shape."""
     rows: list[int] = []
     events: list[dict[str, Raw]] = []
     strange: list[Strange] = []
@@ -274,7 +274,7 @@ def _one_by_one(text: bytes) -> tuple[list[Group], int, list[Strange]]:
 
 
 def _inner(element: bytes) -> list[bytes]:
-    """The events of a list that stands within the list: a file to which a further one was written."""
+    """The events of a list within the list: a further file was appended to the file."""
     if element[:1] != b"[":
         return []
     found: list[bytes] = []

@@ -1,4 +1,4 @@
-"""What the events of a dialect are: a table of rules, by category, by name, by flow.
+"""A dialect of Trace Event JSON: rules for events by category, by name, by flow.
 
 DIALECT = Dialect(
     cats={"kernel": Rule("kernel", place="device", columns=DEVICE_COLUMNS), "cpu_op": Rule("op")},
@@ -13,17 +13,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-#: How an argument becomes a column: a whole number, a number, a text, [x, y, z] in three columns, the word of a copy,
-#: the ordinal of a device (-1: none), a whole number that may be a text.
+#: How an argument becomes a column: a whole number, a number, a text, [x, y, z] as three columns, the direction of a
+#: copy, the ordinal of a device (-1: none), a whole number that may be a text.
 How = Literal["int", "int32", "float", "text", "dims", "copy", "ordinal", "digits"]
 
-#: Where a row is: on the thread pid/tid, or on the device pid (or args.device) and the stream tid (or args.stream).
+#: The track of a row: the thread pid/tid, or the device pid (or args.device) and the stream tid (or args.stream).
 Place = Literal["host", "device"]
 
 
 @dataclass(frozen=True, slots=True)
 class Into:
-    """The column that an argument goes to, and how. What the column can't hold exactly stays in `args`."""
+    """The column for an argument, and the conversion. Values that the column can't represent exactly stay in `args`."""
 
     column: str
     how: How = "int"
@@ -31,7 +31,7 @@ class Into:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The counter that an argument of an event gives: its name, its unit."""
+    """The counter for an argument of an event: its name, its unit."""
 
     name: str
     unit: str | None = None
@@ -39,13 +39,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Rule:
-    """What the events of a category are.
+    """How events of a category become rows.
 
-    `columns` has, for keys of `args`, the column of the model. `kinds` has the kinds of names that differ from `kind`,
-    `named` those of names that are spelled in several ways.
-    `series` are arguments that become counters with the event as parent; with `metrics` every number is one.
-    `waits` is the key of `args` with the correlation of the call that the event waits for, `records` the names of such
-    calls.
+    `columns` maps keys of `args` to columns of the model. `kinds` maps names to kinds other than `kind`, `named` does
+    so for names with several spellings. `series` are arguments that become counters with the event as parent; with
+    `metrics` every number becomes one. `waits` is the key of `args` with the correlation of the call that the event
+    waits for, `records` are the names of such calls.
     """
 
     kind: str
@@ -59,7 +58,7 @@ class Rule:
     records: frozenset[str] = frozenset()
 
     def kind_of(self, name: str) -> str:
-        """The kind of a slice of a name."""
+        """The kind of a slice with that name."""
         for pattern, kind in self.named:
             if pattern.match(name):
                 return kind
@@ -68,7 +67,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Arguments that only slices of one kind have: all `keys`, the first with a text that `value` matches."""
+    """Arguments that identify slices of a kind: they have all `keys`, and the first one's text matches `value`."""
 
     keys: tuple[str, ...]
     rule: Rule
@@ -79,12 +78,12 @@ class Sign:
 class Dialect:
     """How a program uses the Trace Event Format.
 
-    `cats` are rules by the category of a slice, `patterns` those of categories that are spelled in several ways,
-    `signs` those by the arguments of slices whose category has no rule, unless their name is one of `calls`.
-    `names` are rules of instants by their name, `other` is for all else.
-    `flows` has the kind of link by the category of a flow; None where the flow says again what `correlation` says.
-    `device_pid` finds the device in a pid that is a text, `stream_name` the stream in a tid or in the name of a thread.
-    `origin` ns were taken off all times. `quoted`: its numbers always stand in quotes.
+    `cats` are rules by the category of a slice, `patterns` those for categories with several spellings, `signs` those
+    by the arguments of slices whose category has no rule, unless their name matches `calls`. `names` are rules for
+    instants by their name, `other` is for all other events. `flows` maps the category of a flow to the kind of link;
+    None if the flow repeats `correlation`. `device_pid` finds the device in a pid that is a text, `stream_name` the
+    stream in a tid or in the name of a thread. `origin` ns were subtracted from all times. `quoted`: its numbers are
+    always in quotes.
     """
 
     cats: Mapping[str, Rule]
@@ -101,11 +100,11 @@ class Dialect:
 
     @property
     def folded(self) -> frozenset[str]:
-        """The categories whose flows say again what `correlation` says."""
+        """The categories whose flows repeat `correlation`."""
         return frozenset(cat for cat, kind in self.flows.items() if kind is None)
 
     def of_cat(self, cat: str | None) -> Rule:
-        """The rule of a category."""
+        """The rule for a category."""
         if cat is None:
             return self.other
         rule = self.cats.get(cat)

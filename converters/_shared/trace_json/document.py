@@ -1,35 +1,34 @@
-"""A whole Trace Event JSON document: its events as columns to the phases, its other members one by one.
-
-What a room calls, and what it hands over:
+"""Reads a Trace Event JSON document: passes its events as columns to `rows`, its other members one by one to `member`.
 
     read_document(source, conversion, rows, member, folded, quoted=False, part=None) -> Iterator[Batch]
 
     rows(events: Events, conversion: Conversion) -> Iterator[Batch]
-        is called for some events of the document at a time, in any process, with `conversion.report` that of the part;
-        it keeps no state from one call to the next. It says what became of each event: report.used(n) for those that
-        gave rows, report.used(n, outcome="catalog"), report.issue("bad-record", f"id {at}", ...). The decoder has
-        called report.record() for all, and has settled those that it can't hand over: `{}` and null ("structure"), what
-        isn't an object or can't be repaired (bad-record).
+        is called with some events of the document at a time, in any process, with the `conversion.report` of that part;
+        it keeps no state between calls. It states the outcome of each event: report.used(n) for those that became rows,
+        report.used(n, outcome="catalog"), report.issue("bad-record", f"id {at}", ...). The decoder has called
+        report.record() for all events, and has settled elements that it doesn't pass on: `{}` and null ("structure"),
+        elements that aren't objects or can't be repaired ("bad-record").
 
     member(found: Member, conversion: Conversion) -> Iterable[Batch]
-        is called in the parent process for each member of a top-level object that is no list of events, in the order
-        of the document: deviceProperties, baseTimeNanoseconds, otherData, stackFrames, ... wherever they stand. Members
-        are no records: nothing is counted. One of more than `LARGEST_MEMBER` bytes is reported, and not handed over.
+        is called in the parent process for each member of the top-level object that isn't a list of events, in the
+        order of the document: deviceProperties, baseTimeNanoseconds, otherData, stackFrames, ... Members aren't
+        records: they aren't counted. A member of more than `LARGEST_MEMBER` bytes is reported, not passed on.
 
     part
-        is the range of the first list of events that is read; `member` is called with the last range alone.
+        is the byte range of the first list of events to read; `member` is called only for the last range.
 
     folded
-        are categories of which flows say what other events say, too (by `correlation`): the decoder counts them, and
-        makes no columns of them, so that `rows` sees only those that have something of their own.
+        are categories whose flows repeat other events (by `correlation`): the decoder counts them and makes no columns,
+        so that `rows` gets only flows with information of their own.
 
     quoted
-        says that the program always writes its numbers in quotes: they are no repair then.
+        means that the program always writes its numbers in quotes, so that this isn't reported as a repair.
 
-The columns of `Events`, beyond what events.py says: texts are dictionary<int32, string>; lists, objects, null and
-columns of several types are dictionary<int32, binary>, the JSON text as it stands (lists such as grid always so, hence
-one parse for each distinct text: `column.dictionary`); numbers all int are int64, all with a point or exponent float64.
-The same event has the same values at every reading, though a column's type may differ between two `Events`.
+The columns of `Events`, in addition to events.py: texts are dictionary<int32, string>; lists, objects, null and columns
+of several types are dictionary<int32, binary>, the source's JSON text (always so for lists such as grid, which are then
+parsed once for each distinct text: `column.dictionary`); columns of only int are int64, of only numbers with a point or
+exponent float64. The same event has the same values at every reading, but a column's type may differ between two
+`Events`.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ from .containers import Document
 from .events import Events
 from .member import Member, MemberOf, RowsOf
 
-#: Bytes of a stored (compressed) file from which on several processes read it.
+#: A stored (compressed) file of at least this many bytes is read by several processes.
 LEAST_STORED = 4 << 20
 
 
@@ -64,9 +63,9 @@ def read_document(
     quoted: bool = False,
     part: ByteRange | None = None,
 ) -> Iterator[Batch]:
-    """The batches of a document, bounded by the batch whatever the size of the document.
+    """Yields the batches of a document; memory is bounded by the batch, whatever the size of the document.
 
-    Raises DamagedInput for what is no Trace Event JSON at all.
+    Raises DamagedInput if it isn't Trace Event JSON at all.
     """
     if part and part.stop is not None:
         with source.open() as stream:
@@ -77,22 +76,22 @@ def read_document(
         _opened(source, conversion) as (stream, file),
         closing(
             iter(Document(Text(stream), conversion, source.path, file, rows, folded, quoted=quoted, part=part))
-        ) as found,
+        ) as items,
     ):
-        for item in found:
+        for item in items:
             if isinstance(item, Events):
                 yield from rows(item, conversion)
             elif isinstance(item, Member):
                 yield from member(item, conversion)
-            else:  # other processes made it
+            else:  # a batch from another process
                 yield item
 
 
 @contextmanager
 def _opened(source: Source, conversion: Conversion) -> Iterator[tuple[BinaryIO, str]]:
-    """The text as a stream, and the file that has it, if several processes are to read it.
+    """Opens the text as a stream, and returns the file that contains it if several processes shall read it.
 
-    Compressed input that is worth it is inflated into a temporary file first.
+    Large compressed input is inflated into a temporary file first.
     """
     if conversion.jobs > 1 and may_fork() and (source.size or 0) >= LEAST_STORED:
         with source.local_path() as path, path.open("rb") as stream:

@@ -1,4 +1,4 @@
-"""Rows in the making: members and arguments of events move, one after the other, to the columns of the model."""
+"""Drafts of rows: members and arguments of events move, one after the other, to the columns of the model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMIT = 1 << 62
 
 @dataclass
 class Draft:
-    """Some events, of which `left` has the members and arguments that no column has taken yet."""
+    """Some events on their way to rows: `left` has the members and arguments that aren't in `columns` yet."""
 
     at: Int64
     left: dict[str, pa.Array]
@@ -46,13 +46,13 @@ class Draft:
 
     @classmethod
     def of(cls, events: Events) -> Draft:
-        """A draft of the events that has none of the columns yet. Their phase is known to who asks for it."""
+        """A draft of the events without columns yet, and without their phase."""
         left = dict(events.columns)
         left.pop("ph", None)
         return cls(events.at, left, {})
 
     def move(self, key: str, into: Into) -> None:
-        """Moves what `into` can hold of `args.<key>`; the rest stays."""
+        """Moves the values of `args.<key>` that `into` can represent; the rest stays."""
         column = self.left.get(f"args.{key}")
         if column is None:
             return
@@ -69,25 +69,25 @@ class Draft:
         self.leave(f"args.{key}", rest)
 
     def leave(self, name: str, rest: pa.Array | None) -> None:
-        """Says what is left of a member or argument."""
+        """Sets the values that are left of a member or argument."""
         if rest is None or rest.null_count == len(rest):
             self.left.pop(name, None)
         else:
             self.left[name] = rest
 
     def keep(self, member: str) -> None:
-        """Lets a member of the event stand as `args.$<member>`."""
+        """Keeps a member of the event as `args.$<member>`."""
         column = self.left.pop(member, None)
         if column is not None and column.null_count < len(column):
             self.left[f"args.${member}"] = column
 
     def fixed(self, **words: str) -> None:
-        """Fills columns with one word each."""
+        """Fills each column with one word."""
         for column, word in words.items():
             self.columns[column] = constant(word, len(self))
 
     def where(self, mask: Bools) -> Draft:
-        """The rows of the draft at which the mask is true."""
+        """The rows for which the mask is true."""
         if mask.all():
             return self
         index = pa.array(np.flatnonzero(mask))
@@ -95,7 +95,7 @@ class Draft:
         return Draft(self.at[mask], *parts)
 
     def batch(self, record: str, offset: int = 0) -> Batch:
-        """The rows, with `at` + offset as their ids, and what no column took as arguments."""
+        """Returns the rows, with `at` + offset as their ids, and with the arguments that are left."""
         columns = {"id": pa.array(self.at + offset if offset else self.at)}
         columns |= {name: column for name, column in self.columns.items() if column.null_count < len(self)}
         for name, column in self.left.items():
@@ -106,24 +106,21 @@ class Draft:
 
 @dataclass(frozen=True)
 class Task:
-    """Some events to be mapped: by which table, for which source, with which report."""
+    """What handlers of events share: the dialect, the label of the source, the report."""
 
     dialect: Dialect
     label: str
     report: Report
 
     def skip(self, kind: str, detail: str, at: Int64) -> None:
-        """Reports events that give no rows, the first of them with their ids."""
+        """Reports events that become no rows, the first of them with their ids."""
         for number in at[:20].tolist():
             self.report.issue(kind, f"record {number}", detail)
         if len(at) > 20:
             self.report.issue(kind, f"record {int(at[20])}", detail, len(at) - 20)
 
     def timed(self, draft: Draft) -> Draft:
-        """The events of the draft that have a time, and a duration that is none or not negative; `ts` is filled.
-
-        The others are reported.
-        """
+        """Returns the events with a time and without a negative duration, with `ts` filled; reports the others."""
         ts = draft.left.pop("ts", None)
         if ts is None:
             ts = pa.nulls(len(draft), pa.int64())
@@ -163,7 +160,7 @@ def valid(column: pa.Array) -> Bools:
 
 
 def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None], int]) -> Int64:
-    """A number for each row of a column of words, found once for each word."""
+    """A number for each row of a column of words, computed once for each word."""
     if column is None:
         return np.full(rows, function(None), np.int64)
     column = encoded(column)
@@ -173,7 +170,7 @@ def by_word(column: pa.Array | None, rows: int, function: Callable[[str | None],
 
 
 def as_text(value: str | bytes | None) -> str | None:
-    """A text as it is; of the JSON text of a value the text that it says, else the JSON text."""
+    """Returns a text as it is; for JSON bytes the content of a string, else the JSON text."""
     if not isinstance(value, bytes):
         return value
     if value.startswith(b'"'):
@@ -187,7 +184,7 @@ Taken = tuple[pa.Array | None, pa.Array | None]
 
 
 def mapped(column: pa.Array, kind: pa.DataType, function: Callable[[Any], Any]) -> Taken:
-    """What the function makes of the distinct values of a column, and the values of which it makes None."""
+    """Applies a function to the distinct values of a column; returns its results, and the values without a result."""
     column = encoded(column)
     made = [None if value is None else function(value) for value in column.dictionary.to_pylist()]
     if all(value is None for value in made):
@@ -197,7 +194,7 @@ def mapped(column: pa.Array, kind: pa.DataType, function: Callable[[Any], Any]) 
 
 
 def _rest(column: pa.DictionaryArray, taken: pa.Array) -> pa.Array | None:
-    """The values of a column of which nothing was taken; None where there are none."""
+    """The values of a column that weren't taken; None if there are none."""
     if taken.null_count == column.null_count:
         return None
     return pc.if_else(pc.is_null(taken), column.dictionary_decode(), pa.scalar(None, column.type.value_type))
@@ -214,7 +211,7 @@ def _is_json(kind: pa.DataType) -> bool:
 
 
 def integers(column: pa.Array) -> Taken:
-    """The whole numbers of a column, and what is none."""
+    """Splits a column into whole numbers and the rest."""
     if pa.types.is_integer(column.type):
         return column, None
     if _is_json(column.type):
@@ -223,7 +220,7 @@ def integers(column: pa.Array) -> Taken:
 
 
 def numbered(column: pa.Array, spelling: re.Pattern[str] = _INTEGER) -> Taken:
-    """The whole numbers of a member, those in texts among them, and what is none."""
+    """Splits a member into whole numbers, including those in texts, and the rest."""
     if pa.types.is_integer(column.type):
         return column, None
     if not _is_text(column.type) and not _is_json(column.type):
@@ -232,7 +229,7 @@ def numbered(column: pa.Array, spelling: re.Pattern[str] = _INTEGER) -> Taken:
 
 
 def _whole(value: str | bytes) -> str:
-    """The text of a member, of a number such as 12.0 without what adds nothing: tables write whole numbers so."""
+    """The text of a member; 12.0 becomes 12, because tables write whole numbers so."""
     text = as_text(value) or ""
     return text.removesuffix(".0") if isinstance(value, bytes) and value[:1] != b'"' else text
 
@@ -259,7 +256,7 @@ def _integers32(column: pa.Array) -> Taken:
 
 
 def _ordinals(column: pa.Array) -> Taken:
-    """The ordinals of devices and streams, which may be texts: -1 is none."""
+    """Splits a column into ordinals of devices or streams, which may be texts, and the rest; -1 means "none"."""
     taken, rest = numbered(column)
     if taken is None or rest is not None or (pc.min(taken).as_py() or 0) >= 0:
         return taken, rest
@@ -268,7 +265,7 @@ def _ordinals(column: pa.Array) -> Taken:
 
 
 def numbers(column: pa.Array) -> Taken:
-    """The numbers of a column as float64, and what is none. A whole number that a float can't hold is none."""
+    """Splits a column into float64 numbers and the rest, including whole numbers that aren't exact as a float."""
     kind = column.type
     if pa.types.is_floating(kind):
         return column, None
@@ -276,8 +273,8 @@ def numbers(column: pa.Array) -> Taken:
         try:
             return column.cast(pa.float64()), None
         except pa.ArrowInvalid:
-            fits = pc.and_kleene(pc.less_equal(column, 1 << 53), pc.greater_equal(column, -(1 << 53)))
-            return pc.if_else(fits, column, None).cast(pa.float64()), pc.if_else(fits, None, column)
+            exact = pc.and_kleene(pc.less_equal(column, 1 << 53), pc.greater_equal(column, -(1 << 53)))
+            return pc.if_else(exact, column, None).cast(pa.float64()), pc.if_else(exact, None, column)
     if _is_json(kind):
         return mapped(column, pa.float64(), _json_number)
     if _is_text(kind):
@@ -314,7 +311,7 @@ def _json_text(text: bytes) -> str | None:
 
 
 def _dims(column: pa.Array) -> tuple[list[pa.Array] | None, pa.Array | None]:
-    """[x, y, z] in three columns."""
+    """Splits a column into [x, y, z], as three columns, and the rest."""
     if not _is_json(column.type):
         return None, column
     column = encoded(column)
@@ -337,14 +334,14 @@ def _three(text: bytes) -> tuple[int, int, int] | None:
 
 
 def _copies(column: pa.Array) -> Taken:
-    """The direction of a copy, where the text says nothing else."""
+    """Splits a column into directions of copies and the rest; a longer text is rest."""
     if not _is_text(column.type):
         return None, column
     return mapped(column, pa.string(), lambda text: text if direction(text) == text else None)
 
 
 def direction(text: str | None) -> str | None:
-    """The direction that a text begins with: "HtoD" of "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice"."""
+    """The direction at the begin of a text: "HtoD" for "Memcpy HtoD (Pageable -> Device)", "CopyHostToDevice"."""
     found = _DIRECTION.match(text or "")
     if not found:
         return None

@@ -32,14 +32,14 @@ class Group:
 
 
 class Gather:
-    """The columns of one shape; without a struct, of whatever comes."""
+    """The columns of one shape; without a struct, those of any events."""
 
     def __init__(self, struct: Struct | None) -> None:
         self.ats: list[Int64] = []
         self._struct = struct
         self._rows = 0
         self._clocks = {key: Clock() for key in _CLOCKS}
-        self._noted: list[tuple[str, list[bytes]]] = []
+        self._odd_times: list[tuple[str, list[bytes]]] = []
         members, args = (struct.members, struct.args) if struct else ((), ())
         self._members: dict[str, Any] = {key: _member(key, kind) for key, kind in members if key not in _CLOCKS}
         self._args: dict[str, Any] = {key: _column(kind) for key, kind in args}
@@ -47,18 +47,18 @@ class Gather:
         self._few_args: dict[str, Sparse] = {}
 
     def add(self, events: Sequence[Any]) -> Int64 | None:
-        """Takes events of a chunk, and returns the rows that each may give; None where that is one throughout."""
-        self._noted = []
+        """Adds events of a chunk, and returns how many rows each may become; None if it is one for all."""
+        self._odd_times = []
         rooms = self._add_structs(self._struct, events) if self._struct else self._add_objects(events)
         self._rows += len(events)
         return rooms
 
-    def noted(self) -> list[tuple[str, list[bytes]]]:
-        """What is to be reported of the times that were taken last: a kind of issue, and the source's numbers."""
-        return self._noted
+    def odd_times(self) -> list[tuple[str, list[bytes]]]:
+        """The issues with the times of the last `add`: (kind of issue, the source's numbers)."""
+        return self._odd_times
 
     def finish(self) -> Events:
-        """All that was gathered since the last time, as columns; what no event has is left out."""
+        """Returns all events since the last call as columns, without columns that no event has."""
         count, self._rows = self._rows, 0
         ats, self.ats = np.concatenate(self.ats), []
         found: dict[str, pa.Array] = {}
@@ -74,7 +74,7 @@ class Gather:
         columns |= {f"args.{key}": column.spread(count) for key, column in self._few_args.items()}
         for key, column in (*found.items(), *kept.items()):
             if column is not None:
-                columns[_free(key, columns)] = column
+                columns[_unused_name(key, columns)] = column
         return Events(ats, {key: column for key, column in columns.items() if column.null_count < count})
 
     def _add_structs(self, struct: Struct, events: Sequence[Any]) -> Int64 | None:
@@ -129,7 +129,7 @@ class Gather:
         return _rooms([phase.decode(errors="replace").strip('"') for phase in known], codes, np.array(filled, np.int64))
 
     def _put_args(self, row: int, args: Raw | None) -> int:
-        """Takes the args of an event key by key, and returns how many they are."""
+        """Adds the args of an event key by key, and returns their number."""
         if args is None:
             return 0
         text = bytes(args)
@@ -149,11 +149,11 @@ class Gather:
         clock.add(cells)
         for kind, rows in (("rounded", clock.rounded), ("text-number", clock.texts)):
             if len(rows):
-                self._noted.append((kind, [bytes(cells[row]) for row in rows]))  # type: ignore[arg-type]
+                self._odd_times.append((kind, [bytes(cells[row]) for row in rows]))  # type: ignore[arg-type]
 
 
 def _member(key: str, kind: str) -> Any:
-    """The column of a member of the event."""
+    """A column for a member of the event."""
     if key in TEXTS:
         return Texts() if kind == "str" else Raws(as_text=True)
     return _column(kind, null=key not in MEMBERS)
@@ -168,8 +168,8 @@ def _column(kind: str, *, null: bool = True) -> Any:
 
 
 def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
-    """The rows that each event may give; None where it is one throughout. `filled` has the args, or how many."""
-    table = np.array([*(1 if phase in ONE_ROW else ROOM for phase in phases), ROOM], np.int64)  # the last of no phase
+    """How many rows each event may become; None if it is one for all. `filled` has the args, or their number."""
+    table = np.array([*(1 if phase in ONE_ROW else ROOM for phase in phases), ROOM], np.int64)  # the last: no phase
     rooms: Int64 = table[codes]
     if "C" in phases and filled is not None:
         rows = np.flatnonzero(codes == phases.index("C")).tolist()
@@ -180,8 +180,8 @@ def _rooms(phases: list[str], codes: Any, filled: Any) -> Int64 | None:
     return None if (rooms == 1).all() else rooms
 
 
-def _free(key: str, columns: dict[str, Any]) -> str:
-    """The name, with more "$" where an argument of the source has it already."""
+def _unused_name(key: str, columns: dict[str, Any]) -> str:
+    """The name, with more "$" if the source has an argument of that name."""
     while key in columns:
         key = key.replace("args.", "args.$", 1)
     return key

@@ -1,4 +1,4 @@
-"""Rows of GPUs, where a program gives each GPU a process of its own and each queue a thread.
+"""Rows of GPUs, for programs that represent each GPU as a process and each queue as a thread.
 
 {"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}     2 is a GPU: device 2, not a process
 """
@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 
-#: What is said of a process, or of a thread, of such a number.
+#: Entity -> what it is if its process is a GPU.
 _ENTITIES = {"process": "device", "thread": "stream"}
 
 
 def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
-    """The batch with the pids of GPUs as devices, of the numbers that `gpus` has, and their tids as streams."""
+    """Moves the pids of GPUs to devices, by the numbers in `gpus`, and their tids to streams."""
     if not gpus or not batch.has("pid"):
         return batch
     pids = pa.array(sorted(gpus), pa.int64())
@@ -35,7 +35,7 @@ def on_devices(batch: Batch, gpus: Mapping[int, int]) -> Batch:
         columns["tid"] = pc.if_else(mine, None, columns["tid"])
     if batch.record == "catalog":
         words = encoded(columns["entity"]).dictionary_decode()
-        for word, other in _ENTITIES.items():
-            words = pc.if_else(pc.and_(mine, pc.equal(words, word)), other, words)
+        for host, gpu in _ENTITIES.items():
+            words = pc.if_else(pc.and_(mine, pc.equal(words, host)), gpu, words)
         columns["entity"] = words.dictionary_encode()
     return Batch(batch.record, pa.RecordBatch.from_pydict(columns))

@@ -1,10 +1,10 @@
-"""Where values of a document end, by the grammar of JSON alone.
+"""Finds where values of a document end, by the grammar of JSON.
 
     {"ph": "O", "args": {"snapshot": [{"ph": "X", "ts": 1}, {"text": "},{\\"ph\\""}]}}, {"ph": ...
-                                                                                    ^ here, and nowhere before
+                                                                                    ^ here, and not earlier
 
-A strict parser says it (msgspec's, which goes over a value at some GB/s and keeps nothing of it). What it refuses is
-broken, and `walk` says where that ends most likely.
+A strict parser finds it (msgspec's, which scans a value at some GB/s and keeps nothing). A value that it refuses is
+broken; `walk` finds the most likely end of that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _whole = msgspec.json.Decoder(msgspec.Raw).decode
 _PLACE = re.compile(r"\(byte (\d+)\)")
 _BLANK = frozenset(b" \t\r\n")
 
-#: A parser may take the end of a window for a fault this many bytes before it (half of a surrogate pair).
+#: At the end of a window a parser may report a fault up to this many bytes earlier (half of a surrogate pair).
 _UNSURE = 16
 
 _KEY = re.compile(rb'"((?:[^"\\]|\\.){0,64})"\s*(:?)|"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
@@ -31,10 +31,9 @@ _OPENING, _CLOSING = b"{[", b"}]"
 
 
 class Value(NamedTuple):
-    """A value: where it begins and ends, or, where it's broken, why, and at which byte that shows.
+    """A value: where it begins and ends; for a broken one the reason, and the byte of the fault instead of the end.
 
-    `fault`: "" of a whole one; "broken"; "cut" where the document ends before it does; "large"; "deep", nested beyond
-    what can be read.
+    `fault`: "" if it is valid; "broken"; "cut" if the document ends first; "large"; "deep" if it is nested too deeply.
     """
 
     start: int
@@ -43,9 +42,9 @@ class Value(NamedTuple):
 
 
 def value_at(text: Text, start: int, most: int = LARGEST) -> Value:
-    """The value that begins at a place of the window, which grows as far as is needed.
+    """Returns the value that begins at a position of the window, which grows as far as necessary.
 
-    No further than `most` bytes; the time is in proportion to the value's length.
+    It grows to at most `most` bytes; the time is in proportion to the value's length.
     """
     while True:
         window = text.view(start, text.end)
@@ -65,7 +64,7 @@ def value_at(text: Text, start: int, most: int = LARGEST) -> Value:
 
 
 def _end_of(window: memoryview) -> tuple[int, str]:
-    """Where the value ends that a text begins with; or where a fault shows, and which."""
+    """The end of the value at the begin of a text, and ""; or the position of a fault, and its name."""
     try:
         return memoryview(_whole(window)).nbytes, ""
     except msgspec.DecodeError as error:
@@ -82,15 +81,15 @@ def _end_of(window: memoryview) -> tuple[int, str]:
 
 
 def place_of(error: msgspec.DecodeError) -> int:
-    """The place in a text that a parser couldn't take; -1 where the text was cut, or the error says none."""
+    """The position of a parser's error; -1 if the text was cut, or if the error contains no position."""
     found = _PLACE.search(str(error))
     return int(found[1]) - 1 if found else -1
 
 
 def own_key(text: bytes, wanted: frozenset[bytes]) -> bytes | None:
-    """The first of the wanted keys that the object has itself which a text begins with; b"" where the object ends.
+    """The first of the wanted keys in the object at the begin of a text (not in nested objects).
 
-    None where the text ends before.
+    Returns b"" if the object ends without one, None if the text ends first.
     """
     depth = 0
     for found in _KEY.finditer(text):
@@ -107,7 +106,7 @@ def own_key(text: bytes, wanted: frozenset[bytes]) -> bytes | None:
 
 
 class Nest:
-    """Looks for the end of a list, an object or a text by brackets and quotes alone, block by block."""
+    """Searches for the end of a list, an object or a text by brackets and quotes alone, block by block."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -115,7 +114,7 @@ class Nest:
         self._slashes = 0
 
     def end(self, block: memoryview) -> int:
-        """Where it ends in the block; -1 where it goes on behind it."""
+        """Where it ends in the block; -1 if it continues after the block."""
         cells = np.frombuffer(block, np.uint8)
         quotes = unescaped_quotes(cells, self._slashes)
         marks = np.flatnonzero((cells | 32 == 123) | (cells | 32 == 125))  # [ and {, ] and }
@@ -125,7 +124,7 @@ class Nest:
         depths = self._depth + np.cumsum(steps)
         closed = marks[(depths <= 0) & (steps < 0)]
         ends = [int(closed[0]) + 1] if len(closed) else []
-        if self._depth == 0:  # a text, as far as no bracket opens
+        if self._depth == 0:  # a text, unless a bracket opens
             first = int(marks[0]) if len(marks) else len(cells)
             closing = quotes[(1 - self._quoted) :: 2]
             ends += [int(closing[0]) + 1] if len(closing) and closing[0] < first else []
@@ -138,21 +137,21 @@ class Nest:
 
 
 def unescaped_quotes(cells: UInt8, slashes: int = 0) -> Int64:
-    """The places of quotes before which no backslash stands, or an even number; `slashes` stand before the first."""
+    """The positions of quotes after an even number of backslashes; `slashes` of them precede the first byte."""
     quotes = np.flatnonzero(cells == 34)
-    behind = quotes[(quotes > 0) & (cells[quotes - 1] == 92)]
+    slashed = quotes[(quotes > 0) & (cells[quotes - 1] == 92)]
     if slashes and len(quotes) and not quotes[0]:
-        behind = np.concatenate(([0], behind))
-    if not len(behind):
+        slashed = np.concatenate(([0], slashed))
+    if not len(slashed):
         return quotes
-    runs = np.flatnonzero(cells != 92)  # what is no backslash: the last of these before a quote begins its run
-    before = np.searchsorted(runs, behind) - 1
-    counts = np.where(before >= 0, behind - runs[before] - 1, behind + slashes)
-    return np.setdiff1d(quotes, behind[counts % 2 == 1], assume_unique=True)
+    others = np.flatnonzero(cells != 92)  # the last of these before a quote precedes its run of backslashes
+    before = np.searchsorted(others, slashed) - 1
+    counts = np.where(before >= 0, slashed - others[before] - 1, slashed + slashes)
+    return np.setdiff1d(quotes, slashed[counts % 2 == 1], assume_unique=True)
 
 
 def _trailing_slashes(cells: UInt8, before: int) -> int:
-    """How many backslashes a block ends with, with those before it."""
+    """The number of backslashes at the end of a block, including those before it."""
     others = np.flatnonzero(cells[-64:] != 92)
     if len(others):
         return min(len(cells), 64) - 1 - int(others[-1])

@@ -23,7 +23,7 @@ members_of = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def kind_of(text: bytes) -> str:
-    """What a JSON text is: "str", "bool", "int", "float", or "raw" (a list, an object, null, beyond float64)."""
+    """The kind of a JSON value: "str", "bool", "int", "float", or "raw" (a list, an object, null, beyond float64)."""
     first = text[:1]
     if first == b'"':
         return "str"
@@ -37,7 +37,7 @@ def kind_of(text: bytes) -> str:
 
 
 def same_spelling(text: bytes) -> bytes:
-    """The JSON text of a scalar spelled as `json_cells` spells it; lists and objects as they are."""
+    """The JSON text of a scalar in the spelling of `json_cells`; lists and objects are unchanged."""
     kind = kind_of(text)
     if kind == "str":
         return dump_json(msgspec.json.decode(text, type=str)).encode()

@@ -1,8 +1,8 @@
-"""Lists of events, chunk by chunk: decoded whole where that can be done, mended or picked out one by one where not.
+"""Lists of events, chunk by chunk: a chunk is decoded whole if possible, else repaired or read element by element.
 
-A chunk that begins where a whole one ended, and that is a JSON list itself, ends between two events: a cut that was
-guessed wrong, in a text or in a nested list, leaves a text or a bracket open. So no guess is believed: the border is
-looked for element by element then. Mending begins where a strict parser finds a fault before the chunk's end.
+A chunk that begins where a valid one ended, and that is a JSON list itself, ends between two events: a wrong cut, in a
+text or in a nested list, would leave a text or a bracket open. In that case the end of the chunk is searched element by
+element. Repairs begin if a strict parser finds a fault before the chunk's end.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .repair import Repair, mend_words
 from .salvage import salvage
 from .walk import EVENT
 
-#: Bytes before a wanted border from where on boundaries are tried.
+#: Boundaries are tried from this many bytes before a wanted border on.
 _LOOKED_BACK = (1 << 15, 1 << 17)
 
-#: Bytes of an object in which its phase is looked for.
+#: Bytes of an object that are searched for its phase.
 LARGEST_HEAD = 32 << 20
 
-#: Where a fault is that a parser found in a chunk: nowhere, at its end, where it may have been cut wrong, before that.
+#: The place of a parser's fault in a chunk: none, at its end, which may be a wrong cut, or before that.
 _NONE, _AT_END, _WITHIN = range(3)
 
 _SEPARATOR = re.compile(rb"\s*,?\s*")
@@ -39,7 +39,7 @@ _LINES = re.compile(rb"\}(\s*)[\r\n](\s*)\{")
 
 
 class List:
-    """Reads the events of a list into a decoder. `lines`: an event a line, with no brackets and commas around."""
+    """Reads the events of a list into a decoder. `lines`: one event on each line, without brackets and commas."""
 
     def __init__(self, text: Text, decoder: Decoder, report: Report, chunk: int, *, lines: bool = False) -> None:
         self._text = text
@@ -50,16 +50,16 @@ class List:
         self.ended = False
 
     def read(self, stop: int | None = None) -> Iterator[Events]:
-        """The events up to the list's end, or to the first chunk that begins at `stop` or behind.
+        """Yields the events up to the list's end, or up to the first chunk that begins at `stop` or after it.
 
-        `ended` is then whether the end was met; the bracket is not read.
+        `ended` is then whether the list ended; its bracket isn't read.
         """
         text = self._text
         while not self.ended and (stop is None or text.pos < stop):
             comma = self._separators()
             first = text.peek()
             if first == b"]" and comma:
-                self._report.issue("json-repair", f"byte {text.pos}", "a comma behind the last event")
+                self._report.issue("json-repair", f"byte {text.pos}", "a comma after the last event")
             if first in (b"]", b"") or (self._lines and not is_event(text)):
                 self.ended = True
                 return
@@ -70,7 +70,7 @@ class List:
                 yield from self._decoder.flush()
 
     def _separators(self) -> bool:
-        """Goes to the next event, over one comma; whether there was one."""
+        """Goes to the next event, and returns whether it skipped a comma."""
         text = self._text
         if text.skip_blank() != b"," or self._lines:
             return False
@@ -95,7 +95,7 @@ class List:
         self._salvage(end, known)
 
     def _border(self, target: int) -> tuple[int, Value | None]:
-        """Where the first element ends that reaches to `target`, or the list before it; the element that is broken."""
+        """The end of the first element that reaches `target`, or of the list; and the broken element, if any."""
         text = self._text
         at = self._known_border(target)
         while at < target:
@@ -110,7 +110,7 @@ class List:
         return at, None
 
     def _known_border(self, target: int) -> int:
-        """A place between two elements before `target`: the last of some boundaries up to which the list is whole."""
+        """A position between two elements before `target`: a boundary up to which the list is valid."""
         text = self._text
         for back in _LOOKED_BACK:
             at = text.search(_BOUNDARY, max(target - back, text.pos)) + 1
@@ -123,12 +123,12 @@ class List:
         return text.pos
 
     def _take_words(self, end: int) -> bool:
-        """Takes the chunk with nan and inf made texts. False where there are none, or that isn't all."""
+        """Takes the chunk with nan and inf as texts. Returns False if there are none, or if that isn't enough."""
         mended, repairs = mend_words(self._text.part(self._text.pos, end))
         return bool(repairs) and self._take(mended, end, repairs) == _NONE
 
     def _take(self, part: bytes | memoryview, end: int, repairs: list[Repair] | None = None) -> int:
-        """Decodes the events up to a place, or to the end of the list before it. Returns a fault if that can't be."""
+        """Decodes the events up to a position, or to the end of the list before it. Returns the place of a fault."""
         start = self._text.pos
         whole = b"".join((b"[", part, b"]"))
         if not is_utf8(whole):
@@ -146,49 +146,49 @@ class List:
             if repairs and any(repair.place > close - 2 for repair in repairs):
                 return _WITHIN
             grown = len(whole) - 2 - (end - start)
-            if repairs and grown:  # places behind a repair aren't known well enough
+            if repairs and grown:  # positions after a repair aren't exact
                 return _WITHIN
             try:
                 self._decoder.take(whole[:close], start)
             except msgspec.DecodeError:  # nested too deeply
                 return _WITHIN
             self._text.pos = start + close - 2  # before the bracket
-        self._tell(repairs or [], start)
+        self._report_repairs(repairs or [], start)
         return _NONE
 
     def _salvage(self, end: int, known: Value | None) -> None:
-        """Takes the events that begin before `end` one by one."""
+        """Takes the events that begin before `end`, one by one."""
         start = self._text.pos
         found = salvage(self._text, end, lines=self._lines, known=known)
         self._decoder.take(b"[" + b",".join(found.elements) + b"]", start, salvaged=True)
-        self._tell(found.repairs, 0)
+        self._report_repairs(found.repairs, 0)
         for loss in found.lost:
             self._report.issue(loss.kind, f"byte {loss.place}", loss.detail)
 
-    def _tell(self, repairs: list[Repair], start: int) -> None:
+    def _report_repairs(self, repairs: list[Repair], start: int) -> None:
         for repair in repairs:
             self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
 
 
-#: A member that an event has, as the first of an object.
+#: An object that begins with a member of events, and has a phase.
 _EVENT = re.compile(
     rb'\{\s*(?="(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:)(?:(?!"traceEvents").)*?"ph"\s*:', re.DOTALL
 )
-_TELLING = frozenset((b"ph", b"traceEvents"))
+_DECISIVE = frozenset((b"ph", b"traceEvents"))
 
 
 def is_event(text: Text) -> bool:
-    """Whether what begins here is an event, and no document: it has a phase of its own."""
+    """Whether the object that begins here is an event, not a document: it has a phase itself."""
     if not EVENT.match(text.peek(1 << 10)):
         return False
     size = 1 << 16
-    while (key := own_key(head := text.peek(size), _TELLING)) is None and len(head) == size < LARGEST_HEAD:
+    while (key := own_key(head := text.peek(size), _DECISIVE)) is None and len(head) == size < LARGEST_HEAD:
         size <<= 4
-    if key == b"":  # events a line, of which the first has none
+    if key == b"":  # events on lines, the first without a phase
         return bool(_EVENT.match(head)) and b"\n" in head
     return key == b"ph" if key is not None else bool(_EVENT.match(head[: 1 << 16]))
 
 
 def _list_end(text: bytes, error: msgspec.DecodeError) -> int:
-    """Where the list ends that the text begins with, of which the error says that more follows; -1 where it doesn't."""
+    """The end of the list at the begin of the text, if the error reports text after it; else -1."""
     return text.rindex(b"]", 0, place_of(error)) + 1 if "trailing characters" in str(error) else -1

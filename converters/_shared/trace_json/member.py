@@ -1,4 +1,4 @@
-"""Members of a document beside its events, and the two calls that take a document's contents."""
+"""Members of a document other than its events, and the types of the two functions that receive a document's content."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ktrace.model.batch import Batch
 
 from .events import Events
 
-#: Bytes of a member's text that are handed over at most; a longer one (an ftrace text) is passed by in bounded memory.
+#: Greatest number of bytes of a member; a longer one (an ftrace text) is skipped in bounded memory.
 LARGEST_MEMBER = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a top-level object: its key, its JSON text (repaired, if need be), where the text begins."""
+    """A member of the top-level object: its key, its JSON text (repaired if necessary), where the text begins."""
 
     key: str
     text: bytes
     byte: int
 
     def value(self, number: Callable[[str], Any] = float) -> Any:
-        """The value, with `number` made of what has a point or an exponent; the text where Python can't have it."""
+        """Parses the value; `number` converts numbers with a point or an exponent. Returns the text if Python can't."""
         try:
             return json.loads(self.text, parse_float=number)
         except ValueError:  # a whole number of thousands of digits
             return self.text.decode("utf-8", "replace")
 
 
-#: Makes rows of events.
+#: Makes rows from events.
 RowsOf = Callable[[Events, Conversion], Iterator[Batch]]
-#: Makes rows, as a rule facts, of a member.
+#: Makes rows, usually facts, from a member.
 MemberOf = Callable[[Member, Conversion], Iterable[Batch]]

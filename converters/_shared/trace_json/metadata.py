@@ -1,4 +1,4 @@
-"""Metadata events (M): names, labels and order of processes and threads, to the catalog."""
+"""Metadata events (M): names, labels and order of processes and threads, for the catalog."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .places import plain
 
 
 def metadata(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """A fact for each distinct event; where the same is said again, its last place counts.
+    """Yields a fact for each distinct event; of equal events the last one counts.
 
-    What isn't a name, a label or an order is a fact of the process (of the thread, of a pid that is a text: of a
-    track) under its own name.
+    Metadata other than names, labels and order is a fact, under its own name, of the process, of the thread, or of a
+    track if the pid is a text.
     """
     task.report.used(len(events), outcome="catalog")
     draft = Draft.of(events)
     for member in ("ts", "dur", "cat", "id", "bp", "s", "args.$tts"):
         draft.left.pop(member, None)
     last = _distinct(draft.left, len(draft))
-    some = {name: column.take(pa.array(last)) for name, column in draft.left.items()}
-    yield to_batch("catalog", [*_rows(some, draft.at[last].tolist(), task.dialect)])
+    distinct = {name: column.take(pa.array(last)) for name, column in draft.left.items()}
+    yield to_batch("catalog", [*_rows(distinct, draft.at[last].tolist(), task.dialect)])
 
 
 def _distinct(columns: dict[str, pa.Array], rows: int) -> Int64:
-    """The last row of each that says the same as others, in order."""
+    """The last one of each set of equal rows, in order."""
     code = np.zeros(rows, np.int64)
     for column in map(encoded, columns.values()):
         code = code * (len(column.dictionary) + 1) + indices(column) + 1
@@ -64,29 +64,29 @@ def _rows(columns: dict[str, pa.Array], at: list[int], dialect: Dialect) -> Iter
         text = "/".join(filter(None, (process, thread if name.startswith("thread_") else None)))
         if text:
             entity |= {"entity": "track", "track": text}
-        yield {"id": number} | _without_none(entity) | _said(name, given)
+        yield {"id": number} | _without_none(entity) | _facts(name, given)
         if dialect.stream_name and name == "thread_name" and pid is not None and tid is not None:
             found = dialect.stream_name.fullmatch(str(given.get("name", "")).strip())
             if found and int(found[1]) == tid:
                 yield {"id": number, "entity": "stream", "device": pid, "stream": tid, "name": given["name"].strip()}
 
 
-def _said(name: str, args: dict[str, Any]) -> dict[str, Any]:
-    """What an event says of its entity."""
-    said: dict[str, Any] = {}
+def _facts(name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """The name, order or facts of an event's entity."""
+    row: dict[str, Any] = {}
     args = dict(args)
     if name in ("process_name", "thread_name") and isinstance(args.get("name"), str):
-        said["name"] = args.pop("name")
+        row["name"] = args.pop("name")
     elif name in ("process_sort_index", "thread_sort_index"):
         order = args.get("sort_index")
         if type(order) is int and abs(order) < 1 << 62:
-            said["order"] = args.pop("sort_index")
+            row["order"] = args.pop("sort_index")
     elif name == "process_labels" and isinstance(args.get("labels"), str):
-        said["facts"] = dump_json({"labels": args.pop("labels")})
-    if args and "facts" not in said:
+        row["facts"] = dump_json({"labels": args.pop("labels")})
+    if args and "facts" not in row:
         known = name in ("process_name", "thread_name")
-        said["facts"] = dump_json(args if known else {name: args if len(args) > 1 else next(iter(args.values()))})
-    return said
+        row["facts"] = dump_json(args if known else {name: args if len(args) > 1 else next(iter(args.values()))})
+    return row
 
 
 def _without_none(row: dict[str, Any]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _texts(column: pa.Array | None, rows: int) -> list[str]:
 
 
 def _numbers(column: pa.Array | None, rows: int) -> list[tuple[int | None, str | None]]:
-    """The number of each row, or else its text."""
+    """The number of each row, or its text."""
     if column is None:
         return [(None, None)] * rows
     taken, rest = numbered(column)

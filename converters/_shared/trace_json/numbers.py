@@ -16,7 +16,7 @@ from ktrace.model.arrays import Bools, Int64
 
 from .json_values import Raw
 
-#: Digits of a number that int64 holds for certain.
+#: Digits that always fit into int64.
 _DIGITS = 18
 _TENS = 10 ** np.arange(_DIGITS + 1, dtype=np.int64)
 _NANO = Decimal(1000)
@@ -24,9 +24,9 @@ _BOUND = 1 << 63
 
 
 class Times(NamedTuple):
-    """Times in ns; `valid` is None where all are; `kept`: row -> the source's own number, where ns don't say it.
+    """Times in ns; `valid` is None if all are; `kept`: row -> the source's own number, if ns don't represent it.
 
-    `texts` are the rows where the number stands in quotes, `rounded` those where digits below 1 ns were lost.
+    `texts` are the rows with a number in quotes, `rounded` those that lost digits below 1 ns.
     """
 
     ns: Int64
@@ -37,7 +37,7 @@ class Times(NamedTuple):
 
 
 def nanoseconds(cells: Sequence[Raw | None]) -> Times:
-    """The numbers of microseconds, half-even where they have digits below 1 ns; None and null are not valid."""
+    """Converts microseconds to ns, digits below 1 ns rounded half to even; None and null aren't valid."""
     try:
         text = b",".join(cells)  # type: ignore[arg-type]
     except TypeError:
@@ -53,10 +53,10 @@ def nanoseconds(cells: Sequence[Raw | None]) -> Times:
 
 
 def _plain(text: bytes, count: int) -> tuple[Int64, Int64 | None] | None:
-    """ns of decimals joined by commas, and the rows that were rounded; None where a cell is anything else."""
+    """ns of decimals joined by commas, and the rounded rows; None if a cell is anything else."""
     cells = np.frombuffer(text + b",", np.uint8)
     ends = np.flatnonzero(cells == 44)
-    if len(ends) != count or cells.max() > 57:  # beyond "9": a letter; a comma more: a text or a list
+    if len(ends) != count or cells.max() > 57:  # beyond "9": a letter; an additional comma: a text or a list
         return None
     dots = np.flatnonzero(cells == 46)
     sizes = np.empty_like(ends)
@@ -105,7 +105,7 @@ def _one_by_one(cells: Sequence[Raw | None]) -> Times:
 
 
 def _decimal(text: bytes) -> Decimal | None:
-    """The number that a JSON number, or a JSON text of one, says; None where it is none, or out of any range."""
+    """The value of a JSON number, or of a JSON text with a number; None for anything else, or far out of range."""
     if text[:1] == b'"':
         text = msgspec.json.decode(text, type=str).strip().encode()
     try:

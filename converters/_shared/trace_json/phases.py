@@ -1,4 +1,4 @@
-"""Events to canonical batches: the phases of the Trace Event Format, by the table of a dialect.
+"""Turns events into canonical batches: the phases of the Trace Event Format, by the rules of a dialect.
 
     X B E b n e S T p F i I R P N O D V v ( ) {     slices, halves, instants     slices.py
     C                                               counters                     counters.py
@@ -6,8 +6,8 @@
     M                                               catalog                      metadata.py
     c                                               clock sync: an instant
 
-Nothing is remembered from one call to the next: what is known late (the clock's base, the devices' properties) are
-facts that the reader makes of the document's other members.
+No state is kept between calls: the reader makes facts from the document's other members (the clock's base, the devices'
+properties), which may come late.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .slices import asyncs, begins, ends, instants, slices
 
 Handler = Callable[[Events, Rule, Task], Iterable[Batch]]
 
-#: Phase -> what makes rows of its events. A phase that isn't named is an instant that keeps its `$ph`.
+#: Phase -> the handler that makes rows from its events. An unknown phase is an instant that keeps its `$ph`.
 _HANDLERS: dict[str, Handler] = {
     "X": slices,
     "B": begins,
@@ -49,13 +49,13 @@ _ORDER: list[Handler] = [*dict.fromkeys(_HANDLERS.values()), instants]
 #: More rules than a dialect has.
 _MOST_RULES = 1 << 10
 
-#: Handlers whose rows depend on the rule of the category.
+#: Handlers whose rows depend on the rule of the category; of these, those that `signs` apply to.
 _BY_CAT: set[Handler] = {slices, begins, ends}
 _SIGNED: set[Handler] = {slices, begins}
 
 
 def mapper(dialect: Dialect) -> Callable[[Events, Conversion], Iterator[Batch]]:
-    """What `read_document` takes as `rows`, for a dialect. It can be sent to another process."""
+    """Returns the `rows` of `read_document` for a dialect. It can be sent to another process."""
     return partial(_rows, dialect)
 
 
@@ -65,7 +65,7 @@ def _rows(dialect: Dialect, events: Events, conversion: Conversion) -> Iterator[
 
 
 def to_batches(events: Events, task: Task) -> Iterator[Batch]:
-    """The rows of some events, of any phases, and the account of them in the task's report."""
+    """Yields the rows of some events, of any phases, and accounts for the events in the task's report."""
     for part, handler, rule in _sorted_out(events, task.dialect):
         for batch in handler(part, rule, task):
             if len(batch):
@@ -77,7 +77,7 @@ def _of_source(batch: Batch, label: str) -> Batch:
 
 
 def bounded(batch: Batch, rows: int) -> Iterator[Batch]:
-    """The batch in pieces of at most so many rows."""
+    """Yields the batch in pieces of at most `rows` rows."""
     if len(batch) <= rows:
         yield batch
         return
@@ -87,7 +87,7 @@ def bounded(batch: Batch, rows: int) -> Iterator[Batch]:
 
 @dataclass
 class _Numbers:
-    """Numbers for handlers and rules, given as they are met."""
+    """Numbers the rules in the order of first use."""
 
     rules: list[Rule]
 
@@ -100,7 +100,7 @@ class _Numbers:
 
 
 def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Handler, Rule]]:
-    """The events by handler and rule. Those that all have the same are not copied."""
+    """Yields the events by handler and rule. If all have the same, they aren't copied."""
     rows, columns = len(events), events.columns
     phase = by_word(columns.get("ph"), rows, lambda word: _ORDER.index(_HANDLERS.get(word or "", instants)))
     rule = np.zeros(rows, np.int64)
@@ -124,7 +124,7 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
 
 
 def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
-    """Whether each event has the arguments of a sign, and is no call of the host."""
+    """Whether each event has the arguments of a sign, and isn't a call of the host."""
     columns = [events.columns.get(f"args.{key}") for key in sign.keys]
     found = np.full(len(events), all(column is not None for column in columns))
     if not found.any():
@@ -140,7 +140,7 @@ def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
 
 
 def events_at(events: Events, mask: Bools) -> Events:
-    """The events at which the mask is true, without columns that none of them has."""
+    """The events for which the mask is true, without columns that none of them has."""
     if mask.all():
         return events
     index = pa.array(np.flatnonzero(mask))

@@ -1,4 +1,4 @@
-"""Where events are: pid and tid, which are numbers, texts or anything else, to the columns of a track."""
+"""The track of events: moves pid and tid, which may be numbers, texts or anything else, to the columns of a track."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _on_host(draft: Draft, dialect: Dialect) -> None:
 
 
 def _with_device(draft: Draft, rest: pa.Array, dialect: Dialect) -> pa.Array | None:
-    """The pids that are texts, without those that name a device, which go to `device`."""
+    """Returns the pids that are texts, without those that name a device, which go to `device`."""
     if dialect.device_pid is None:
         return rest
     taken, left = numbered(rest, dialect.device_pid)
@@ -44,13 +44,13 @@ def _with_device(draft: Draft, rest: pa.Array, dialect: Dialect) -> pa.Array | N
 
 
 def _on_device(draft: Draft, dialect: Dialect) -> None:
-    """The device is args.device, else the pid; the stream args.stream, else the tid. Numbers that differ stay."""
+    """The device is args.device, else the pid; the stream is args.stream, else the tid. Different numbers stay."""
     texts = []
     for member, key in (("pid", "device"), ("tid", "stream")):
-        said = draft.left.pop(f"args.{key}", None)
+        argument = draft.left.pop(f"args.{key}", None)
         taken = None
-        if said is not None:
-            taken, rest = integers(said)
+        if argument is not None:
+            taken, rest = integers(argument)
             draft.leave(f"args.{key}", rest)
         column = draft.left.pop(member, None)
         if column is not None:
@@ -66,9 +66,9 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
             taken = own if own is not None else taken
         if taken is not None:
             draft.columns[key] = _known(taken)
-    said = draft.left.pop("args.context", None)
-    if said is not None:
-        taken, rest = integers(said)
+    context = draft.left.pop("args.context", None)
+    if context is not None:
+        taken, rest = integers(context)
         if taken is not None:
             draft.columns["context"] = taken
         draft.leave("args.context", rest)
@@ -76,21 +76,21 @@ def _on_device(draft: Draft, dialect: Dialect) -> None:
 
 
 def _known(numbers: pa.Array) -> pa.Array:
-    """A device or stream of -1 is none."""
+    """Makes a device or stream of -1 null."""
     lowest = pc.min(numbers).as_py()
     return numbers if lowest is None or lowest >= 0 else pc.if_else(pc.equal(numbers, -1), None, numbers)
 
 
 def _put_track(draft: Draft, texts: list[pa.Array | None]) -> None:
-    """The texts, joined, as the key of the track."""
+    """Joins the texts to the key of the track."""
     found = [plain(text) for text in texts if text is not None and text.null_count < len(text)]
     if found:
-        said = [pc.if_else(pc.equal(text, ""), None, text) for text in found]
-        draft.columns["track"] = encoded(joined(said, "/"))
+        parts = [pc.if_else(pc.equal(text, ""), None, text) for text in found]
+        draft.columns["track"] = encoded(joined(parts, "/"))
 
 
 def joined(parts: list[pa.Array], between: str) -> pa.Array:
-    """The texts of each row, joined; null where a row has none."""
+    """Joins the texts of each row; null if a row has none."""
     text = parts[0]
     for part in parts[1:]:
         text = pc.coalesce(pc.binary_join_element_wise(text, part, between), text, part)
@@ -98,7 +98,7 @@ def joined(parts: list[pa.Array], between: str) -> pa.Array:
 
 
 def plain(column: pa.Array) -> pa.Array:
-    """A member as text: numbers in digits, anything else as its JSON text."""
+    """A member as text: numbers as digits, anything else as JSON text."""
     if pa.types.is_dictionary(column.type):
         return plain(column.dictionary).take(column.indices)
     if pa.types.is_binary(column.type):
@@ -107,10 +107,7 @@ def plain(column: pa.Array) -> pa.Array:
 
 
 def track_of_id(draft: Draft) -> None:
-    """Puts what an asynchronous event is keyed by into the track: its category, scope and id. The thread stays aside.
-
-    A global id (id2.global) is that of all processes: the process stays aside, too.
-    """
+    """Sets the track of asynchronous events to their key: category, scope and id. The thread becomes an argument."""
     parts = []
     if "cat" in draft.left:
         parts.append(plain(draft.left["cat"]))

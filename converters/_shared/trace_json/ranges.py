@@ -1,10 +1,10 @@
-"""A list of events read by several processes, each a range of the file at a time.
+"""Reads a list of events with several processes, a byte range at a time each.
 
     file   [ {..},{..},{..},{..},{..},{..},{..},{..},{..} ], "traceName": ...
     ranges   |  0           |  1        |  2        |          from the first boundary in a range to that in the next
 
-Where a range begins is a guess. It is believed only if the range before it, begun where the truth is known, ended at
-that very place; else the range is read again from there.
+The begin of a range is a guess. It is right if the range before it, whose begin is known to be right, ended exactly
+there; else the range is read again from where that one ended.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .decode import MOST_EVENTS, Decoder
 from .lists import List
 from .member import RowsOf
 
-#: Chunks of a range; a file of less than `LEAST` bytes is read by one process.
+#: Chunks of a range; one process reads a file of less than `LEAST` bytes.
 CHUNKS = 32
 LEAST = 32 << 20
 
 
 @dataclass(frozen=True)
 class RangeResult:
-    """What came of a range: where it was begun, where it ended, whether that is the list's end, its account."""
+    """The result of a range: where it began and ended, whether that is the list's end, its report."""
 
     start: int
     end: int
@@ -40,13 +40,13 @@ class RangeResult:
 
 
 class Ranges:
-    """Reads the rest of a list from a place in a plain file on, `rows` as in `read_document`."""
+    """Reads the rest of a list in a plain file; `rows` as in `read_document`."""
 
     def __init__(
         self, path: str, source: str, conversion: Conversion, rows: RowsOf, decoder: Decoder, chunk: int
     ) -> None:
         self._path = path
-        self._source = source  # its path; of another, the bytes were told when it was inflated
+        self._source = source  # the source's path; if it isn't `path`, progress was reported while it was inflated
         self._conversion = conversion
         self._rows = rows
         self._decoder = decoder
@@ -54,7 +54,7 @@ class Ranges:
         self.end = 0
 
     def read(self, pos: int) -> Iterator[Batch]:
-        """The batches of the events from `pos`, between two events, to the list's end; that is `end` then."""
+        """Yields the batches of the events from `pos`, a position between two events, to the list's end: then `end`."""
         step = CHUNKS * self._chunk
         first = pos // step
         bounds = [step * number for number in range(first, -(-Path(self._path).stat().st_size // step) + 1)]
@@ -83,7 +83,7 @@ class Ranges:
             workers.close()
 
     def _range(self, start: int, stop: int, *, guessed: bool) -> Generator[Batch, None, RangeResult]:
-        """The batches of the events from `start`, or the first boundary there, to the first boundary from `stop` on."""
+        """Yields the events from `start` (or the first boundary after it) to the first boundary after `stop`."""
         report = Report()
         conversion = replace(self._conversion, report=report, progress=None)
         with open(self._path, "rb") as stream:

@@ -1,9 +1,9 @@
-r"""Repairs of damaged JSON text: what real tools write where they shouldn't.
+r"""Repairs of damaged JSON text: invalid JSON that real tools write.
 
     "memory bandwidth (GB/s)": inf     "blocks per SM": -nan(ind)     "path": "C:\Work"     "name": "f<"a">"
-    raw control bytes in texts         bytes that are no UTF-8        {"a": 1,}             007, +1, .5, 0x1f
+    raw control bytes in texts         bytes that aren't UTF-8        {"a": 1,}             007, +1, .5, 0x1f
 
-A repair is a guess: it counts only if the text is JSON afterwards, and each is reported with its place.
+A repair is a guess: it is used only if the text is JSON afterwards, and each one is reported with its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .walk import Rule, walk
 
 
 class Repair(NamedTuple):
-    """A repair: the kind of issue, its place in the text before all repairs, and what was done."""
+    """A repair: the kind of issue, the position in the unrepaired text, and what was done."""
 
     kind: str
     place: int
@@ -46,7 +46,7 @@ _BARE_QUOTE = re.compile(rb'(\\.)|(")', re.DOTALL)
 
 
 def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
-    """The text with bare nan and inf made texts: as `mend`, and ten times as fast where nothing else is wrong."""
+    """Turns bare nan and inf into texts: as `mend` does, but ten times as fast if nothing else is wrong."""
     repairs: list[Repair] = []
     pieces: list[bytes] = []
     quotes = unescaped_quotes(np.frombuffer(text, np.uint8))
@@ -61,7 +61,7 @@ def mend_words(text: bytes) -> tuple[bytes, list[Repair]]:
 
 
 def mend(text: bytes) -> tuple[bytes, list[Repair]]:
-    """The text with what can be told for certain made JSON, and what was repaired."""
+    """Repairs everything that is unambiguous; returns the text and the repairs."""
     repairs: list[Repair] = []
 
     def mended(found: re.Match[bytes]) -> bytes:
@@ -70,7 +70,7 @@ def mend(text: bytes) -> tuple[bytes, list[Repair]]:
         if first == b'"':
             better, detail = _text(token) if _ODD.search(token) else (token, "")
         elif first == b",":
-            better, detail = b"", "a comma too many"
+            better, detail = b"", "a surplus comma"
         else:
             better = _scalar(token)
             detail = f"{token.decode(errors='replace')} read as {better.decode()}"
@@ -88,7 +88,7 @@ def mend(text: bytes) -> tuple[bytes, list[Repair]]:
 
 
 def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repair]]:
-    """The text with the quotes escaped that stand bare in some of its texts (begin and end of each)."""
+    """Escapes the bare quotes inside some of the texts (begin and end of each)."""
     repairs: list[Repair] = []
     pieces: list[bytes] = []
     after = 0
@@ -103,25 +103,25 @@ def mend_quotes(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[R
 
 
 def mend_all(text: bytes, bare: list[tuple[int, int]]) -> tuple[bytes, list[Repair]]:
-    """The text with bare quotes mended first, then the rest."""
+    """Repairs bare quotes first, then the rest."""
     quoted, quotes = mend_quotes(text, bare)
     whole, repairs = mend(quoted)
     return whole, quotes + repairs
 
 
 def mend_value(text: bytes) -> Iterator[tuple[bytes, list[Repair]]]:
-    """A value of which the end is known, as each way of mending makes it, the likeliest first."""
+    """Yields the possible repairs of a value whose end is known, the likeliest first."""
     yield mend(text)
-    for rule in (Rule.FITTING, Rule.ESCAPED):
+    for rule in (Rule.PLAUSIBLE, Rule.ESCAPED):
         walked = walk(text, rule)
         if walked and walked.bare and walked.closed and walked.end == len(text):
             yield mend_all(text, walked.bare)
 
 
 def _text(token: bytes) -> tuple[bytes, str]:
-    """A quoted text with raw control bytes and wrong escapes made right."""
+    """Repairs raw control bytes and wrong escapes in a quoted text."""
     better = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else b"\\\\", token)
-    detail = "a backslash that begins no escape" if better != token else ""
+    detail = "a backslash that doesn't begin an escape" if better != token else ""
     controlled = _CONTROL.sub(lambda byte: b"\\u%04x" % byte[0][0], better)
     detail = "a control byte within a text" if controlled != better else detail
     paired = _SURROGATES.sub(_pair, controlled)
@@ -134,7 +134,7 @@ def _pair(found: re.Match[bytes]) -> bytes:
 
 
 def _scalar(token: bytes) -> bytes:
-    """A bare word or number as JSON; what can't be told stays."""
+    """A bare word or number as JSON; unchanged if its meaning is unknown."""
     if _NUMBER.fullmatch(token):
         return token
     word = token.lower().lstrip(b"+-")

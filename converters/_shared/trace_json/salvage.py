@@ -1,7 +1,7 @@
-"""Elements of a damaged list, one by one: those that a strict parser takes as they are, the others mended or given up.
+"""Reads a damaged list element by element: valid elements are kept, the others repaired or given up.
 
-{"ph": "X", "name": "f("a")", "args": {"x": nan}},   {"ph": "X", ...     and then the file breaks off
- refused by the parser, mended                  ^ where `walk` ends     ^ a cut
+{"ph": "X", "name": "f("a")", "args": {"x": nan}},   {"ph": "X", ...     and here the file ends
+ refused by the parser, repaired                ^ where `walk` ends     ^ a cut
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
 from .walk import EVENT, GOES_ON, Rule, Walked, walk
 
-#: Bytes of a broken element that are looked at: at once, at most for one, always.
+#: Bytes of a broken element that are examined: at first, at most, and in any case.
 LOOKED_AT = 1 << 11
 MOST_LOOKED_AT = 1 << 24
 LEAST_LOOKED_AT = 1 << 14
 
-#: Text that is no element, up to what may begin one.
+#: Text that isn't an element, up to text that may begin one.
 _STRAY = re.compile(rb'(?:"[^"\\\r\n{}]*(?:\\.[^"\\\r\n{}]*)*"?|[^,{\[\]"])+|["\[]', re.DOTALL)
 _SEPARATORS = re.compile(rb"[\s,]*")
-#: What follows an element; the begin of an event.
+#: What follows an element.
 _FOLLOWED = re.compile(rb"[\s}]*(?:,\s*(?:[{\[\],]|null|\Z)|[{\]]|\Z)")
+#: The begin of an event.
 _BEGIN = re.compile(rb"[\s,]" + EVENT.pattern)
 _PHASE = frozenset((b"ph",))
 
-#: Levels of nesting, and calls, of the interpreter's limit (1000) that are left to those who go on with a text.
+#: Levels of nesting, of the interpreter's limit (1000), that are reserved for the callers that process a text further.
 _SPARE = 100
 
 
 @dataclass
 class Salvaged:
-    """Elements as JSON texts, `false` where one was given up; `repairs` have places in the document.
+    """Elements as JSON texts, `false` for one that was given up; `repairs` have positions in the document.
 
-    `ended`: the list's bracket was met, and stands at the place where the text is. `resumed`: the last element was
-    given up with what separates it from the next.
+    `ended`: the text is at the list's bracket. `resumed`: the last element was given up, together with the separator
+    after it.
     """
 
     elements: list[bytes] = field(default_factory=list)
@@ -51,9 +52,9 @@ class Salvaged:
 
 
 def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = None) -> Salvaged:
-    """Takes the elements that begin before `end`, each as far as it can be told. `lines`: no commas are expected.
+    """Takes the elements that begin before `end`, as far as they can be read. `lines`: no commas are expected.
 
-    `known` is one of them, if it has been looked at.
+    `known` is an element that has already been examined.
     """
     found = Salvaged()
     while text.pos < end:
@@ -70,7 +71,7 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
         found.resumed = False
         value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
         if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
-            value = value._replace(fault="broken")  # by a brace too many
+            value = value._replace(fault="broken")  # by a surplus brace
         if not value.fault:
             _take_whole(text, value, found)
         elif first == b"{":
@@ -81,16 +82,16 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
 
 
 def _fault(commas: int, wanted: int, after: bytes) -> str:
-    """What is wrong with so many commas before a byte."""
+    """What is wrong with this number of commas before a byte, '' for nothing."""
     if after == b"]":
-        return "a comma behind the last event" if commas else ""
+        return "a comma after the last event" if commas else ""
     if not after or commas == wanted:
         return ""
-    return "a comma too many" if commas > wanted else "a comma is missing"
+    return "a surplus comma" if commas > wanted else "a comma is missing"
 
 
 def _separators(text: Text) -> int:
-    """Goes to the next element, and returns how many commas stood before it."""
+    """Goes to the next element, and returns the number of commas before it."""
     commas = 0
     while True:
         after = text.match(_SEPARATORS, text.pos)
@@ -101,7 +102,7 @@ def _separators(text: Text) -> int:
 
 
 def _allowed(text: Text, most: int) -> int:
-    """Bytes that may be looked at in vain: so many once, then as many as were read, so that time stays linear."""
+    """Bytes that may be examined in vain: `most` once, then as many as were read, so that the time stays linear."""
     return max(LEAST_LOOKED_AT, min(most, most + 2 * text.pos - text.wasted))
 
 
@@ -129,7 +130,7 @@ def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
     elif value.fault == "deep":
         end = -_end_by_brackets(text)
         shown = f"nested too deeply: {shown}"
-    else:  # as far as it was looked at, it is JSON
+    else:  # the examined part is JSON
         text.wasted += value.end - start
         end = -start
     if end < -start:
@@ -143,9 +144,9 @@ def _take_broken(text: Text, value: Value, found: Salvaged) -> None:
 
 
 def _mended(text: Text, value: Value, found: Salvaged) -> int:
-    """Takes a broken object as it can be mended, and returns its end; if it can't be, the end negated.
+    """Takes a broken object if it can be repaired, and returns its end; if it can't be, the end negated.
 
-    Where that isn't known either, its begin negated.
+    If the end isn't known either, returns its begin negated.
     """
     start, fault = value.start, value.end - value.start
     size = LOOKED_AT + 2 * fault
@@ -175,7 +176,7 @@ def _mended(text: Text, value: Value, found: Salvaged) -> int:
 
 
 def _broken_off(piece: bytes, fault: int) -> int:
-    """Where the object ends if a whole event begins within what seems its last text before the fault; else -1.
+    """Where the object ends if a valid event begins inside its seeming last text before the fault; else -1.
 
     {"ph": "X", "name": "a},
     {"ph": "X", "name": "b"},         the parser stumbles over the first ph of this line
@@ -188,7 +189,7 @@ def _broken_off(piece: bytes, fault: int) -> int:
 
 
 def _is_event(text: bytes) -> bool:
-    """Whether a text begins with a whole object that has a phase."""
+    """Whether a text begins with a valid object that has a phase."""
     if own_key(text, _PHASE) != b"ph":
         return False
     try:
@@ -201,11 +202,11 @@ def _is_event(text: bytes) -> bool:
 
 
 def _candidates(piece: bytes, *, last: bool) -> list[Walked]:
-    """Where the object may end that a text begins with, the likeliest first; `last`: nothing follows the text."""
+    """The possible ends of the object at the begin of a text, the likeliest first; `last`: nothing follows the text."""
     found: list[Walked] = []
     for rule in Rule:
         walked = walk(piece, rule)
-        if walked and _fits(piece, walked.end, last=last):
+        if walked and _may_end(piece, walked.end, last=last):
             if walked.steady and rule is Rule.PLAIN:
                 return [walked]
             found.append(walked)
@@ -213,8 +214,8 @@ def _candidates(piece: bytes, *, last: bool) -> list[Walked]:
     return sorted(steady or found, key=lambda walked: walked.end)
 
 
-def _fits(piece: bytes, end: int, *, last: bool) -> bool:
-    """Whether what follows may follow an element."""
+def _may_end(piece: bytes, end: int, *, last: bool) -> bool:
+    """Whether the text after `end` may follow an element."""
     if end > len(piece) - 64 and not last:
         return False
     found = _FOLLOWED.match(piece, end)
@@ -222,7 +223,7 @@ def _fits(piece: bytes, end: int, *, last: bool) -> bool:
 
 
 def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) -> bool:
-    """Takes an element as it was mended; False where it is no JSON yet."""
+    """Takes a repaired element; returns False if it still isn't JSON."""
     if not is_json(content):
         return False
     found.elements.append(content)
@@ -231,7 +232,7 @@ def _keep(found: Salvaged, start: int, content: bytes, repairs: list[Repair]) ->
 
 
 def _resume(text: Text) -> None:
-    """Goes to the next whole event, or to the end of the document; what lies between is forgotten."""
+    """Goes to the next valid event, or to the end of the document; drops the text between."""
     at = text.pos
     while True:
         found = text.search(_BEGIN, at)
@@ -251,7 +252,7 @@ def _resume(text: Text) -> None:
 
 
 def _end_by_brackets(text: Text) -> int:
-    """Where the object that is nested too deeply ends, by its brackets alone; its begin where no end is found."""
+    """The end of an object that is nested too deeply, by its brackets alone; its begin if no end is found."""
     start, at, nest = text.pos, text.pos, Nest()
     most = _allowed(text, MOST_LOOKED_AT)
     while at < start + most:
@@ -266,7 +267,7 @@ def _end_by_brackets(text: Text) -> int:
 
 
 def _take_stray(text: Text, found: Salvaged) -> None:
-    """Text that is no element."""
+    """Takes text that isn't an element."""
     start = text.pos
     while text.match(_STRAY, start) == text.end and text.end - start < LEAST_LOOKED_AT and text.more():
         pass
@@ -288,7 +289,7 @@ def _shown(text: bytes) -> str:
 
 
 def _is_shallow(text: bytes) -> bool:
-    """False of a text that is nested so deeply that who takes it, some calls further on, couldn't."""
+    """Whether a text isn't nested so deeply that a caller of ours, some stack frames up, couldn't parse it."""
     if text.count(b"[") + text.count(b"{") <= _SPARE:
         return True
     try:
@@ -299,7 +300,7 @@ def _is_shallow(text: bytes) -> bool:
 
 
 def is_json(text: bytes) -> bool:
-    """Whether it is a JSON value, its texts UTF-8, not nested too deeply."""
+    """Whether it is a JSON value with valid UTF-8, not nested too deeply."""
     try:
         members_of(text) if text[:1] == b"{" else msgspec.json.decode(text)
         return _is_shallow(text) and is_utf8(text)

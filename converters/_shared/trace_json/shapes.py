@@ -1,9 +1,9 @@
-"""Shapes of events, learnt from the events: structs made on the fly, which msgspec decodes at full speed.
+"""Shapes of events, learnt from the events: structs made at run time, which msgspec decodes at full speed.
 
     {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 1.000, "args": {"device": 0, "grid": [64, 1, 1]}}
 
-is a struct of the tag "kernel" with the members ph, name, ts, args, the last a struct of device (int) and grid (Raw).
-An event that doesn't fit is refused, and the shape is widened: a key more, a wider type, a further tag.
+is a struct with the tag "kernel" and the members ph, name, ts, args, the last a struct of device (int) and grid (Raw).
+An event that doesn't match is refused, and the shape is widened: by a further key, a wider type, a further tag.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import msgspec
 from .events import MEMBERS, TEXTS
 from .json_values import Raw, kind_of, members_of
 
-#: Distinct tags, keys of one shape's args, further members: beyond these, events are decoded one by one.
+#: Limits for distinct tags, for keys of one shape's args, for members: beyond them events are decoded one by one.
 MOST_TAGS = 64
 MOST_KEYS = 160
 MOST_MEMBERS = 48
 
-#: What msgspec has no field for.
+#: Keys that msgspec can't have as fields.
 _ODD_KEY = re.compile(r'["\\\x00-\x1f]')
 
 _TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": bool, "raw": Raw}
@@ -32,7 +32,7 @@ _TYPES: dict[str, Any] = {"int": int, "float": int | float, "str": str, "bool": 
 
 @dataclass(frozen=True)
 class Struct:
-    """A shape made into a type. `members` and `args` are (key, kind) in the order of the fields."""
+    """A shape as a type. `members` and `args` are (key, kind) in the order of the fields."""
 
     type: type[msgspec.Struct]
     tag_field: str
@@ -42,13 +42,13 @@ class Struct:
     loose: bool
 
     def get(self, key: str) -> attrgetter[Any]:
-        """A function that gives a member of an event."""
+        """A function that returns a member of an event."""
         return attrgetter(f"f{[known for known, _ in self.members].index(key)}")
 
 
 @dataclass
 class Shape:
-    """The keys that events of one tag have, each with the kind of its values. `loose`: args are not typed."""
+    """The keys of events with one tag, each with the kind of its values. `loose`: args aren't typed."""
 
     members: dict[str, str] = field(default_factory=lambda: {"name": "str", "ts": "raw", "dur": "raw"})
     args: dict[str, str] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Shape:
     struct: Struct | None = None
 
     def learn(self, event: dict[str, Raw], tag_field: str) -> bool:
-        """Widens the shape by an event. False where it can't be: too many members."""
+        """Widens the shape by an event. Returns False if it can't: there are too many members."""
         for key, value in event.items():
             if key == "args":
                 self._learn_args(bytes(value))
@@ -88,7 +88,7 @@ class Shape:
 
 
 def _kind_of_member(key: str, text: bytes) -> str:
-    """Times are read by us; what should be a text is a text or anything."""
+    """The kind of a member: times stay raw, and a member that should be a text is a text or raw."""
     if key in ("ts", "dur"):
         return "raw"
     kind = kind_of(text)
@@ -96,7 +96,7 @@ def _kind_of_member(key: str, text: bytes) -> str:
 
 
 class Shapes:
-    """The shapes of a document, by the text of one member: `cat`, or `ph` for events that have no `cat`."""
+    """The shapes of a document, by the text of one member: `cat`, or `ph` for events without `cat`."""
 
     def __init__(self, tag_field: str) -> None:
         self.tag_field = tag_field
@@ -121,7 +121,7 @@ class Shapes:
         self._decoder = None
 
     def decode(self, text: bytes) -> list[Any]:
-        """The events of a JSON list as structs. Raises msgspec.ValidationError for what doesn't fit."""
+        """Returns the events of a JSON list as structs. Raises msgspec.ValidationError for one that doesn't match."""
         if self._decoder is None:
             if not self.shapes:
                 raise msgspec.ValidationError("nothing is known yet")
@@ -134,8 +134,8 @@ class Shapes:
                 shape.struct = _struct(shape, self.tag_field, tag)
         structs = [shape.struct for shape in self.shapes.values() if shape.struct]
         self.structs = {struct.type: struct for struct in structs}
-        nobody = msgspec.defstruct("Nobody", [], tag_field=self.tag_field, tag="\ufffe", gc=False)
-        union: Any = Union[(nobody, *self.structs)]
+        unused = msgspec.defstruct("Unused", [], tag_field=self.tag_field, tag="\ufffe", gc=False)
+        union: Any = Union[(unused, *self.structs)]
         return msgspec.json.Decoder(list[union])
 
 
@@ -152,7 +152,7 @@ def _struct(shape: Shape, tag_field: str, tag: str) -> Struct:
 def _define(
     name: str, keys: tuple[tuple[str, str], ...], more: list[tuple[str, Any, None]], **tags: Any
 ) -> type[msgspec.Struct]:
-    """A struct with a field for each key; what is absent is None."""
+    """A struct with a field for each key; absent ones are None."""
     fields = [(f"f{number}", _TYPES[kind], None) for number, (_, kind) in enumerate(keys)]
     names = {f"f{number}": key for number, (key, _) in enumerate(keys)}
     return msgspec.defstruct(
@@ -161,5 +161,5 @@ def _define(
 
 
 def column_name(key: str) -> str:
-    """The column of `Events` that a member of the event has."""
+    """The column of `Events` for a member of an event."""
     return key if key in MEMBERS else f"args.${key}"

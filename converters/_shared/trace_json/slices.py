@@ -1,4 +1,4 @@
-"""Slices, halves of slices and instants: X, B/E, b/n/e, S/T/p/F, i/I/R, and phases that nobody knows."""
+"""Slices, halves of slices and instants: X, B/E, b/n/e, S/T/p/F, i/I/R, and unknown phases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import encoded
 
 from ..columnar.dictionaries import words
-from .arrows import bound, waits
+from .arrows import bind_links, waits
 from .counters import of_events
 from .dialect import Rule
 from .draft import Draft, Task, as_text, by_word, direction
@@ -23,7 +23,7 @@ _STEPS = {"b": 0, "S": 0, "e": 1, "F": 1}
 
 
 def slices(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """X: an event with a begin and a duration; what has none takes no time."""
+    """X: an event with a begin and a duration; one without a duration takes no time."""
     draft = task.timed(Draft.of(events))
     if not len(draft):
         return
@@ -45,7 +45,7 @@ def begins(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 
 def ends(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """E: the innermost slice of its thread ends. Its own name says nothing."""
+    """E: the innermost slice of its thread ends. The name of an E has no meaning."""
     draft = task.timed(Draft.of(events))
     draft.keep("dur")
     draft.fixed(half="end")
@@ -75,7 +75,7 @@ def asyncs(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 
 def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
-    """i, I, R: something at a time; all other phases as well (samples, objects, dumps, ...), with their `$ph`."""
+    """i, I, R: an instant; and all other phases (samples, objects, dumps, ...), with their `$ph`."""
     draft, phases = _timed(events, task)
     if not len(draft):
         return
@@ -94,7 +94,7 @@ def instants(events: Events, rule: Rule, task: Task) -> Iterator[Batch]:
 
 
 def _timed(events: Events, task: Task) -> tuple[Draft, pa.Array]:
-    """As `Task.timed`, and the phases of the events that are left."""
+    """As `Task.timed`, and the phases of the remaining events."""
     draft, phases = Draft.of(events), events.columns.get("ph")
     if phases is None:
         phases = pa.nulls(len(events), pa.dictionary(pa.int32(), pa.string()))
@@ -104,20 +104,20 @@ def _timed(events: Events, task: Task) -> tuple[Draft, pa.Array]:
 
 
 def _rows(draft: Draft, rule: Rule, task: Task, kind: str | None = None) -> Iterator[Batch]:
-    """The events, then what hangs on them: links and counters.
+    """Yields the events, then their links and counters.
 
-    Halves of a slice are on the thread that both have: an E has rarely the device and the category of its B.
+    Halves of a slice are on the thread that both have: an E rarely has the device and the category of its B.
     """
     if not len(draft):
         return
     task.report.used(len(draft))
-    links = list(bound(draft))
+    links = list(bind_links(draft))
     half = "half" in draft.columns
     place(draft, task.dialect.other if half else rule, task.dialect)
     for key, into in rule.columns.items():
         if not (half and into.column in TRACK_COLUMNS):
             draft.move(key, into)
-    _what(draft, rule, kind)
+    _describe(draft, rule, kind)
     draft.keep("id")
     draft.keep("bp")
     draft.keep("s")
@@ -128,8 +128,8 @@ def _rows(draft: Draft, rule: Rule, task: Task, kind: str | None = None) -> Iter
     yield from counters
 
 
-def _what(draft: Draft, rule: Rule, kind: str | None) -> None:
-    """Kind, category, name, timing."""
+def _describe(draft: Draft, rule: Rule, kind: str | None) -> None:
+    """Fills kind, category, name, timing."""
     rows = len(draft)
     name = draft.left.pop("name", None)
     cat = draft.left.pop("cat", None)
@@ -152,12 +152,12 @@ def _named(name: pa.Array) -> pa.Array:
 
 
 def _direction(draft: Draft, name: pa.Array) -> None:
-    """The direction of copies that only their names tell."""
+    """Fills the direction of copies that only the name contains."""
     name = encoded(name)
     known = pa.array([direction(as_text(word)) for word in name.dictionary.to_pylist()], pa.string())
     found = known.take(name.indices)
-    said = draft.columns.get("copy_kind")
-    if said is not None:
-        found = pc.coalesce(said.cast(pa.string()), found)
+    given = draft.columns.get("copy_kind")
+    if given is not None:
+        found = pc.coalesce(given.cast(pa.string()), found)
     if found.null_count < len(found):
         draft.columns["copy_kind"] = found

@@ -1,10 +1,11 @@
-r"""Where a broken object ends most likely: a walk over its brackets and texts, with a rule for quotes.
+r"""Finds the most likely end of a broken object: walks over its brackets and texts, with a rule for quotes.
 
     {"ph": "X", "name": "f("a")", "args": {"x": foo}}, {"ph": "X", ...
                                                      ^ all brackets are closed, and an event begins
 
-A quote ends a text, by the rules, if no backslash stands before it (`PLAIN`); if what follows fits its place, too, as
-in `"name": "f("a")",` (`FITTING`); or if what follows fits, also behind a backslash, as in `"C:\",` (`ESCAPED`).
+A quote ends a text, depending on the rule, if no backslash precedes it (`PLAIN`); if in addition the text after it is
+possible there, as in `"name": "f("a")",` (`PLAUSIBLE`); or if the text after it is possible, even after a backslash,
+as in `"C:\",` (`ESCAPED`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,15 @@ class Rule(Enum):
     """When a quote ends a text."""
 
     PLAIN = 0
-    FITTING = 1
+    PLAUSIBLE = 1
     ESCAPED = 2
 
 
 class Walked(NamedTuple):
-    """Where an object ends; `closed` by its brackets, else it was broken off there.
+    """Where an object ends: `closed` by its brackets, else cut there.
 
-    `bare` has the texts (begin and end of what is between the quotes) that have quotes within. `steady`: behind the
-    last texts, and all others but two, stands what may stand there; else quotes that begin texts may have been taken
-    for such that end them.
+    `bare` are the texts (begin and end between the quotes) that contain quotes. `steady`: the last texts, and all
+    others but two, are followed by possible text; else quotes that begin texts may have been read as ends.
     """
 
     end: int
@@ -38,23 +38,23 @@ class Walked(NamedTuple):
 
 _MARK = re.compile(rb'["{}\[\]]')
 _REST = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
-_BEHIND = re.compile(rb"\s*[:,}\]]")
+_AFTER_TEXT = re.compile(rb"\s*[:,}\]]")
 _KEY_END = re.compile(rb"\s*:")
 
-#: How an object goes on behind a value.
+#: How an object continues after a value.
 GOES_ON = re.compile(rb'\s*,\s*"[^"\\]*"\s*:')
 
-#: Texts behind which something odd stands, of an object whose other texts are believed.
+#: Texts with something impossible after them in an object whose other texts are trusted.
 _MOST_ODD = 2
 
-#: What follows a quote that ends a text: a key, a value of an object, an element of a list.
+#: What follows the quote that ends a key, a value of an object, an element of a list.
 _AFTER = {
     "key": _KEY_END,
     "value": re.compile(rb'\s*(?:\}|,\s*(?:"[^"\\]*"\s*:|\})|\Z)'),
     "element": re.compile(rb"\s*[,\]]"),
 }
 
-#: The begin of an event: an object, of which the first key is one that events have.
+#: The begin of an event: an object whose first key is one of events.
 _MEMBER = rb'"(?:ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts)"\s*:'
 EVENT = re.compile(rb"\{\s*" + _MEMBER)
 _EVENT_GOES_ON = re.compile(rb"\s*,\s*" + _MEMBER)
@@ -64,7 +64,7 @@ _LIST, _OBJECT = b"]"[0], b"}"[0]
 
 
 def walk(text: bytes, rule: Rule) -> Walked | None:
-    """Goes over the object that a text begins with; None where the text ends before it does."""
+    """Walks over the object at the begin of a text; returns None if the text ends first."""
     return _Walk(text, rule).run()
 
 
@@ -74,7 +74,7 @@ class _Walk:
         self._rule = rule
         self._frames = bytearray()  # what closes the brackets that are open
         self._bare: list[tuple[int, int]] = []
-        self._fitting = (True, True, True)  # the last texts
+        self._plausible = (True, True, True)  # for the last texts
         self._odd = 0
 
     def run(self) -> Walked | None:
@@ -91,8 +91,8 @@ class _Walk:
                 if end < 0:
                     return None
                 at = end + 1
-                self._fitting = (*self._fitting[1:], bool(_BEHIND.match(text, at)))
-                self._odd += not self._fitting[-1]
+                self._plausible = (*self._plausible[1:], bool(_AFTER_TEXT.match(text, at)))
+                self._odd += not self._plausible[-1]
             elif mark in b"{[":
                 if frames and frames[-1] == _OBJECT and before in b",}]" and EVENT.match(text, place):
                     return self._ended(place, closed=False)
@@ -103,7 +103,7 @@ class _Walk:
                 if not frames:
                     if mark == _LIST or not GOES_ON.match(text, at):
                         return self._ended(at, closed=True)
-                    frames.append(mark)  # a brace too many
+                    frames.append(mark)  # a surplus brace
             elif mark == _LIST and not _EVENT_GOES_ON.match(text, at):  # the end of the list of events
                 return self._ended(place, closed=False)
             before = mark
@@ -112,10 +112,10 @@ class _Walk:
     def _ended(self, end: int, *, closed: bool) -> Walked:
         if not closed:
             end = len(self._text[:end].rstrip(b" \t\r\n,"))
-        return Walked(end, closed, self._bare, all(self._fitting) and self._odd <= _MOST_ODD)
+        return Walked(end, closed, self._bare, all(self._plausible) and self._odd <= _MOST_ODD)
 
     def _end_of_text(self, start: int, before: int) -> int:
-        """Where the quote is that ends the text which begins at `start`; -1 where the text has none."""
+        """The position of the quote that ends the text which begins at `start`; -1 for none."""
         text = self._text
         first = end = self._quote(start)
         if self._rule is Rule.PLAIN:
@@ -131,14 +131,14 @@ class _Walk:
                 if bare or end < first:
                     self._bare.append((start, end))
                 return end
-            if _KEY_END.match(text, end + 1):  # a key was passed by
+            if _KEY_END.match(text, end + 1):  # this is already the next key
                 break
             bare = True
             end = text.find(b'"', end + 1) if escaped else self._quote(end + 1)
         return first
 
     def _quote(self, start: int) -> int:
-        """The next quote from a place on before which no backslash stands; -1 where there is none."""
+        """The position of the next quote without a backslash before it; -1 for none."""
         found = _REST.match(self._text, start)
         end = found.end() if found else start
         return end if end < len(self._text) and self._text[end] == _QUOTE else -1

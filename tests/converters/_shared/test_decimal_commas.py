@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-from ktrace.converters._shared.text.decimal_commas import sign, with_point
+from ktrace.converters._shared.text.decimal_commas import separator_in, with_point
 from ktrace.converters._shared.text.numbers import quantity
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
@@ -36,7 +36,7 @@ def one(tmp_path: Path, text: str) -> Trace:
     ],
 )
 def test_what_a_cell_says(cell: str, said: str) -> None:
-    assert sign(cell) == said
+    assert separator_in(cell) == said
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_thousands_stay_thousands(tmp_path: Path) -> None:
     ("cells", "said"),
     [
         (("2,5", "2.5"), "writes numbers in two ways: '2,5' and '2.5'"),
-        (("1,125", "7"), "says '1,125' and nothing that tells a decimal comma from one between thousands"),
+        (("1,125", "7"), "contains '1,125', but nothing that shows whether the comma is decimal or groups thousands"),
     ],
 )
 def test_what_nobody_can_know_is_refused(tmp_path: Path, cells: tuple[str, str], said: str) -> None:

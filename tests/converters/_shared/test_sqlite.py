@@ -54,7 +54,7 @@ def test_rows_that_differ_late(tmp_path: Path, size: int) -> None:
     assert [row["start"] for row in rows] == [n for n in range(1, 3001) if n != 2950]
     assert rows[-1] == {"at": "t row 3000", "start": 3000, "text": "x3000", "share": 1500.0}
     assert rows[2899]["text"] is None
-    assert report.issues["bad-record"].places == [("t row 2950", "start is 'soon', no integer")]
+    assert report.issues["bad-record"].places == [("t row 2950", "start is 'soon', not an integer")]
     assert report.reader.taken == 3000
 
 
@@ -137,7 +137,7 @@ def test_damage_names_table_and_row(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2 :] = bytes(len(data) - len(data) // 2)
     path.write_bytes(data)
-    with pytest.raises(DamagedInput, match=r"a\.sqlite: t( behind row \d+)?: the database can't be read"):
+    with pytest.raises(DamagedInput, match=r"a\.sqlite: t( after row \d+)?: the database can't be read"):
         _read(path, "t", 100)
 
 

@@ -198,7 +198,7 @@ def test_dispatches_out_of_order_and_samples() -> None:
         ["SQ_WAVES", kernels["add(float*)"]],
         ["GRBM_COUNT", kernels["add(float*)"]],
     ]
-    assert trace.report.issues["bad-record"].places == [("line 5", "Dispatch_Id or Counter_Value is no number")]
+    assert trace.report.issues["bad-record"].places == [("line 5", "Dispatch_Id or Counter_Value isn't a number")]
     samples = read(SAMPLES / "rocprofv3" / "9_pc_sampling_host_trap.csv").events
     assert samples.kind.tolist() == ["sample"] * 3
     assert samples.name.tolist()[:2] == ["s_endpgm", "s_load_dword s8, s[4:5], 0x24"]
