@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ktrace.diff.model import Diff
     from ktrace.summary.model import Summary
 
-#: Tables that are open at first, of whichever run; a click opens the others.
+#: Tables that are open at first, for any run; a click opens the others.
 _OPEN = ("kernel", "operation")
 
 

@@ -1,6 +1,6 @@
 """Charts over time: use of devices, steps, layers, waits.
 
-cuda:0      ██████▒▒▓▓░░░   compute, communication beside it, exposed communication, copies, idle
+cuda:0      ██████▒▒▓▓░░░   compute, overlapped and exposed communication, copies, idle
 steps       ▅▆▅▅█▅▅         a column for each step, by operation
 gaps        │───○──────     median, 95th percentile, longest
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from decimal import Decimal, InvalidOperation
 from functools import cache, reduce
 from operator import or_
@@ -68,7 +68,7 @@ class RecordDecoder:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._decode = _decoder(strict=True).decode
+        self._decode = record_decoder().decode
         self._extra_types: dict[tuple[str, str], type] = {}
 
     def decode(self, text: bytes, where: str) -> tuple[str, Row, dict[str, Any]]:
@@ -117,7 +117,7 @@ class RecordDecoder:
             home = "facts" if record == "catalog" else "args"
             cells[home] = _with_members(cells.get(home), unknown)
         try:
-            row = _decoder(strict=False).decode(_object(_whole_numbers(record, cells)))
+            row = record_decoder(strict=False).decode(_object(_whole_numbers(record, cells)))
         except msgspec.DecodeError as error:
             raise BadRecord(_reason(error)) from None
         return row, extra
@@ -201,16 +201,16 @@ def _reason(error: msgspec.DecodeError) -> str:
 
 
 @cache
-def _decoder(*, strict: bool) -> msgspec.json.Decoder[Row]:
-    """A decoder for any record; a strict one also refuses other packages' kinds."""
-    structs = tuple(_struct(record, strict) for record in RECORDS)
-    return msgspec.json.Decoder(reduce(or_, structs))
+def record_decoder(
+    columns: tuple[tuple[str, frozenset[str]], ...] = (), *, as_list: bool = False, strict: bool = True
+) -> msgspec.json.Decoder[Any]:
+    """A decoder for any record, or for a list of records; a strict one also refuses other packages' kinds.
 
-
-def decoder_of(columns: Mapping[str, Collection[str]], *, as_list: bool) -> msgspec.json.Decoder[Any]:
-    """A strict decoder for a record or a list of records; it accepts only the columns in `columns`, if given."""
-    kind: Any = reduce(or_, [_struct(record, strict=True, columns=columns.get(record)) for record in RECORDS])
-    return msgspec.json.Decoder(list[kind] if as_list else kind)
+    `columns` limits records to some of their columns: a record with others is refused.
+    """
+    limits = dict(columns)
+    record: Any = reduce(or_, [_struct(name, strict, limits.get(name)) for name in RECORDS])
+    return msgspec.json.Decoder(list[record] if as_list else record)
 
 
 def _struct(record: str, strict: bool, columns: Collection[str] | None = None) -> type[msgspec.Struct]:
