@@ -14,11 +14,11 @@ PAGE = Path(__file__).parent / "model.md"
 
 INTRODUCTION = """# The canonical model, version {version}
 
-Every reader gives, and every writer takes, rows of four records. This page is written by
-`docs/generate_model.py` from [the JSON Schema](../schema/ktrace-1.schema.json), which `ktrace schema` prints.
+Every reader yields, and every writer accepts, rows of four records. `docs/generate_model.py` writes this page
+from [the JSON Schema](../schema/ktrace-1.schema.json), which `ktrace schema` prints.
 
-Where a field is null it is left out of JSON, an empty cell in CSV and null in Parquet. In one-file forms the
-column `record` comes first and says which record a row is. Columns and kinds of other packages begin with `x_`.
+A null field is left out of JSON, an empty cell in CSV and null in Parquet. In one-file forms, the first column
+is `record`: it names the record of each row. Columns and kinds of other packages begin with `x_`.
 """
 
 
@@ -32,7 +32,7 @@ def page() -> str:
         parts.append("| field | type | unit | filled by | meaning |\n|---|---|---|---|---|")
         parts += [_row(record, name, spec) for name, spec in fields(record).items()]
         parts.append("")
-    parts.append("## Facts\n\nNames reserved in `facts` of the catalog; others may stand beside them.\n")
+    parts.append("## Facts\n\nReserved names in `facts` of the catalog; a reader may add others.\n")
     parts.append("| entity | fact | meaning |\n|---|---|---|")
     for entity, facts in schema["x-facts"].items():
         parts += [f"| {entity} | `{name}` | {meaning} |" for name, meaning in facts.items()]
@@ -46,7 +46,7 @@ def _row(record: str, name: str, spec: dict[str, Any]) -> str:
 
 
 def _words(spec: dict[str, Any]) -> str:
-    """The words that the field may have."""
+    """The words allowed in the field."""
     words = spec.get("enum") or next((one["enum"] for one in spec.get("anyOf", []) if "enum" in one), [])
     return f" One of {', '.join(f'`{word}`' for word in words)}." if words and "NaN" not in words else ""
 

@@ -425,7 +425,9 @@ def test_arguments_nested_without_end_are_no_fault_of_ours(tmp_path: Path, name:
 
 def test_a_version_of_thousands_of_digits_is_refused(tmp_path: Path) -> None:
     (tmp_path / "v.jsonl").write_text('{"ktrace":"1.%s"}\n' % ("9" * 5000))
-    fails(ktrace("convert", tmp_path / "v.jsonl", "-o", tmp_path / "o.csv"), 1, "no version of the model", "line 1")
+    fails(
+        ktrace("convert", tmp_path / "v.jsonl", "-o", tmp_path / "o.csv"), 1, "isn't a version of the model", "line 1"
+    )
     assert b"fault of ktrace" not in ktrace("validate", tmp_path / "v.jsonl").stderr
 
 

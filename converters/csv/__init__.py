@@ -4,6 +4,6 @@
     "event","run",1,,...,1000,"","{""queued"":0}","kernel","gemm",...
     "summary","run",2,,...,,,,"kernel","gemm",...
 
-Texts are quoted, numbers and heads are not; an empty cell is null and `""` the empty text. `args` and `facts` are JSON
-objects, `scope` is a JSON list. With `--table` the columns are those of one record, without `record`.
+Texts are quoted, numbers and column heads are not; an empty cell is null and `""` the empty text. `args` and `facts`
+are JSON objects, `scope` is a JSON list. With `--table`, the columns are those of one record, without `record`.
 """

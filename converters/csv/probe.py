@@ -7,7 +7,7 @@ import csv
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample, text_encoding
 
-#: The columns that a table of one record must have.
+#: The columns required in a table of one record.
 _REQUIRED = {
     "events": {"source", "id", "ts", "kind", "name", "timing"},
     "summaries": {"source", "id", "kind", "name", "metric"},
@@ -17,7 +17,7 @@ _REQUIRED = {
 
 
 def probe(sample: Sample) -> Match | None:
-    """Sure of the heads `record`, `source` and `id`, or of those that one record must have."""
+    """Certain with the heads `record`, `source` and `id`, or with those that one record requires."""
     line = (
         sample.head.partition(b"\n")[0].decode(text_encoding(sample.head[:2]) or "utf-8", "replace").strip("\ufeff\r")
     )

@@ -1,4 +1,4 @@
-"""Reads a canonical CSV table: any order of its columns, any of them absent that may be null.
+"""Reads a canonical CSV table: its columns in any order; columns that may be null may be absent.
 
 `read` returns batches, for conversion; `texts` the records as texts, for `ktrace validate`.
 """
@@ -24,14 +24,14 @@ from ktrace.report import Report
 
 from .json_column import json_column
 
-#: Bytes that are parsed at once; a row must fit in.
+#: Bytes that are parsed at once; a row must be smaller.
 BLOCK = 16 << 20
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The batches of the table. A row with too many or too few cells is skipped, at the end of the file it is a cut.
+    """Yields the batches of the table. A row with a wrong number of cells is skipped; at the end of the file it is cut.
 
-    Raises DamagedInput where the heads aren't those of the model.
+    Raises DamagedInput where the column heads aren't those of the model.
     """
     with source.open() as raw:
         cells = Cells(utf8(raw), source.path)
@@ -60,12 +60,12 @@ def texts(source: Source) -> Iterator[RecordRun | Fault]:
 
 
 def table_record(heads: list[str], path: str) -> str | None:
-    """The record that a table with these heads holds, None for a union. Raises DamagedInput."""
+    """The record of a table with these heads, None for the union of all. Raises DamagedInput."""
     double = sorted({head for head in heads if heads.count(head) > 1})
     record = record_of_columns(heads)
     if double or (record is None and not {"record", "source", "id"} <= set(heads)):
         raise DamagedInput(
-            f"the column {double[0]} stands there twice" if double else "is no canonical table",
+            f"the column {double[0]} occurs twice" if double else "isn't a canonical table",
             path=path,
             where="line 1",
             expected="the heads record, source, id, ... or those of one record",
@@ -75,9 +75,9 @@ def table_record(heads: list[str], path: str) -> str | None:
 
 
 class Cells:
-    """The table as bytes: its heads, then parts of it in which null and the empty text are told apart.
+    """The table as bytes: its heads, then parts where null and the empty text are distinct.
 
-    `broken` has the rows with a wrong number of cells: (row from 1, number of cells). `rows` counts all so far.
+    `broken` lists the rows with a wrong number of cells: (row from 1, number of cells). `rows` counts the rows so far.
     """
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
@@ -95,7 +95,7 @@ class Cells:
         return self._stream.last in b"\r\n"
 
     def parts(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows as columns of bytes, each run of them with the number of its first row."""
+        """Yields runs of rows as columns of bytes, each with the number of its first row."""
         if not self.heads:
             return
         try:
@@ -105,18 +105,18 @@ class Cells:
         except pa.ArrowInvalid as error:
             if "Empty CSV file" not in str(error):
                 raise DamagedInput(
-                    f"is no CSV: {error}", path=self._path, where=f"after row {self.rows}", remedy="export it again"
+                    f"isn't CSV: {error}", path=self._path, where=f"after row {self.rows}", remedy="export it again"
                 ) from None
 
     def _runs(self, part: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The part, split where a broken row stood between its rows."""
+        """Splits the part where a broken row was between its rows."""
         broken = sorted(row for row, _ in self.broken if row > self.rows)
-        taken = 0
+        used = 0
         for row in [*broken, self.rows + len(broken) + part.num_rows + 1]:
-            length = min(row - self.rows - 1, part.num_rows - taken)
+            length = min(row - self.rows - 1, part.num_rows - used)
             if length > 0:
-                yield self.rows + 1, part.slice(taken, length)
-            taken += max(length, 0)
+                yield self.rows + 1, part.slice(used, length)
+            used += max(length, 0)
             self.rows = row - (row not in broken)
 
     def _open(self) -> Any:
@@ -157,7 +157,7 @@ class _Ending:
         return line
 
     def close(self) -> None:
-        """The stream is closed by whoever opened it."""
+        """Does nothing: the caller that opened the stream closes it."""
 
 
 def _valid_utf8(part: pa.RecordBatch, report: Report | None = None) -> pa.RecordBatch:
@@ -175,7 +175,7 @@ def _valid_utf8(part: pa.RecordBatch, report: Report | None = None) -> pa.Record
 
 
 def _typed_extras(part: pa.RecordBatch) -> pa.RecordBatch:
-    """Other packages' columns as numbers, where all their cells are some."""
+    """Converts other packages' columns to numbers where all their cells are numbers."""
     columns = dict(zip(part.schema.names, part.columns, strict=True))
     for name in [name for name in columns if name.startswith("x_")]:
         for kind in (pa.int64(), pa.float64(), pa.bool_()):

@@ -13,7 +13,7 @@ from ktrace.output.sink import Sink
 
 
 class Writer:
-    """Writes all records with the union of their columns, or with the option `table` one with its own."""
+    """Writes all records with the union of their columns, or with the option `table` one record with its own."""
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
         self._table = conversion.options.get("table")
@@ -30,7 +30,7 @@ class Writer:
         return len(batch)
 
     def close(self) -> None:
-        """Writes what is left."""
+        """Writes the remaining rows."""
         self._write(self._rows.rest())
         assert self._writer is not None
         self._writer.close()
@@ -46,7 +46,7 @@ class Writer:
 
 
 def _cells(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column in a type that Arrow writes: texts come in quotes, numbers without."""
+    """The column as a type that Arrow writes: texts with quotes, numbers without."""
     if pa.types.is_nested(column.type):
         return pa.chunked_array([json_cells(chunk) for chunk in column.chunks], pa.string())
     return decoded(column)

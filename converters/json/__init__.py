@@ -5,5 +5,5 @@
     {"record":"event","source":"run","id":1,"ts":1000,"kind":"kernel","name":"gemm","dur":40,"timing":"measured"}
     ]}
 
-The records are those of JSON Lines. In this layout they are read as a stream; any other is decoded whole.
+The records are those of JSON Lines. A document in this layout is read as a stream; any other is decoded whole.
 """

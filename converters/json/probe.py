@@ -13,7 +13,7 @@ _RECORDS = re.compile(r'\s*(\{\s*"records"\s*:\s*)?\[\s*\{\s*"record"\s*:\s*"(ev
 
 
 def probe(sample: Sample) -> Match | None:
-    """Sure of an object with "ktrace" and "records"; near, where "ktrace" is missing."""
+    """Certain with an object that has "ktrace" and "records"; near where "ktrace" is missing."""
     text = sample.text or ""
     if found := _HEAD.match(text):
         return Match(Score.DIALECT, f'is an object with "ktrace": {found.group(1)} and "records"')

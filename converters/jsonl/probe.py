@@ -11,7 +11,7 @@ _WORDS = ("event", "summary", "link", "catalog")
 
 
 def probe(sample: Sample) -> Match | None:
-    """Sure of a first line {"ktrace": ...}; near, where only that line is missing."""
+    """Certain with a first line {"ktrace": ...}; near where only that line is missing."""
     line = next((line for line in sample.lines if line.strip()), "")
     try:
         first = json.loads(line)

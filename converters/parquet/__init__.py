@@ -1,6 +1,6 @@
 """Canonical records in Parquet, written by ktrace itself (model version 1): a folder or one file, in zstd.
 
-Many such files that `ktrace batch` wrote are a dataset (`dataset.py`), read as one trace.
+A dataset (`dataset.py`) is many such files, written by `ktrace batch` and read as one trace.
 
     run/                       run.parquet
       events.parquet             record | source | id | ts   | kind   | name | ...
@@ -8,5 +8,5 @@ Many such files that `ktrace batch` wrote are a dataset (`dataset.py`), read as 
       links.parquet              footer: ktrace.version = 1.0
       catalog.parquet                    ktrace.catalog = [{"record":"catalog",...}]
 
-All columns are flat but `scope` (a list of texts), so that DuckDB, Polars and pandas read them as they are.
+All columns but `scope` (a list of texts) are flat, so DuckDB, Polars and pandas read them directly.
 """

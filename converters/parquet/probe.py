@@ -5,14 +5,14 @@ from __future__ import annotations
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-#: What `ktrace batch` puts into its datasets. A probe doesn't import ktrace/input/dataset_manifest.py: it is heavy.
+#: The file that marks a dataset of `ktrace batch`. Importing ktrace/input/dataset_manifest.py would slow a probe down.
 _MARK = "_ktrace/dataset.json"
 
 _FILES = {"events.parquet", "summaries.parquet", "links.parquet", "catalog.parquet"}
 
 
 def probe(sample: Sample) -> Match | None:
-    """Sure of a file with the key "ktrace.version" and of a folder with events.parquet and its kin."""
+    """Certain with a file that has the key "ktrace.version", or a folder with events.parquet and the like."""
     if sample.listing is not None:
         return _probe_folder(set(sample.listing))
     if not sample.head.startswith(b"PAR1"):
@@ -23,7 +23,7 @@ def probe(sample: Sample) -> Match | None:
     if end and not end.endswith(b"PAR1"):
         return Match(Score.MAGIC, "begins as Parquet, but its end is missing")
     if not end:
-        return Match(Score.SHAPE, "is Parquet (its footer can't be seen without reading it whole)")
+        return Match(Score.SHAPE, "is Parquet (its footer can't be seen without reading the whole file)")
     return Match(Score.NEAR, 'a Parquet file, but without ktrace\'s key "ktrace.version" in its footer')
 
 

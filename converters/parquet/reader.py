@@ -33,7 +33,7 @@ from .dataset import dataset_of
 #: Rows that `ktrace validate` checks at once.
 CHECKED_ROWS = 16_384
 
-#: Columns of text that hardly repeat. All others come as dictionaries.
+#: Columns of text with few repeated values. All others are read as dictionaries.
 _PLAIN = ("args", "facts", "key")
 
 _DICTIONARIES = {
@@ -42,7 +42,7 @@ _DICTIONARIES = {
     if pa.types.is_dictionary(field.type) or (pa.types.is_string(field.type) and field.name not in _PLAIN)
 }
 
-#: Columns that are always read: they take rows apart, and a row without one that it must have is counted as bad.
+#: Columns that are always read: they separate the records, and a row without a required value is counted as bad.
 _NEEDED = {"record", "dur"} | {field.name for record in RECORDS for field in arrow_schema(record) if not field.nullable}
 
 
@@ -109,11 +109,11 @@ def _read_file(path: Path | BinaryIO, shown: str, conversion: Conversion, pushdo
         record = record_of(names, footer, shown)
         rows = FlatRows(conversion, record)
         yield from _catalog(_facts(footer, shown), conversion)
-        looked_at = _looked_at(names, record, pushdown.columns)
+        to_read = _columns_to_read(names, record, pushdown.columns)
         ids = pushdown.ids if record != "catalog" else None
         try:
-            for columns, first in prefetch(_parts(file, looked_at, conversion.batch_rows, ids)):
-                yield from rows.batches(columns, first, None if ids is None else _named(columns.column("id"), ids))
+            for columns, first in prefetch(_parts(file, to_read, conversion.batch_rows, ids)):
+                yield from rows.batches(columns, first, None if ids is None else _has_id(columns.column("id"), ids))
         except (OSError, pa.ArrowException) as error:
             raise _damaged(shown, error) from None
 
@@ -159,8 +159,8 @@ def _value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def _looked_at(names: list[str], record: str | None, columns: frozenset[str] | None) -> list[str]:
-    """The columns to read of those that are there; facts are always read whole, wherever they stand."""
+def _columns_to_read(names: list[str], record: str | None, columns: frozenset[str] | None) -> list[str]:
+    """The columns of the file that are read; rows of the catalog are always read with all columns."""
     if columns is None or record == "catalog":
         return names
     needed = _NEEDED | columns | (set() if record else set(arrow_schema("catalog").names))
@@ -170,7 +170,7 @@ def _looked_at(names: list[str], record: str | None, columns: frozenset[str] | N
 def _parts(
     file: pq.ParquetFile, columns: list[str], size: int, ids: Int64 | None
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Some rows at a time with the number of the first, from 1; of `ids` only the row groups that may have some."""
+    """Yields rows with the number of the first, from 1; with `ids`, only row groups that may contain one of them."""
     first = 1
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
@@ -183,7 +183,7 @@ def _parts(
 
 
 def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
-    """Whether some of the ids may be in a row group: they are between its least and its greatest one."""
+    """Whether a row group may contain one of the ids: one is between the group's smallest and largest id."""
     columns = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
     known = columns["id"].statistics if "id" in columns else None
     if known is None or not known.has_min_max:
@@ -191,14 +191,14 @@ def _may_have(group: pq.RowGroupMetaData, ids: Int64) -> bool:
     return bool(np.searchsorted(ids, known.min) < np.searchsorted(ids, known.max, "right"))
 
 
-def _named(column: pa.Array, ids: Int64) -> pa.BooleanArray:
-    """Which rows have one of the ids."""
+def _has_id(column: pa.Array, ids: Int64) -> pa.BooleanArray:
+    """A mask of the rows that have one of the ids."""
     given = column.cast(pa.int64()).fill_null(-1).to_numpy()
     return pa.array(among(given, ids))
 
 
 def open_file(path: Path | BinaryIO, shown: str) -> pq.ParquetFile:
-    """The file, its texts as dictionaries. Raises DamagedInput."""
+    """Opens the file, with texts as dictionaries. Raises DamagedInput."""
     try:
         metadata = pq.read_metadata(path)
         dictionaries = sorted(_DICTIONARIES & set(metadata.schema.names))
@@ -211,13 +211,13 @@ def _damaged(path: str, error: Exception) -> DamagedInput:
     return DamagedInput(
         f"the Parquet file is damaged: {error}",
         path=path,
-        expected="a whole file: its directory stands at its end",
-        remedy="copy or export it again; nothing of a file that was cut off can be read",
+        expected="a complete file: its directory is at its end",
+        remedy="copy or export it again; a Parquet file that was cut off can't be read",
     )
 
 
 def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | None:
-    """The record that the rows are of, None for a union. A file that lost its footer goes by its columns."""
+    """The record of the rows, None for the union of all; found by the columns where the footer was lost."""
     if b"ktrace.record" in footer:
         return footer[b"ktrace.record"].decode()
     if {"record", "source", "id"} <= set(names):
@@ -225,7 +225,7 @@ def record_of(names: list[str], footer: dict[bytes, bytes], path: str) -> str | 
     record = record_of_columns(names)
     if record is None:
         raise DamagedInput(
-            "is no canonical Parquet file",
+            "isn't a canonical Parquet file",
             path=path,
             where=f"columns {', '.join(names[:8])}",
             expected="the columns of a record of ktrace's model, or their union with `record`",

@@ -1,4 +1,4 @@
-"""Writes canonical Parquet: one file with the union of all records, or a folder with a file for each."""
+"""Writes canonical Parquet: one file with the union of all records, or a folder with one file per record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.output.sink import Sink
 from ktrace.report import Report
 
-#: Arrow types -> (pandas_type, numpy_type) of pandas' own metadata, so that pandas reads integers with nulls as Int64.
+#: Arrow types -> (pandas_type, numpy_type) of pandas' own metadata: pandas reads integers with nulls as Int64.
 _PANDAS = {
     pa.int64(): ("int64", "Int64"),
     pa.int32(): ("int32", "Int32"),
@@ -26,40 +26,40 @@ _PANDAS = {
 }
 
 
-#: Numbers that rise, or differ from row to row: the differences are stored.
+#: Numbers that rise or change from row to row; they are stored as differences.
 _RISING = ("id", "parent", "ts", "dur", "correlation", "external_id", "event")
 
-#: Columns whose values hardly repeat, so that a dictionary of them is work for nothing.
+#: Columns with few repeated values, where a dictionary would be wasted work.
 _DISTINCT = (
     *("args", "facts", "key", "value", "percent"),
     *("total", "avg", "median", "min", "max", "stddev", "p95", "p99"),
 )
 
-#: Columns by which rows are looked for: their least and greatest value stand beside each row group.
-_SOUGHT = (
+#: Columns that queries filter by: each row group stores their smallest and largest values.
+_FILTERED_BY = (
     *("record", "source", "id", "parent", "ts", "dur", "kind", "pid", "tid", "device", "stream", "correlation"),
     *("external_id", "event"),
 )
 
 
 def _storage(names: list[str]) -> dict[str, Any]:
-    """How the columns are stored."""
+    """The storage options of the columns."""
     return {
-        # Without Arrow's own schema beside Parquet's, dictionaries are a matter of storage: readers get plain text.
+        # Without Arrow's own schema in the file, dictionaries are only a form of storage: readers get plain text.
         "store_schema": False,
         "compression": "zstd",
         "compression_level": 1,
         "use_dictionary": [name for name in names if name not in (*_RISING, *_DISTINCT)],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _RISING if name in names},
-        "write_statistics": [name for name in _SOUGHT if name in names],
+        "write_statistics": [name for name in _FILTERED_BY if name in names],
     }
 
 
 class Writer:
-    """Writes batches as they come, in row groups; the catalog, merged, at the end.
+    """Writes batches as they come, in row groups, and the merged catalog at the end.
 
-    In a folder the catalog is a file, in one file it stands in the footer. With the option `table` the
-    rows of that record alone are written, with its own columns.
+    In a folder the catalog is a file; in one file it is part of the footer. With the option `table`, only the rows
+    of that record are written, with its own columns.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
@@ -82,7 +82,7 @@ class Writer:
         return len(batch)
 
     def close(self) -> None:
-        """Writes what is left, the catalog and the footers."""
+        """Writes the remaining rows, the catalog and the footers."""
         catalog = self._catalog.to_batch()
         if "catalog" in self._files:
             self._files["catalog"].write(catalog)
@@ -91,7 +91,7 @@ class Writer:
 
 
 class _ParquetWriter(pq.ParquetWriter):  # type: ignore[misc]
-    """A writer that isn't finished when it is thrown away: then the output was aborted, and its stream is closed."""
+    """A writer that isn't finished when it is deleted: the output was aborted then, and its stream is closed."""
 
     def __del__(self) -> None:
         """Leaves the file as it is."""
@@ -118,7 +118,7 @@ class _File:
         if catalog is not None:
             facts = json_rows(catalog).view(pa.string()).to_pylist()
             footer["ktrace.catalog"] = f"[{','.join(facts)}]"
-        # The version is last: the end of the file is what a probe sees.
+        # The version comes last: a probe sees the end of the file.
         assert self._writer is not None
         self._writer.add_key_value_metadata(footer | {"ktrace.version": VERSION})
         self._writer.close()

@@ -1,12 +1,12 @@
-"""Rows of columns as texts, a column at a time: what all outputs of JSON have in common.
+"""Joins columns to rows of text, a column at a time: shared by all outputs in JSON.
 
     parts   '{"id":'  Cells([1, 2])  ',"queued":'  Cells([0, null])   '}'
     rows    {"id":1,"queued":0}
             {"id":2}
 
-Arrow joins the texts. A part costs its 8 ns a row even where it is null, so rows that have the same columns
-are joined together: then a column is there for all of them or for none, and what is the same in all rows is one
-constant. What has few distinct values is written once for each of them.
+Arrow joins the texts. A part takes 8 ns a row even where it is null, so rows with the same columns are joined
+together: each column is then present in all of them or absent from all, and equal texts are merged to one constant.
+The text of a value is made once per distinct value where a column has few of them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Int64
 from ktrace.model.json_text import decoded, dump_json, json_cells
 
-#: Fewer rows of one shape than this are joined together with those of other shapes.
+#: Rows that have the same columns have one shape. Shapes with fewer rows than this are joined in one group.
 FEW_ROWS = 128
 
-#: Values that are looked at to see whether a column has few distinct ones, and how many are few.
+#: Values that are sampled to tell whether a column has few distinct values, and the most that are few.
 _SAMPLE, _FEW = 512, 64
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """A column as a part of rows: the JSON text of its value between two texts, nothing at all where it is null.
+    """A column as a part of rows: the JSON text of its value between two texts, empty where the value is null.
 
-    Binary is text already, as in the columns `args.<key>`; `as_text` makes it of a column of texts.
+    Binary values are JSON text already, as in the columns `args.<key>`; `as_text` turns a column of texts into binary.
     """
 
     before: str
@@ -44,21 +44,21 @@ Part = str | Cells
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """A column of texts that are JSON, or pieces of JSON, already: as binary, without a copy."""
+    """A column of texts that are already JSON, or pieces of JSON, as binary; without a copy."""
     if pa.types.is_dictionary(column.type):
         return pa.DictionaryArray.from_arrays(column.indices, as_text(column.dictionary))
     return column.view(pa.binary())
 
 
 def join_rows(parts: Sequence[Part], rows: int) -> pa.BinaryArray:
-    """A text for each of `rows` rows: its parts, one behind the other."""
+    """A text for each of `rows` rows: its parts, one after the other."""
     masks: dict[bytes, pa.BooleanArray] = {}
     written = [part if isinstance(part, str) else _written(part, masks) for part in parts]
     written = [part for part in written if isinstance(part, str) or part.column.null_count < rows]
     if not masks or not rows:
         return _joined([piece for part in written for piece in _pieces(part, None)], rows)
     shapes, few = _shapes(list(masks.values()), rows)
-    texts, taken = [], []
+    texts, places_of_texts = [], []
     for index in shapes:
         here = {number for number, valid in enumerate(masks.values()) if valid[int(index[0])].as_py()}
         places = _Places(index)
@@ -69,16 +69,16 @@ def join_rows(parts: Sequence[Part], rows: int) -> pa.BinaryArray:
             for piece in _pieces(part, places)
         ]
         texts.append(_joined(pieces, len(index)))
-        taken.append(index)
+        places_of_texts.append(index)
     if len(few):
         places = _Places(few)
         texts.append(_joined([piece for part in written for piece in _mixed_pieces(part, places)], len(few)))
-        taken.append(few)
-    return _in_order(texts, taken, rows)
+        places_of_texts.append(few)
+    return _in_order(texts, places_of_texts, rows)
 
 
 def _in_order(texts: list[pa.BinaryArray], index: list[Int64], rows: int) -> pa.BinaryArray:
-    """Texts of some rows each, as those of all rows."""
+    """Merges texts of groups of rows to those of all rows; `index` has the places of each group."""
     if len(texts) == 1:
         return texts[0]
     given = np.concatenate(index)
@@ -93,7 +93,7 @@ def _in_order(texts: list[pa.BinaryArray], index: list[Int64], rows: int) -> pa.
 def fold_args(text: pa.Array, typed: dict[str, pa.Array]) -> pa.StringArray:
     """JSON objects (or null) with members added: key -> typed column, of the types that `Batch` names.
 
-    A key stands in the text or in a column, not in both. Rows without any member stay null.
+    A key occurs in the text or in a column, not in both. Rows without any member stay null.
     """
     given = text = decoded(text)
     typed = {key: column for key, column in typed.items() if column.null_count < len(column)}
@@ -114,7 +114,7 @@ def fold_args(text: pa.Array, typed: dict[str, pa.Array]) -> pa.StringArray:
 
 
 class _Places:
-    """Rows in rising order, to be taken from columns."""
+    """Rows in rising order, to select from columns."""
 
     def __init__(self, index: Int64) -> None:
         self._first, self._count = int(index[0]), len(index)
@@ -127,10 +127,10 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """Cells as far as they can be written before rows are chosen.
+    """Cells, written as far as possible before rows are chosen.
 
-    `mask` is the number of the column's mask among those that columns with nulls have. `constant` is what all rows
-    have that have the column, `texts` are those of few distinct values, then `column` are their numbers.
+    `mask` is the index of the column's mask among the masks of columns with nulls. `constant` is the text of all rows
+    that have the column, if it is the same. `texts` are those of the distinct values; `column` has their indices then.
     """
 
     before: bytes
@@ -170,7 +170,7 @@ def _bits(valid: pa.BooleanArray) -> bytes:
 
 
 def _shapes(masks: list[pa.BooleanArray], rows: int) -> tuple[list[Int64], Int64]:
-    """The rows for which all masks say the same, where they are many; and all other rows."""
+    """Groups of many rows that have the same columns, and all other rows."""
     codes = np.zeros(rows, np.int64)
     for number, valid in enumerate(masks, 1):
         codes = codes * 2 + valid.to_numpy(zero_copy_only=False)
@@ -185,7 +185,7 @@ def _shapes(masks: list[pa.BooleanArray], rows: int) -> tuple[list[Int64], Int64
 
 
 def _pieces(part: str | _Written, places: _Places | None) -> list[bytes | pa.Array]:
-    """The texts of some rows (None: all) that all have the column: constants, and columns of texts."""
+    """The texts of rows (None: all) that all have the column: constants, and columns of texts."""
     if isinstance(part, str):
         return [part.encode()]
     if part.constant is not None:
@@ -197,7 +197,7 @@ def _pieces(part: str | _Written, places: _Places | None) -> list[bytes | pa.Arr
 
 
 def _mixed_pieces(part: str | _Written, places: _Places) -> list[bytes | pa.Array]:
-    """The texts of rows of which some may not have the column."""
+    """The texts of rows where the column may be null in some."""
     if isinstance(part, str) or part.mask is None:
         return _pieces(part, places)
     column = places.of(part.column)
@@ -209,7 +209,7 @@ def _mixed_pieces(part: str | _Written, places: _Places) -> list[bytes | pa.Arra
 
 
 def _joined(pieces: Sequence[bytes | pa.Array], rows: int) -> pa.BinaryArray:
-    """Pieces, one behind the other; nulls are nothing."""
+    """Pieces, one after the other; a null is an empty piece."""
     merged: list[bytes | pa.Array] = []
     for piece in pieces:
         if isinstance(piece, bytes) and merged and isinstance(merged[-1], bytes):
@@ -219,18 +219,18 @@ def _joined(pieces: Sequence[bytes | pa.Array], rows: int) -> pa.BinaryArray:
     if all(isinstance(piece, bytes) for piece in merged):
         return pa.repeat(pa.scalar(b"".join(merged), pa.binary()), rows)
     values = [pa.scalar(piece, pa.binary()) if isinstance(piece, bytes) else piece for piece in merged]
-    nothing = pa.scalar(b"", pa.binary())
-    return pc.binary_join_element_wise(*values, nothing, null_handling="replace", null_replacement=b"")
+    separator = pa.scalar(b"", pa.binary())
+    return pc.binary_join_element_wise(*values, separator, null_handling="replace", null_replacement=b"")
 
 
 def _joined_valid(texts: Sequence[bytes | pa.Array]) -> pa.BinaryArray:
-    """The pieces joined, null where one of them is null."""
+    """The pieces joined; null where one of them is null."""
     values = [pa.scalar(text, pa.binary()) if isinstance(text, bytes) else text for text in texts]
     return pc.binary_join_element_wise(*values, pa.scalar(b"", pa.binary()))
 
 
 def _constant(column: pa.Array) -> bytes | None:
-    """The JSON text that all rows have that aren't null, if it is one."""
+    """The JSON text of all values that aren't null, if it is the same for all."""
     kind = column.type
     is_dictionary = pa.types.is_dictionary(kind)
     if not is_dictionary and not pa.types.is_integer(kind):
@@ -275,7 +275,7 @@ def _any_valid(columns: list[pa.Array]) -> pa.BooleanArray:
 
 
 def _without_blanks(text: pa.StringArray) -> pa.StringArray:
-    """Objects without blanks around them; null where they are empty."""
+    """Objects without white space around them; null where they are empty."""
     text = pc.ascii_trim_whitespace(text)
     short = pc.less(pc.binary_length(text), 32)
     if pc.any(short).as_py():
@@ -285,12 +285,12 @@ def _without_blanks(text: pa.StringArray) -> pa.StringArray:
 
 
 def _patched_ends(text: pa.StringArray, byte: int, *, fresh: bool = False) -> pa.StringArray:
-    """The texts, the last byte of each another one. Empty texts and nulls stay. `fresh`: nobody else has the text."""
+    """Replaces the last byte of each text. Empty texts and nulls stay. `fresh`: the text has no other user."""
     return _patched(text, byte, 1, fresh)
 
 
 def patched_begins(text: pa.StringArray, byte: int) -> pa.StringArray:
-    """The texts, the first byte of each another one. Empty texts and nulls stay."""
+    """Replaces the first byte of each text. Empty texts and nulls stay."""
     return _patched(text, byte, 0)
 
 

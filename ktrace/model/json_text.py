@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-#: The texts that stand for the floats that JSON has no number for.
+#: The texts used for floats that JSON can't write as numbers.
 SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -24,7 +24,7 @@ def encoded(column: pa.Array) -> pa.DictionaryArray:
 
 
 def json_cells(column: pa.Array) -> pa.StringArray:
-    """The values of a column as JSON texts, null where they are null; binary is JSON text already."""
+    """The values of a column as JSON texts, null where they are null; binary values are JSON text already."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         if len(column.dictionary) > len(column):
@@ -47,11 +47,11 @@ def quoted(text: pa.StringArray) -> pa.StringArray:
     """Texts as JSON strings."""
     quote = pa.scalar('"')
     plain = pc.binary_join_element_wise(quote, text, quote, "")
-    strange = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
-    if not strange.true_count:
+    special = pc.match_substring_regex(text, r'["\\\x00-\x1f]')
+    if not special.true_count:
         return plain
-    escaped = pa.array(map(dump_json, text.filter(strange).to_pylist()), pa.string())
-    return escaped if len(escaped) == len(text) else pc.replace_with_mask(plain, strange, escaped)
+    escaped = pa.array(map(dump_json, text.filter(special).to_pylist()), pa.string())
+    return escaped if len(escaped) == len(text) else pc.replace_with_mask(plain, special, escaped)
 
 
 def _float_cells(column: pa.Array) -> pa.StringArray:
@@ -70,14 +70,14 @@ def _float_cells(column: pa.Array) -> pa.StringArray:
 
 
 def dump_json(value: Any) -> str:
-    """JSON text as it stands in `args` and `facts`: compact, in the order of the keys, NaN and inf as strings."""
+    """JSON text in the form of `args` and `facts`: compact, keys in their order, NaN and infinities as strings."""
     try:
         return _ENCODER.encode(value)
     except ValueError:
         return _ENCODER.encode(_spelled(value))
 
 
-#: One encoder for all: json.dumps makes a new one at every call, which costs half of its time.
+#: One encoder for all calls: json.dumps creates one at each call, which takes half of its time.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""Records as JSON texts, which validation checks, and what is wrong with one."""
+"""Records as JSON texts, for validation, and the faults found in them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 
 class RecordRun(NamedTuple):
-    """Records as JSON texts that follow one another.
+    """Consecutive records as JSON texts.
 
-    `number` is that of the first one, from 1; number 0 is the header alone. `line` is the first one's line
-    in the file where each has a line of its own, else None.
+    `number` is the number of the first record, from 1; number 0 is the header alone. `line` is its line in the file
+    where each record has a line, else None.
     """
 
     number: int
@@ -20,7 +20,7 @@ class RecordRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with a record: its number from 1 (0 is the header), the JSON path in it, the reason."""
+    """A fault of a record: the record's number from 1 (0 is the header), the JSON path in it, the reason."""
 
     record: int
     path: str

@@ -1,96 +1,156 @@
-"""What pages are put together from: key figures, lists of bars, legends, tables."""
+"""The parts of a page as data, which `page.html` and `blocks.html` turn into HTML.
+
+Each block names, as `macro`, the macro of `blocks.html` that draws it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
-from ktrace.page.markup import LONGEST, Markup, tag
+from markupsafe import Markup
+
+from ktrace.page.markup import LONGEST
 from ktrace.tables.figures import harmless, plain, shown
 from ktrace.tables.table import Cell, Column, Table
 
 #: Rows of a table that a page shows at most.
 _ROWS = 1000
-#: Letters at the end of a name that stay where it is too long for its place: they tell layers and tiles apart.
+#: Characters at the end of a name that stay visible where the name is too long for its place: they tell layers apart.
 _END = 10
 
-
-def section(anchor: str, title: str, hint: str, *content: object) -> Markup:
-    """A part of the page under a heading; `hint` says how to read it."""
-    heading = tag("h2", title)
-    return tag("section", heading, tag("p", hint, class_="hint") if hint else None, *content, id=anchor)
+#: A key figure: its name, the figure, and what explains it.
+KeyFigure = tuple[str, str, str]
 
 
-def keys(figures: Iterable[tuple[str, str, str]]) -> Markup:
-    """The key figures: what it is, the figure, what belongs to it."""
-    boxes = [
-        tag("div", tag("dt", name), tag("dd", tag("span", big, class_="big"), tag("span", small, class_="small")))
-        for name, big, small in figures
-    ]
-    return tag("dl", boxes, class_="keys")
+@dataclass(frozen=True)
+class Name:
+    """A name in two pieces: the end stays visible where the beginning is cut off. `title` is its tooltip."""
+
+    begin: str
+    end: str
+    title: str
+    tags: tuple[str, ...] = ()
 
 
-def row(name: str, chart: Markup, *value: object, rest: bool = False) -> Markup:
-    """A line of a list of bars: the name, the bar, its figures."""
-    return tag("li", named(name), chart, tag("span", *value, class_="value"), class_="rest" if rest else None)
+@dataclass(frozen=True)
+class Row:
+    """A line of a list of bars: the name, the bar, a figure in bold and what follows it, a second chart.
 
-
-def named(name: str, *tags: str, title: str | None = None) -> Markup:
-    """A name that may be too long for its place; `title` (else the name) is its tooltip, a click shows it whole.
-
-    Where it is too long its middle is left out.
+    A row without a figure is a name alone. `rest` marks the row for everything that has no row.
     """
-    marks = [tag("span", text, class_="tag") for text in tags]
-    shown = harmless(name)[:LONGEST] or "(no name)"
-    end = len(shown) - (_END if len(shown) > 2 * _END else 0)
-    parts = (tag("span", shown[:end], class_="begin"), tag("span", shown[end:], class_="end") if shown[end:] else None)
-    return tag("span", parts, marks, class_="name", title=harmless(title or name))
+
+    name: Name
+    chart: Markup | None = None
+    figure: str | None = None
+    detail: str = ""
+    second: Markup | None = None
+    rest: bool = False
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A list of rows; `head` is an axis above the second charts, `scale` one below the bars."""
+
+    macro: ClassVar[str] = "bars"
+
+    rows: Sequence[Row]
+    kind: str = ""
+    head: Markup | None = None
+    scale: Markup | None = None
+
+
+@dataclass(frozen=True)
+class Legend:
+    """The meaning of colours: (text, class of the colour)."""
+
+    macro: ClassVar[str] = "legend"
+
+    entries: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A chart of columns above the names of the first and the last column."""
+
+    macro: ClassVar[str] = "plot"
+
+    chart: Markup
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class Lists:
+    """Lists of bars next to each other, each under its title."""
+
+    macro: ClassVar[str] = "lists"
+
+    lists: Sequence[tuple[str, Bars]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page under a heading; `hint` explains how to read it."""
+
+    anchor: str
+    title: str
+    hint: str
+    blocks: Sequence[Bars | Legend | Plot | Lists]
+
+
+@dataclass(frozen=True)
+class ShownCell:
+    """A cell of a table: its text, the number to sort by, and the class of a figure (None: a text)."""
+
+    text: str
+    value: Cell
+    kind: str | None
+
+
+@dataclass(frozen=True)
+class FigureTable:
+    """A table in full, folded under its title; clicking a heading sorts it."""
+
+    name: str
+    title: str
+    count: str
+    opened: bool
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[ShownCell]]
+    notes: Sequence[str]
+
+
+def named(name: str, *tags: str, title: str | None = None) -> Name:
+    """The name, with its middle left out where it is too long for its place; `title` defaults to the whole name."""
+    text = harmless(name)[:LONGEST] or "(no name)"
+    end = len(text) - (_END if len(text) > 2 * _END else 0)
+    return Name(text[:end], text[end:], harmless(title or name), tags)
 
 
 def share(value: float, whole: float) -> str:
-    """The value as a part of the whole: 61.5%; "" of nothing."""
+    """The value as a part of the whole: 61.5%; "" where the whole is 0."""
     return f"{100 * value / whole:.1f}%" if whole else ""
 
 
-def bars(rows: Sequence[object], kind: str = "") -> Markup:
-    """A list of `row`s."""
-    return tag("ul", rows, class_=f"bars {kind}".strip())
-
-
-def legend(entries: Iterable[tuple[str, str]]) -> Markup:
-    """What the colours mean: names and classes."""
-    items = []
-    for name, colour in entries:
-        box = tag("rect", class_=colour, width="100%", height="100%", rx=2)
-        items.append(tag("li", tag("svg", box, aria_hidden="true"), name))
-    return tag("ul", items, class_="legend")
-
-
-def figures_table(table: Table, *, opened: bool, said: Sequence[str] = ()) -> Markup:
-    """The table whole, folded behind its title; headings sort it where there is a script.
-
-    Notes that the page has `said` already are left out.
-    """
-    heads = [tag("th", column.name, class_="figure" if column.unit else None, scope="col") for column in table.columns]
+def figure_table(table: Table, *, opened: bool, shown_notes: Sequence[str] = ()) -> FigureTable:
+    """The table with at most `_ROWS` rows; notes that the page shows elsewhere are left out."""
     rows = [
-        tag("tr", [_cell(cell, column) for cell, column in zip(cells, table.columns, strict=True)])
-        for cells in table.rows[:_ROWS]
+        [_cell(cell, column) for cell, column in zip(cells, table.columns, strict=True)] for cells in table.rows[:_ROWS]
     ]
     left_out = table.more + max(len(table.rows) - _ROWS, 0)
     count = f"{len(rows):,} of {len(rows) + left_out:,}" if left_out else f"{len(rows):,}"
-    whole = tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="figures", data_name=table.name)
-    notes = [tag("p", harmless(note), class_="hint") for note in table.notes if note not in said]
-    title = tag("summary", table.title or table.name, " ", tag("span", count, class_="count"))
-    return tag("details", title, tag("div", whole, class_="wide"), notes, open=True if opened else None)
+    notes = [harmless(note) for note in table.notes if note not in shown_notes]
+    return FigureTable(table.name, table.title or table.name, count, opened, table.columns, rows, notes)
 
 
-def _cell(cell: Cell, column: Column) -> Markup:
+def _cell(cell: Cell, column: Column) -> ShownCell:
     value = plain(cell)
     if not column.unit:
-        text = shown(value, column)
-        number = None if isinstance(value, str) else value
-        return tag("td", tag("span", text[:LONGEST], class_="name"), data_value=number)
+        return ShownCell(shown(value, column)[:LONGEST], None if isinstance(value, str) else value, None)
     sign = _sign(value) if column.signed else ""
-    return tag("td", shown(value, column), class_=f"figure {sign}".strip(), data_value=value)
+    return ShownCell(shown(value, column), value, f"figure {sign}".strip())
 
 
 def _sign(value: Cell) -> str:

@@ -1,13 +1,13 @@
 """Charts as inline SVG, drawn in percent of their width so that they fit a phone and a wall.
 
     stack      ████████▒▒▒░░      parts of a whole: the use of a device
-    bar        ██████             one figure beside others
+    bar        ██████             one figure next to others
     diverging     ◄██│            less or more than before
     columns    ▂▅█▃▂              a stack for each step
     strip      ─▁▃█▅▂──           how long single launches took, on a logarithmic axis
 
 Colours are classes of the style sheet (`k1`, `communication`, ...), so that light, dark and print each have their own.
-Whatever is drawn is said in a `<title>`, too.
+Each drawing also has its figures as text, in a `<title>`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from ktrace.model.arrays import Int64
 from ktrace.page.blocks import share
-from ktrace.page.markup import Markup, tag
+from ktrace.page.markup import tag
 from ktrace.tables.figures import TIMES, duration, harmless
 
-#: A strip counts launches in so many classes of duration; an axis has at most so many labels.
+#: Classes of duration in which a strip counts launches; the most labels of an axis.
 _CLASSES, _LABELS = 60, 4
 
 
@@ -37,12 +38,12 @@ class Segment:
 
 
 def percent(value: float, whole: float) -> str:
-    """A length in SVG: 12.345%; nothing of nothing is 0%."""
+    """A length in SVG: 12.345%; 0% where the whole is 0."""
     return f"{100 * value / whole:.3f}%" if whole > 0 else "0%"
 
 
 def stack(parts: Sequence[Segment], whole: float) -> Markup:
-    """A bar of parts one behind the other, to the length of `whole`."""
+    """A bar of parts one after the other; `whole` is its full width."""
     drawn, titles, begin = [], [], 0.0
     for part in parts:
         if part.value > 0:
@@ -54,13 +55,13 @@ def stack(parts: Sequence[Segment], whole: float) -> Markup:
 
 
 def bar(value: float, longest: float, colour: str, title: str) -> Markup:
-    """A bar whose length is that of `value` beside `longest`."""
+    """A bar as long as `value` is in relation to `longest`."""
     rect = tag("rect", tag("title", title), class_=colour, width=percent(max(value, 0), longest), height="100%", rx=2)
     return _svg("bar", [rect])
 
 
 def pair(before: float, after: float, longest: float, title: str) -> Markup:
-    """Two bars one over the other: before in grey, after in colour."""
+    """Two bars, one above the other: before in grey, after in colour."""
     upper = tag("rect", class_="before", width=percent(before, longest), height="42%", rx=2)
     lower = tag("rect", class_="after", y="50%", width=percent(after, longest), height="50%", rx=2)
     return _svg("pair", [tag("g", tag("title", title), upper, lower)])
@@ -76,7 +77,7 @@ def diverging(change: float, longest: float, colour: str, title: str) -> Markup:
 
 
 def columns(stacks: Sequence[Sequence[Segment]], titles: Sequence[str], marks: Sequence[float] = ()) -> Markup:
-    """A column for each stack, in their order, on lines of round times; a line across each at its mark, where given."""
+    """A column for each stack, in their order, before grid lines at round times; `marks` are lines across columns."""
     highest = max([*(sum(part.value for part in parts) for parts in stacks), *marks], default=0.0)
     lines = _round_steps(highest)
     top = max(highest, lines[-1]) * 1.04 or 1.0
@@ -101,7 +102,7 @@ def columns(stacks: Sequence[Sequence[Segment]], titles: Sequence[str], marks: S
 
 
 class LogAxis:
-    """A logarithmic axis of times that is shared by charts below one another."""
+    """A logarithmic axis of times, shared by charts that are drawn one below the other."""
 
     def __init__(self, shortest: float, longest: float) -> None:
         self._low = math.log10(max(shortest, 1)) - 0.03
@@ -113,7 +114,7 @@ class LogAxis:
         return min(max(place, 0.0), 100.0)
 
     def ticks(self) -> Markup:
-        """The axis itself, with a few round times."""
+        """The labels of the axis: a few round times."""
         marks, times = [], self._round()
         for time in times[:: -(-len(times) // _LABELS) or 1]:
             x = self.at(time)
@@ -122,7 +123,7 @@ class LogAxis:
         return _svg("axis", marks)
 
     def _round(self) -> list[float]:
-        """Powers of ten on the axis; where it has few, twice and five times these, too."""
+        """The powers of ten on the axis; where they are few, also twice and five times these."""
         powers = range(math.floor(self._low), math.floor(self._high) + 1)
         factors = (1,) if self._high - self._low > 2 else (1, 2, 5)
         times = (factor * 10.0**power for power in powers for factor in factors)
@@ -133,9 +134,9 @@ class LogAxis:
         return [tag("line", class_="grid", x1=x, x2=x, y1="0", y2="100%") for x in places]
 
     def strip(self, durations: Int64, median: float, p95: float, title: str) -> Markup:
-        """How many launches took how long (rising): a mound, a line at the median, a ring at the 95th percentile.
+        """A histogram of sorted durations, a line at the median, a ring at the 95th percentile.
 
-        The mound is as high as the square root of their number, so that a few slow ones can be seen.
+        Its height is the square root of the number of launches, so that a few slow ones are visible.
         """
         bounds = 10 ** np.linspace(self._low, self._high, _CLASSES + 1)[1:-1]
         counts = np.diff(np.searchsorted(durations, bounds), prepend=0, append=len(durations))
@@ -147,13 +148,13 @@ class LogAxis:
         return self._titled(title, mound, self._marks(median, p95))
 
     def range(self, low: float, middle: float, high: float, title: str) -> Markup:
-        """A line from the least to the most, with a mark where the middle is."""
+        """A line from the lowest to the highest value, with a mark at the middle one."""
         y = {"y1": "50%", "y2": "50%"}
         line = tag("line", class_="reach", x1=f"{self.at(low):.3f}%", x2=f"{self.at(high):.3f}%", **y)
         return self._titled(title, line, self._marks(middle, None))
 
     def spread(self, median: float, p95: float, longest: float, title: str) -> Markup:
-        """From the median (a mark) over the 95th percentile (a dot) to the longest."""
+        """A line from the median (a mark) through the 95th percentile (a ring) to the longest."""
         y = {"y1": "50%", "y2": "50%"}
         thick = tag("line", class_="most", x1=f"{self.at(median):.3f}%", x2=f"{self.at(p95):.3f}%", **y)
         thin = tag("line", class_="reach", x1=f"{self.at(p95):.3f}%", x2=f"{self.at(longest):.3f}%", **y)
@@ -167,15 +168,15 @@ class LogAxis:
         return marks
 
     def _titled(self, title: str, *drawn: object) -> Markup:
-        """The strip on the lines of the axis; the whole of it shows the title."""
+        """The strip on the grid lines of the axis; its whole area shows the title as a tooltip."""
         cover = tag("rect", class_="cover", width="100%", height="100%")
         return _svg("strip", [*self._lines(), tag("g", tag("title", title), *drawn, cover)])
 
 
 def _svg(kind: str, drawn: Sequence[object], label: str | None = None) -> Markup:
-    """The chart; `label` says in words what nothing beside it says."""
-    said = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
-    return tag("svg", drawn, class_=f"chart {kind}", width="100%", **said)
+    """The chart; `label` describes it where no text next to it does."""
+    label_attributes = {"role": "img", "aria_label": label} if label else {"aria_hidden": "true"}
+    return tag("svg", drawn, class_=f"chart {kind}", width="100%", **label_attributes)
 
 
 def _tick(ns: float) -> str:
@@ -185,7 +186,7 @@ def _tick(ns: float) -> str:
 
 
 def _round_steps(highest: float) -> list[float]:
-    """Two to four round figures from above 0 to `highest` or a little over."""
+    """Two to four round figures above 0, up to `highest` or slightly more."""
     if highest <= 0:
         return [1.0]
     rough = highest / 4

@@ -1,4 +1,4 @@
-// What a page can do besides being read: tables sort by a click on a heading, a box filters their rows by name.
+// Sorts a table at a click on a heading, filters rows by name, and shows a shortened name in full at a click.
 "use strict";
 (() => {
   const cell = (row, column) => row.cells[column];
@@ -40,7 +40,7 @@
 
   const box = document.querySelector("#filter");
   if (!box) return;
-  const said = document.querySelector("#found");
+  const status = document.querySelector("#found");
   const rows = [...document.querySelectorAll("table.figures tbody tr")];
   box.closest("form").hidden = false;
   box.closest("form").addEventListener("submit", (event) => event.preventDefault());
@@ -53,6 +53,6 @@
       found += row.hidden ? 0 : 1;
       if (words.length && !row.hidden) row.closest("details").open = true;
     }
-    said.textContent = words.length ? `${found} of ${rows.length} rows` : "";
+    status.textContent = words.length ? `${found} of ${rows.length} rows` : "";
   });
 })();

@@ -1,13 +1,13 @@
-"""Tables of figures as text, CSV, JSON, Markdown and a page of HTML, whatever they are about.
+"""Tables of figures in all formats: text, CSV, JSON, Markdown, and a page of HTML.
 
     Table ──► as_text      operation      time  share        for people: 1.200 ms, 61.5%
               as_markdown  | operation | time |              the same, for an issue or a pull request
-              as_csv       operation,time_ns,share_percent   for pipelines and spreadsheets: figures as they are
+              as_csv       operation,time_ns,share_percent   for pipelines and spreadsheets: exact figures
               as_json      {"tables": {"operation": [...]}}  the same, exact names
-              page         a page of HTML that needs nothing else, with charts
+              page         a self-contained page of HTML with charts
 
-Names come out of other people's files. Control characters, escapes of terminals, markup and formulas in them do nothing
-in any of the formats.
+Names come from other people's files. Control characters, terminal escapes, markup and formulas in them have no effect
+in any format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ktrace.diff.model import Diff
     from ktrace.summary.model import Summary
 
-#: What `--format` takes.
+#: The values of `--format`.
 FORMATS = ("text", "csv", "json", "md", "html")
 
 
@@ -38,10 +38,10 @@ def rendered(
     width: int | None = None,
     colour: bool = False,
 ) -> str:
-    """The tables in one of `FORMATS`, with a line feed at the end.
+    """Returns the tables in one of `FORMATS`, with a line feed at the end.
 
-    `title` names what they are about, in JSON and HTML. `subject` is what the charts of the page are made of. `width`
-    and `colour` are those of the terminal that shows the text. Raises ValueError for another format.
+    `title` names their topic, in JSON and HTML. `subject` supplies the charts of the page. `width` and `colour`
+    describe the terminal that shows the text. Raises ValueError for another format.
     """
     if format == "text":
         return as_text(tables, width=width, colour=colour)
@@ -55,4 +55,4 @@ def rendered(
         from ktrace.page.page import page
 
         return page(tables, title=title, subject=subject)
-    raise ValueError(f"{format!r} is none of {', '.join(FORMATS)}")
+    raise ValueError(f"{format!r} isn't one of {', '.join(FORMATS)}")

@@ -4,7 +4,7 @@ header      span, busy, exposed communication, occupancy
 devices     ██████▒▒▓▓░░░   (use_charts.py)
 operations  gemm  ████████  61.5%
 steps       ▅▆▅▅█▅▅         (use_charts.py)
-kernels     name  ████  ─▁█▃──   time in all, and how long single launches took
+kernels     name  ████  ─▁█▃──   total time, and how long single launches took
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from markupsafe import Markup
 
-from ktrace.page.blocks import bars, keys, named, row, section, share
+from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
 from ktrace.page.charts import LogAxis, bar
-from ktrace.page.markup import Markup, tag
 from ktrace.page.use_charts import devices, layers, operation_colours, step_totals, steps, waits
 from ktrace.summary.keys import OTHER
 from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.tables.figures import brief, duration, exact, harmless
 
-#: What is drawn at most: operations, groups of other kinds, kernels, runs.
+#: The most that is drawn: operations, groups of other kinds, kernels, runs.
 _OPERATIONS, _GROUPS, _KERNELS, _RUNS = 14, 8, 25, 6
 
 _WORK = {"events": "device work", "statistics": "work in tables", "host": "work on the host"}
 
-#: What else work is grouped by, below the kernels.
+#: The other columns that work is grouped by, below the kernels.
 _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 
 
-def charts(summary: Summary) -> list[Markup]:
-    """The parts of the page, those left out of which the trace says nothing."""
+def charts(summary: Summary) -> list[Section]:
+    """The parts of the page that the trace has figures for."""
     colours = operation_colours(summary.groups.get("operation", []))
     parts = [devices(summary.devices)]
     if summary.runs:
@@ -43,9 +43,9 @@ def charts(summary: Summary) -> list[Markup]:
     return [part for part in parts if part]
 
 
-def key_figures(summary: Summary) -> Markup:
-    """The boxes in the head of the page."""
-    figures = []
+def key_figures(summary: Summary) -> list[KeyFigure]:
+    """The boxes at the top of the page."""
+    figures: list[KeyFigure] = []
     if summary.span:
         figures.append(("span", brief(summary.span[1] - summary.span[0]), "first begin to last end"))
     count = f"{summary.count:,} times" if summary.count is not None else ""
@@ -59,20 +59,20 @@ def key_figures(summary: Summary) -> Markup:
     if operations := [group for group in summary.groups.get("operation", []) if group.key != OTHER]:
         part = share(operations[0].total, summary.total)
         figures.append(("heaviest operation", operations[0].key, f"{part} of the work"))
-    return keys(figures)
+    return figures
 
 
-def _of_devices(uses: Sequence[DeviceUse]) -> list[tuple[str, str, str]]:
+def _of_devices(uses: Sequence[DeviceUse]) -> list[KeyFigure]:
     """Key figures of all devices together."""
     span, busy = sum(use.span for use in uses), sum(use.busy for use in uses)
     if not span:
         return []
     many = f" on {len(uses)} devices" if len(uses) > 1 else ""
-    figures = [("busy", share(busy, span), f"{brief(span - busy)} idle{many}")]
+    figures: list[KeyFigure] = [("busy", share(busy, span), f"{brief(span - busy)} idle{many}")]
     if communication := sum(use.communication for use in uses):
         exposed = sum(use.exposed_communication for use in uses)
-        told = f"{brief(exposed)} of {brief(communication)}"
-        figures.append(("exposed communication", share(exposed, span), told))
+        detail = f"{brief(exposed)} of {brief(communication)}"
+        figures.append(("exposed communication", share(exposed, span), detail))
     known = [(use.occupancy, use.busy) for use in uses if use.occupancy is not None]
     if weight := sum(time for _, time in known):
         mean = sum(occupancy * time for occupancy, time in known) / weight
@@ -80,101 +80,97 @@ def _of_devices(uses: Sequence[DeviceUse]) -> list[tuple[str, str, str]]:
     return figures
 
 
-def _operations(summary: Summary, colours: dict[str, str], place: str = "", of: str = "") -> Markup | None:
+def _operations(summary: Summary, colours: dict[str, str], place: str = "", of: str = "") -> Section | None:
     """A bar for each operation; `place` ends the anchor and `of` the heading where there are several such parts."""
     groups = summary.groups.get("operation", [])
     if not groups:
         return None
     hint = "Share of all work, the heaviest first."
-    return section(f"operations{place}", f"By operation{of}", hint, _groups(summary, groups, _OPERATIONS, colours))
+    drawn = _groups(summary, groups, _OPERATIONS, colours)
+    return Section(f"operations{place}", f"By operation{of}", hint, [drawn])
 
 
-def _others(summary: Summary) -> Markup | None:
-    """What else the work can be grouped by, two lists beside each other."""
+def _others(summary: Summary) -> Section | None:
+    """The other columns that work is grouped by, as lists next to each other."""
     known = {by: groups for by in _OTHERS if len(groups := summary.groups.get(by, [])) > 1}
     if not known:
         return None
-    blocks = [
-        tag("div", tag("h3", by), _groups(summary, groups, _GROUPS, {group.key: "k1" for group in groups}))
-        for by, groups in known.items()
+    lists = [
+        (by, _groups(summary, groups, _GROUPS, {group.key: "k1" for group in groups})) for by, groups in known.items()
     ]
-    return section("groups", "Also by", "", tag("div", blocks, class_="two"))
+    return Section("groups", "Also by", "", [Lists(lists)])
 
 
-def _groups(summary: Summary, groups: Sequence[Group], top: int, colours: dict[str, str]) -> Markup:
-    """A bar for each of the first groups, one for the rest."""
+def _groups(summary: Summary, groups: Sequence[Group], top: int, colours: dict[str, str]) -> Bars:
+    """A bar for each of the first `top` groups, and one for the rest."""
     longest = max(group.total for group in groups)
     rows = []
     for group in groups[:top]:
         colour = "other" if group.key == OTHER else colours.get(group.key, "other")
-        drawn = bar(group.total, longest, colour, _told(group, summary))
-        rows.append(row(group.key, drawn, *_value(group.total, summary)))
+        drawn = bar(group.total, longest, colour, _tooltip(group, summary))
+        rows.append(Row(named(group.key), drawn, *_value(group.total, summary)))
     if more := groups[top:]:
         rest = sum(group.total for group in more)
         drawn = bar(min(rest, longest), longest, "other", f"{len(more):,} more: {exact(rest, summary.unit)}")
-        rows.append(row(f"{len(more):,} more", drawn, *_value(rest, summary), rest=True))
-    return bars(rows)
+        rows.append(Row(named(f"{len(more):,} more"), drawn, *_value(rest, summary), rest=True))
+    return Bars(rows)
 
 
-def _kernels(summary: Summary, place: str = "", of: str = "") -> Markup | None:
-    """The heaviest kernels: time in all and, on one axis, times of single launches."""
+def _kernels(summary: Summary, place: str = "", of: str = "") -> Section | None:
+    """The heaviest kernels: their total time and, on one axis, the times of single launches."""
     groups = summary.groups.get("kernel", [])
     if not groups:
         return None
     drawn = groups[:_KERNELS]
     axis = _axis(drawn) if summary.unit == "ns" else None
     longest = max(group.total for group in drawn)
-    call = "call" if summary.work == "host" else "launch"
     rows = []
-    if axis:
-        heads = (tag("span", text, class_=kind) for text, kind in (("", ""), ("time in all", ""), ("", "value")))
-        rows.append(tag("li", *heads, axis.ticks(), class_="head"))
     for group in drawn:
-        time = bar(group.total, longest, "k1", _told(group, summary))
-        value = tag("span", *_value(group.total, summary), class_="value")
-        rows.append(tag("li", named(group.key, title=group.name), time, value, _strip(group, axis) if axis else None))
+        time = bar(group.total, longest, "k1", _tooltip(group, summary))
+        strip = _strip(group, axis) if axis else None
+        rows.append(Row(named(group.key, title=group.name), time, *_value(group.total, summary), strip))
     if more := groups[_KERNELS:]:
-        value = tag("span", *_value(sum(group.total for group in more), summary), class_="value")
-        rows.append(tag("li", named(f"{len(more):,} more"), tag("span"), value, class_="rest"))
-    hint = "Share of all work." if not axis else (
-        f"Share of all work. On the right the time of one {call}: a line at the median, a ring at the 95th percentile."
-    )  # fmt: skip
-    title = "Heaviest calls" if summary.work == "host" else "Heaviest kernels"
-    return section(f"kernels{place}", f"{title}{of}", hint, bars(rows, "kernels" if axis else "names"))
+        value = _value(sum(group.total for group in more), summary)
+        rows.append(Row(named(f"{len(more):,} more"), None, *value, rest=True))
+    call, title = ("call", "Heaviest calls") if summary.work == "host" else ("launch", "Heaviest kernels")
+    hint = "Share of all work."
+    if axis:
+        hint += f" On the right the time of one {call}: a line at the median, a ring at the 95th percentile."
+    bars = Bars(rows, "kernels" if axis else "names", head=axis.ticks() if axis else None)
+    return Section(f"kernels{place}", f"{title}{of}", hint, [bars])
 
 
 def _axis(groups: Sequence[Group]) -> LogAxis | None:
-    """The axis of the times of single launches; None where nothing is said of them."""
+    """The axis for the times of single launches; None where the source doesn't have them."""
     lowest = [group.min for group in groups if group.min is not None]
     highest = [group.max for group in groups if group.max is not None]
     return LogAxis(min(lowest), max(highest)) if lowest and highest else None
 
 
-def _strip(group: Group, axis: LogAxis) -> Markup:
-    title = _spread_told(group)
+def _strip(group: Group, axis: LogAxis) -> Markup | None:
+    title = _spread(group)
     if group.durations is not None and group.median is not None and group.p95 is not None:
         return axis.strip(group.durations, group.median, group.p95, title)
     middle = group.median if group.median is not None else group.average
     if group.min is None or group.max is None or middle is None:
-        return tag("span")
+        return None
     return axis.range(group.min, middle, group.max, title)
 
 
-def _value(total: float, summary: Summary) -> list[object]:
-    """The figures of a row: the share and the time; the share alone where the source says no times."""
-    part = tag("b", share(total, summary.total))
-    return [part, " ", brief(total)] if summary.unit == "ns" else [part]
+def _value(total: float, summary: Summary) -> tuple[str, str]:
+    """The figures of a row: the share and the time; only the share where the source has no times."""
+    return share(total, summary.total), f" {brief(total)}" if summary.unit == "ns" else ""
 
 
-def _told(group: Group, summary: Summary) -> str:
-    """The group in words, for a tooltip."""
+def _tooltip(group: Group, summary: Summary) -> str:
+    """The group's figures in words."""
     lines = [harmless(group.key), f"{exact(group.total, summary.unit)}, {share(group.total, summary.total)} of all"]
     if group.count is not None:
         lines.append(f"{group.count:,} times")
-    return "\n".join([*lines, _spread_told(group)]).rstrip()
+    return "\n".join([*lines, _spread(group)]).rstrip()
 
 
-def _spread_told(group: Group) -> str:
+def _spread(group: Group) -> str:
     figures = {
         "shortest": group.min,
         "median": group.median,

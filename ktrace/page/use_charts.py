@@ -1,6 +1,6 @@
-"""Charts of what happened in the course of time: the use of devices, step by step, layer by layer, waits.
+"""Charts over time: use of devices, steps, layers, waits.
 
-cuda:0      ██████▒▒▓▓░░░   compute, communication beside it, exposed communication, copies, idle
+cuda:0      ██████▒▒▓▓░░░   compute, overlapped and exposed communication, copies, idle
 steps       ▅▆▅▅█▅▅         a column for each step, by operation
 gaps        │───○──────     median, 95th percentile, longest
 """
@@ -10,29 +10,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+from markupsafe import Markup
 
 from ktrace.model.arrays import Float64
-from ktrace.page.blocks import bars, legend, named, row, section, share
+from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, named, share
 from ktrace.page.charts import LogAxis, Segment, columns, stack
-from ktrace.page.markup import Markup, tag
 from ktrace.summary.keys import OTHER
 from ktrace.summary.model import DeviceUse, Group, Spread, Summary
 from ktrace.tables.figures import brief, duration, harmless
 
-#: What is drawn at most: devices, columns of steps.
+#: The most that is drawn: devices, columns of steps.
 _DEVICES, _COLUMNS = 32, 120
 
-#: Operations with a colour of their own; the others share those that are left, by weight.
+#: Operations with a fixed colour; the heaviest of the others get the remaining colours.
 _FIXED = {"collective": "communication", "copy": "copies"}
 _COLOURS = ("k1", "k2", "k3", "k4", "k5", "k6")
 
 
-#: What the line across a step is.
+#: The meaning of the line across a step.
 _WALL = "time of the step on the host"
 
 
 def operation_colours(operations: Sequence[Group]) -> dict[str, str]:
-    """The class of colour of each operation that is drawn in one."""
+    """The colour class of each operation that has a colour."""
     free = iter(_COLOURS)
     colours = {}
     for group in operations:
@@ -42,7 +42,7 @@ def operation_colours(operations: Sequence[Group]) -> dict[str, str]:
 
 
 def device_parts(use: DeviceUse) -> list[Segment]:
-    """What a device did, in parts that add up to its span."""
+    """The activities of a device; they add up to its span."""
     overlapped = use.communication - use.exposed_communication
     return [
         Segment("compute", use.compute - overlapped, "compute"),
@@ -53,19 +53,19 @@ def device_parts(use: DeviceUse) -> list[Segment]:
     ]
 
 
-def device_row(label: str, use: DeviceUse, longest: int) -> Markup:
-    """The bar of a device, `longest` being the span of the longest bar."""
-    busy = (tag("b", share(use.busy, use.span)), " of ", brief(use.span))
-    return row(label, stack(device_parts(use), longest), *busy)
+def device_row(label: str, use: DeviceUse, longest: int) -> Row:
+    """The bar of a device; `longest` is the span of the longest bar."""
+    drawn = stack(device_parts(use), longest)
+    return Row(named(label), drawn, share(use.busy, use.span), f" of {brief(use.span)}")
 
 
-def device_legend(uses: Iterable[DeviceUse]) -> Markup:
-    """The names of the parts that any device has, in their order."""
+def device_legend(uses: Iterable[DeviceUse]) -> Legend:
+    """The names of the parts that occur on any device, in their order."""
     parts = {part.name: part for use in uses for part in device_parts(use) if part.value > 0}
-    return legend((part.name, part.colour) for part in parts.values())
+    return Legend([(part.name, part.colour) for part in parts.values()])
 
 
-def devices(uses: Sequence[DeviceUse]) -> Markup | None:
+def devices(uses: Sequence[DeviceUse]) -> Section | None:
     """A bar for each device."""
     drawn = [use for use in uses if use.span > 0][:_DEVICES]
     if not drawn:
@@ -73,13 +73,13 @@ def devices(uses: Sequence[DeviceUse]) -> Markup | None:
     longest = max(use.span for use in drawn)
     rows = [device_row(use.label, use, longest) for use in drawn]
     if len(uses) > len(drawn):
-        rows.append(tag("li", named(f"{len(uses) - len(drawn):,} more"), class_="rest"))
+        rows.append(Row(named(f"{len(uses) - len(drawn):,} more"), rest=True))
     hint = "Busy time from the begin of the first to the end of the last work."
-    return section("devices", "Use of devices", hint, bars(rows), device_legend(drawn))
+    return Section("devices", "Use of devices", hint, [Bars(rows), device_legend(drawn)])
 
 
-def steps(summary: Summary, colours: dict[str, str]) -> Markup | None:
-    """A column for each step; of many steps one for a few on average."""
+def steps(summary: Summary, colours: dict[str, str]) -> Section | None:
+    """A column for each step; where steps are many, a column is the mean of a few."""
     totals = step_totals(summary)
     if totals is None or len(totals) < 2:
         return None
@@ -105,11 +105,11 @@ def steps(summary: Summary, colours: dict[str, str]) -> Markup | None:
     hint = f"Device work that was launched in each step, by operation.{_averaged(per, 'steps')}"
     used = [(name, colours[name]) for name in operations]
     drawn = _plot(columns(stacks, titles, marks), summary.steps)
-    return section("steps", "Step by step", hint, drawn, legend([*used, (_WALL, "mark")] if marks else used))
+    return Section("steps", "Step by step", hint, [drawn, Legend([*used, (_WALL, "mark")] if marks else used)])
 
 
-def layers(summary: Summary) -> Markup | None:
-    """A column for each layer, in their order; work of no layer is said, not drawn."""
+def layers(summary: Summary) -> Section | None:
+    """A column for each layer, in their order; the hint states the share of work that has a layer."""
     groups = [group for group in summary.groups.get("layer", []) if group.key != OTHER]
     if len(groups) < 2 or summary.unit != "ns":
         return None
@@ -120,8 +120,8 @@ def layers(summary: Summary) -> Markup | None:
         stacks.append([Segment(_named(names[part]), mean, "k1")])
         titles.append(f"{_named(names[part])}: {duration(mean)}, {share(mean, summary.total)} of all")
     known = share(float(totals.sum()), summary.total)
-    hint = f"All work of each layer; {known} of the work says its layer.{_averaged(per, 'layers')}"
-    return section("layers", "Layer by layer", hint, _plot(columns(stacks, titles), names))
+    hint = f"All work of each layer; {known} of the work has a layer.{_averaged(per, 'layers')}"
+    return Section("layers", "Layer by layer", hint, [_plot(columns(stacks, titles), names)])
 
 
 def step_totals(summary: Summary) -> Float64 | None:
@@ -133,9 +133,9 @@ def step_totals(summary: Summary) -> Float64 | None:
     return total
 
 
-def waits(uses: Sequence[DeviceUse]) -> Markup | None:
-    """Gaps between work, and the time from the launch to the begin."""
-    blocks = []
+def waits(uses: Sequence[DeviceUse]) -> Section | None:
+    """Gaps between work, and the time from launch to start."""
+    lists = []
     for title, of in (("gaps without work", "gaps"), ("from launch to begin", "queueing")):
         known: list[tuple[str, Spread]] = []
         for use in uses[:_DEVICES]:
@@ -143,12 +143,12 @@ def waits(uses: Sequence[DeviceUse]) -> Markup | None:
             if spread and spread.count:
                 known.append((use.label, spread))
         if known:
-            blocks.append(tag("div", tag("h3", title), _spreads(known)))
+            lists.append((title, _spreads(known)))
     hint = "A line at the median, a ring at the 95th percentile, on to the longest."
-    return section("waits", "Waits", hint, tag("div", blocks, class_="two")) if blocks else None
+    return Section("waits", "Waits", hint, [Lists(lists)]) if lists else None
 
 
-def _spreads(known: Sequence[tuple[str, Spread]]) -> Markup:
+def _spreads(known: Sequence[tuple[str, Spread]]) -> Bars:
     axis = LogAxis(min(spread.median for _, spread in known), max(spread.max for _, spread in known))
     rows = []
     for label, spread in known:
@@ -157,15 +157,12 @@ def _spreads(known: Sequence[tuple[str, Spread]]) -> Markup:
             f"95th percentile {duration(spread.p95)}, longest {duration(spread.max)}"
         )
         drawn = axis.spread(spread.median, spread.p95, spread.max, title)
-        rows.append(row(label, drawn, tag("b", brief(spread.total)), f" in {spread.count:,}"))
-    rows.append(tag("li", tag("span"), axis.ticks(), tag("span"), class_="scale"))
-    return bars(rows)
+        rows.append(Row(named(label), drawn, brief(spread.total), f" in {spread.count:,}"))
+    return Bars(rows, scale=axis.ticks())
 
 
-def _plot(drawn: Markup, names: Sequence[str]) -> Markup:
-    """Columns over the names of the first and the last."""
-    ends = tag("div", tag("span", harmless(names[0])), tag("span", harmless(names[-1])), class_="ends")
-    return tag("div", drawn, ends, class_="plot")
+def _plot(drawn: Markup, names: Sequence[str]) -> Plot:
+    return Plot(drawn, harmless(names[0]), harmless(names[-1]))
 
 
 def _parts(count: int, per: int) -> list[slice]:

@@ -1,8 +1,8 @@
-"""Canonical files against the schema: the first faults, each with its record, JSON path and reason.
+"""Checks canonical files against the schema: the first faults, each with its record, JSON path and reason.
 
-What is checked beyond the schema: the header comes first, and no id stands twice among the events,
-summaries and links of a source (in files up to `COUNTED_IDS` rows, since all ids are held for it).
-Ids need not rise and parents need not come first: a reader may give a parent after its children.
+Two checks go beyond the schema: the header comes first, and an id occurs once among the events, summaries and
+links of a source (in files of up to `COUNTED_IDS` rows, because the check keeps all ids in memory).
+Ids need not rise and parents need not come first: a reader may yield a parent after its children.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from ktrace.parallel.prefetch import prefetch
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
 
-#: Rows up to which ids are compared: 16 bytes each are held.
+#: Rows up to which ids are compared; each takes 16 bytes of memory.
 COUNTED_IDS = 10_000_000
 
-#: Characters of a reason that are shown; jsonschema repeats the whole value in it.
+#: The longest reason shown, in characters; jsonschema repeats the whole value in its reasons.
 LONGEST_REASON = 300
 
 
 @dataclass
 class Validation:
-    """What a check found: the first faults, the number of records, the file's version of the model."""
+    """The result of a check: the first faults, the number of records, the file's version of the model."""
 
     faults: list[Fault] = field(default_factory=list)
     checked: int = 0
@@ -97,7 +97,7 @@ def _format(source: Source) -> str:
     found = [(match.score, name) for name in CANONICAL if (match := by_name(name).probe(sample))]
     if not found:
         raise InputError(
-            "is no canonical file",
+            "isn't a canonical file",
             path=source.path,
             expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
             remedy="convert it first: ktrace convert IN -o OUT.jsonl",
@@ -116,11 +116,11 @@ class _Check:
 
     @property
     def full(self) -> bool:
-        """Whether as many faults were found as are wanted."""
+        """Whether the limit of faults is reached."""
         return len(self.result.faults) >= self._limit
 
     def add(self, fault: Fault) -> None:
-        """Keeps a fault, unless there are enough."""
+        """Keeps a fault, up to the limit."""
         if not self.full:
             self.result.faults.append(fault)
 
@@ -130,23 +130,23 @@ class _Check:
             reason = reason[: LONGEST_REASON // 2] + " … " + reason[-LONGEST_REASON // 2 :]
         self.add(Fault(number, path, reason, line))
 
-    def header(self, part: RecordRun) -> None:
-        """Checks the header; of a newer minor version, what it adds isn't known and passes."""
-        row = self._decode_anew(part.texts[0], 0, part.line)
+    def header(self, run: RecordRun) -> None:
+        """Checks the header. A newer minor version may add to the model, so unknown additions pass."""
+        row = self._decode_slowly(run.texts[0], 0, run.line)
         for error in Draft202012Validator(self._schema["header"]).iter_errors(row):
-            self.fault(0, error.json_path, error.message, part.line)
+            self.fault(0, error.json_path, error.message, run.line)
             return
         self.result.version = row["ktrace"]
         if int(row["ktrace"].split(".")[1][:9]) > int(VERSION.split(".")[1]):
             self._schema = _open_ended(self._schema)
             self.__dict__.pop("_valid", None)
 
-    def records(self, part: RecordRun) -> None:
-        """Checks records: fast as long as they are valid, once more for the reasons where one isn't."""
-        self.result.checked += len(part.texts)
+    def records(self, run: RecordRun) -> None:
+        """Checks records: quickly while they are valid, and a second time for the reasons where one isn't."""
+        self.result.checked += len(run.texts)
         decode, validators = _DECODE, self._valid
         source, ids, numbers = None, array("q"), array("q")
-        for number, text in enumerate(part.texts, part.number):
+        for number, text in enumerate(run.texts, run.number):
             try:
                 row = decode(text)
                 valid = validators[row["record"]](row)
@@ -159,43 +159,43 @@ class _Check:
             except (msgspec.DecodeError, LookupError, TypeError, ValueError, RecursionError):
                 valid = False
             if not valid:
-                self._explain(text, number, None if part.line is None else part.line + number - part.number)
+                self._explain(text, number, None if run.line is None else run.line + number - run.number)
                 if self.full:
                     return
         if self.result.checked > COUNTED_IDS:
             self._ids.clear()
 
     def _explain(self, text: bytes, number: int, line: int | None) -> None:
-        """The faults of a record, in jsonschema's own words."""
-        row = self._decode_anew(text, number, line)
+        """Adds the faults of a record, in jsonschema's own words."""
+        row = self._decode_slowly(text, number, line)
         if row is None:
             return
         word = row.get("record") if isinstance(row, dict) else None
         if not isinstance(word, str) or word not in self._valid:
             words = ", ".join(self._valid)
-            reason = "is no record" if word is None else f"{_shown(word)} is none of {words}"
+            reason = "isn't a record" if word is None else f"{_shown(word)} isn't one of {words}"
             self.fault(number, "$.record" if isinstance(row, dict) else "$", reason, line)
             return
         errors = Draft202012Validator(self._schema[word]).iter_errors(row)
         for error in sorted(errors, key=lambda error: error.json_path):
             self.fault(number, error.json_path, _innermost(error).message, line)
 
-    def _decode_anew(self, text: bytes, number: int, line: int | None) -> Any:
-        """What msgspec refuses may still be JSON: a number beyond a double, a lone surrogate. Else None and a fault."""
+    def _decode_slowly(self, text: bytes, number: int, line: int | None) -> Any:
+        """Decodes JSON that msgspec refuses: a number beyond a double, a lone surrogate. Else None, with a fault."""
         try:
             return json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            self.fault(number, "$", f"is no JSON: {error}", line)
+            self.fault(number, "$", f"isn't JSON: {error}", line)
             return None
 
     @cached_property
     def _valid(self) -> dict[str, Callable[[Any], bool]]:
-        """The word of a record -> whether a row of it is valid."""
+        """The word of each record -> a function that tells whether a row of it is valid."""
         words = ("event", "summary", "link", "catalog")
         return {word: jsonschema_rs.validator_for(_with_draft(self._schema[word])).is_valid for word in words}
 
     def ids(self) -> None:
-        """Finds ids that stand twice in their source."""
+        """Finds ids that occur twice in their source."""
         import numpy as np
 
         if self.result.checked > COUNTED_IDS:
@@ -208,7 +208,7 @@ class _Check:
                 if self.full:
                     return
                 first, second = records[order[index]], records[order[index + 1]]
-                reason = f"id {numbers[order[index]]} of the source {_shown(source)} stands in record {first} already"
+                reason = f"record {first} of the source {_shown(source)} already has the id {numbers[order[index]]}"
                 self.fault(second, "$.id", reason)
 
 
@@ -216,7 +216,7 @@ _DECODE = msgspec.json.Decoder().decode
 
 
 def _refuse(word: str) -> None:
-    raise ValueError(f'{word} is no JSON number; the model has the string "{word}"')
+    raise ValueError(f'{word} isn\'t a JSON number; the model has the string "{word}"')
 
 
 def _shown(value: Any) -> str:
@@ -224,7 +224,7 @@ def _shown(value: Any) -> str:
 
 
 def _innermost(error: ValidationError) -> ValidationError:
-    """Of a choice, the fault against its first alternative: the one that the model names."""
+    """The fault itself, or where the schema has alternatives, the fault against the first: the one the model names."""
     while error.context:
         error = error.context[0]
     return error
@@ -235,7 +235,7 @@ def _with_draft(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _open_ended(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema for a newer minor version, which may add columns, kinds and types of links."""
+    """The schema for a newer minor version, where columns, kinds and types of links may be added."""
     schema = copy.deepcopy(schema)
     for word in ("event", "summary", "link", "catalog"):
         schema[word]["additionalProperties"] = True

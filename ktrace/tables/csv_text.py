@@ -1,15 +1,15 @@
-"""Tables as CSV: figures as they are, under names that say their unit.
+"""Tables as CSV: exact figures, under names that state their unit.
 
     operation,time_ns,share_percent           one table: its columns
     gemm,1200000,61.5
 
-    table,operation,time_ns,kernel,count      several: the first column says which, a column that a table
-    operation,gemm,1200000,,                  hasn't is empty
+    table,operation,time_ns,kernel,count      several: the first column names the table; a column that
+    operation,gemm,1200000,,                  a table doesn't have is empty
     kernel,,700000,sgemm,12
 
-What a source doesn't say is an empty cell, as are NaN and the infinities. Lines end with a line feed. A text that a
-spreadsheet would take for a formula (it begins with = + - @) begins with an apostrophe, and control characters are
-escapes (`\\x1b`); JSON has every name as it is.
+Unknown figures, NaN and infinities are empty cells. Lines end with a line feed. A text that a spreadsheet would read
+as a formula (it begins with = + - @) gets a leading apostrophe, and control characters become escapes (`\\x1b`);
+JSON has every name unchanged.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def as_csv(tables: Sequence[Table]) -> str:
-    """The tables as one CSV document that pandas, DuckDB and spreadsheets read as a single table."""
-    which = ["table"] if len(tables) > 1 else []
+    """Returns the tables as one CSV document, which pandas, DuckDB and spreadsheets read as a single table."""
+    table_column = ["table"] if len(tables) > 1 else []
     keys = list(dict.fromkeys(column.key for table in tables for column in table.columns))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(which + keys)
+    writer.writerow(table_column + keys)
     for table in tables:
         places = [keys.index(column.key) for column in table.columns]
         for row in table.rows:
             cells: list[Cell] = [None] * len(keys)
             for place, cell in zip(places, row, strict=True):
                 cells[place] = _cell(plain(cell))
-            writer.writerow([*([_cell(table.name)] if which else []), *cells])
+            writer.writerow([*([_cell(table.name)] if table_column else []), *cells])
     return out.getvalue()
 
 

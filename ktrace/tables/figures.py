@@ -1,8 +1,8 @@
-"""Figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names that do nothing but stand there.
+"""Figures and names for people: 1.200 ms, 61.5%, 4,096, 2.1 MB; names without side effects.
 
 shown(1_200_000, Column("time", "ns"))                 1.200 ms
 shown(-3.25, Column("change", "%", signed=True))       -3.2%
-harmless("evil\x1b[2J")                                evil\x1b[2J, in plain letters
+harmless("evil\x1b[2J")                                evil\x1b[2J, in plain characters
 shortened("void at::native::vectorized_...", 20)       void at::nati…ernel>
 """
 
@@ -15,21 +15,21 @@ from numbers import Integral, Real
 
 from ktrace.tables.table import Cell, Column
 
-#: Characters that move a cursor, turn the direction of writing, end lines, or can't be encoded.
+#: Characters that move a cursor, change the direction of writing, end lines, or can't be encoded.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]")
 
-#: Factors and units of times, the greatest first.
+#: Factors and units of times, largest first.
 TIMES = ((10**9, "s"), (10**6, "ms"), (10**3, "us"))
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """How many percent of the whole the part is; None where one isn't known, or the whole is nothing."""
+    """The part in percent of the whole; None where either is unknown or the whole is 0."""
     return None if part is None or not whole else 100 * part / whole
 
 
 def plain(cell: object) -> Cell:
-    """The cell as Python's own text, int or float (numpy has others); None for NaN and the infinities."""
+    """The cell as Python's own str, int or float (numpy has others); None for NaN and infinities."""
     if cell is None or isinstance(cell, str):
         return cell
     if isinstance(cell, Integral):
@@ -40,7 +40,7 @@ def plain(cell: object) -> Cell:
 
 
 def shown(cell: object, column: Column) -> str:
-    """The cell as people read it in that column; "" where there is no figure."""
+    """The cell as people read it in that column; "" for an unknown figure."""
     value = plain(cell)
     if value is None:
         return ""
@@ -59,7 +59,7 @@ def duration(ns: float) -> str:
 
 
 def brief(value: float, unit: str = "ns") -> str:
-    """A figure beside a chart, three digits of it: 1.23 s, 56.8 ms, 346 us; other units as in tables."""
+    """A figure next to a chart, with three digits: 1.23 s, 56.8 ms, 346 us; other units as in tables."""
     if unit != "ns":
         return _WRITTEN[unit](value)
     for factor, name in TIMES:
@@ -83,12 +83,12 @@ def size(count: float) -> str:
 
 
 def harmless(text: str) -> str:
-    r"""The text with each character that is no letter to look at as an escape: `\x1b`, `\n`, `\u202e`."""
+    r"""The text with escapes for characters that have no visible form: `\x1b`, `\n`, `\u202e`."""
     return UNSEEN.sub(lambda found: _escape(found.group()), text)
 
 
 def shortened(text: str, width: int) -> str:
-    """The text with its middle left out where it is longer than `width` letters: its begin and its end tell most."""
+    """The text without its middle where it is longer than `width`: its beginning and its end tell most."""
     if len(text) <= width:
         return text
     tail = max((width - 1) // 3, 0)

@@ -1,12 +1,12 @@
-"""Tables as one JSON document: names and whole numbers exact, null where the source doesn't say.
+"""Tables as one JSON document: exact names and whole numbers, null for unknown figures.
 
     {"ktrace": "0.1.0", "title": "run.json",
      "tables": {"operation": [{"operation": "gemm", "time_ns": 1200000, "share_percent": 61.5}, ...]},
      "left_out": {"kernel": 120},
      "notes": ["..."]}
 
-It is meant for `jq '.tables.operation[] | [.operation, .time_ns]'` and `pd.DataFrame(document["tables"]["operation"])`.
-`left_out` says by how many rows a table was cut. A line holds a row.
+For `jq '.tables.operation[] | [.operation, .time_ns]'` and `pd.DataFrame(document["tables"]["operation"])`.
+`left_out` is the number of rows that were cut from a table. Each line contains one row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktrace.tables.table import Table
 
 
 def as_json(tables: Sequence[Table], *, title: str = "") -> str:
-    """The tables by their names, rows as objects under `Column.key`; NaN and the infinities are null.
+    """Returns the tables by name, with rows as objects under `Column.key`; NaN and infinities are null.
 
     Raises ValueError where two tables have the same name.
     """
@@ -43,6 +43,6 @@ def _table(table: Table) -> str:
 
 
 def _text(value: object) -> str:
-    """JSON without letters that a terminal would act upon."""
+    """JSON with escapes for the characters that a terminal would act on."""
     written = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return UNSEEN.sub(lambda found: f"\\u{ord(found.group()):04x}", written)

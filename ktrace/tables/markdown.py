@@ -1,4 +1,4 @@
-"""Tables as Markdown (GitHub's), for an issue, a pull request, the summary of a pipeline.
+"""Tables as GitHub's Markdown, for an issue, a pull request, the summary of a pipeline.
 
 ### by operation
 
@@ -15,18 +15,18 @@ from collections.abc import Iterable
 from ktrace.tables.figures import harmless, shortened, shown
 from ktrace.tables.table import Table
 
-#: Names are shortened to so many letters: a template of thousands makes a table nobody can read.
+#: Names are shortened to this many characters: C++ templates of thousands make a table unreadable.
 _LONGEST = 160
 
-#: Letters that begin markup. An underscore within a word doesn't.
+#: Characters that begin markup. An underscore within a word doesn't.
 _MARKUP = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9_])_|_(?![A-Za-z0-9_])")
-#: Letters that a backslash doesn't make harmless everywhere: tags, entities, mentions, issues, links.
+#: Characters that a backslash doesn't escape everywhere: of tags, entities, mentions, issues, links.
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"}
 _LINK = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)
 
 
 def as_markdown(tables: Iterable[Table]) -> str:
-    """The tables under headings of their own; figures as people read them."""
+    """Returns the tables, each under its heading; figures as people read them."""
     return "\n".join(map(_table, tables))
 
 
@@ -49,6 +49,6 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text so that Markdown shows it as it is."""
+    """The text with escapes, so that Markdown shows it unchanged."""
     text = re.sub("[&<>@#]", lambda found: _ENTITIES[found.group()], _MARKUP.sub(r"\\\g<0>", text))
     return _LINK.sub(lambda found: f"&#{ord(found.group())};", text)

@@ -1,4 +1,4 @@
-"""Tables as lines of text: plain when piped, fitted to the width of a terminal.
+"""Tables as lines of text: plain when piped, else as wide as the terminal.
 
 by operation
 operation      time  share
@@ -13,20 +13,19 @@ from collections.abc import Iterable, Sequence
 from ktrace.tables.figures import harmless, shortened, shown
 from ktrace.tables.table import Cell, Column, Table
 
-#: Columns are so far apart.
+#: The space between columns.
 _GAP = "  "
-#: Columns of text aren't made narrower than this on a terminal, nor wider than that where there is none.
+#: The narrowest that a column of text becomes on a terminal, and the widest where there is no terminal.
 _NARROW, _WIDE = 16, 100
 
 _BOLD, _DIM, _RED, _GREEN, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
 def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool = False) -> str:
-    """The tables one below the other, an empty line between them.
+    """Returns the tables, with an empty line between them.
 
-    `width` is that of the terminal: names are shortened to it, and columns that have no room stand below the others.
-    Piped, names have at most 100 letters. `colour` makes headings bold and, of changes, what takes longer red and what
-    takes less green.
+    `width` is the width of the terminal: names are shortened to it, and columns without room follow below the others.
+    Piped, names have at most 100 characters. `colour` makes headings bold, increases red and decreases green.
     """
     return "\n".join(_table(table, width, colour) for table in tables)
 
@@ -35,7 +34,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     heads = [column.name for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
-    widths = _fitted(table.columns, natural, width)
+    widths = _column_widths(table.columns, natural, width)
     lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
     for places in _blocks(widths, width):
         lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))
@@ -51,7 +50,7 @@ def _table(table: Table, width: int | None, colour: bool) -> str:
 def _line(
     cells: Sequence[str], styles: Sequence[str], columns: Sequence[Column], widths: Sequence[int], places: Iterable[int]
 ) -> str:
-    """The cells of a row that stand in those places: text on the left of its column, figures on the right."""
+    """The cells of a row at `places`: text is aligned left, figures right."""
     parts = []
     for place in places:
         text = _cut(cells[place], widths[place])
@@ -61,8 +60,8 @@ def _line(
     return _GAP.join(parts).rstrip()
 
 
-def _fitted(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
-    """The widths of the columns: those of text are made narrower until a row fits, where it can."""
+def _column_widths(columns: Sequence[Column], natural: Sequence[int], width: int | None) -> list[int]:
+    """The widths of the columns; columns of text are narrowed until a row has room, where that is possible."""
     texts = [place for place, column in enumerate(columns) if not column.unit]
     if width is None:
         return [min(wide, _WIDE) if place in texts else wide for place, wide in enumerate(natural)]
@@ -75,7 +74,7 @@ def _fitted(columns: Sequence[Column], natural: Sequence[int], width: int | None
 
 
 def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """The places of the columns that stand beside each other. The first column is that of each block."""
+    """The places of the columns that are next to each other. Each block begins with the first column."""
     blocks = [[0]] if widths else []
     for place in range(1, len(widths)):
         if width is not None and len(blocks[-1]) > 1 and _length([widths[at] for at in [*blocks[-1], place]]) > width:
@@ -89,7 +88,7 @@ def _length(widths: Sequence[int]) -> int:
 
 
 def _cells(text: str) -> int:
-    """The columns that a text takes on a terminal: two for letters such as those of Chinese."""
+    """The width of a text on a terminal; Chinese characters, for one, take two cells."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -98,17 +97,17 @@ def _cells(text: str) -> int:
 
 
 def _cut(text: str, width: int) -> str:
-    """The text shortened to that many columns of a terminal."""
-    letters = width
+    """The text shortened to that many cells of a terminal."""
+    characters = width
     cut = text
     while _cells(cut) > width:
-        cut = shortened(text, letters)
-        letters -= 1
+        cut = shortened(text, characters)
+        characters -= 1
     return cut
 
 
 def _sign(cell: Cell, column: Column) -> str:
-    """The colour of a change: red is more, green is less."""
+    """The colour of a change: red for an increase, green for a decrease."""
     if not column.signed or not isinstance(cell, (int, float)) or cell == 0:
         return ""
     return _RED if cell > 0 else _GREEN

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +14,12 @@ import numpy as np
 import pytest
 from browser import chromium
 from colours import contrast, luminance
+from jinja2 import UndefinedError
 from summaries import tables, training
 
 from ktrace.diff.compare import compared
 from ktrace.page.charts import LogAxis
+from ktrace.page.page import _environment
 from ktrace.page.render import rendered
 from ktrace.page.use_charts import device_parts
 from ktrace.summary.model import DeviceUse, Group, Summary
@@ -363,3 +367,23 @@ def test_little_is_enough(browser: Any, tmp_path: Path, summary: Summary) -> Non
 def rgb(page: Any, selector: str, of: str) -> np.ndarray[Any, Any]:
     text = page.eval_on_selector(selector, f"one => getComputedStyle(one).{of}")
     return np.array([int(part) for part in re.findall(r"\d+", text)[:3]])
+
+
+def test_every_expression_of_a_template_is_escaped_and_bounded() -> None:
+    template = _environment().from_string("<p title='{{ name }}'>{{ name }}</p>")
+    text = template.render(name="'<b>\x1b" + "x" * 3000)
+    assert text.count("&#39;&lt;b&gt;\\x1bxxx") == 2
+    assert text.count("x" * 1990) == 2 and text.count("x" * 2000) == 0
+    with pytest.raises(UndefinedError):
+        template.render(other="x")
+
+
+def test_jinja_is_imported_only_for_a_page() -> None:
+    code = (
+        "import sys, ktrace.cli._figures, ktrace.page.render\n"
+        "before = 'jinja2' in sys.modules or 'markupsafe' in sys.modules\n"
+        "ktrace.page.render.rendered([], 'html')\n"
+        "print(before, 'jinja2' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

@@ -63,7 +63,7 @@ def test_the_number_of_records_is_that_of_the_lines() -> None:
         ({"lanes": 4}, "$", "'lanes'"),
         ({"pid": 2**63}, "$.pid", "is greater than the maximum"),
         ({"registers": 2**31}, "$.registers", "is greater than the maximum"),
-        ({"record": "evnt"}, "$.record", '"evnt" is none of event, summary, link, catalog'),
+        ({"record": "evnt"}, "$.record", '"evnt" isn\'t one of event, summary, link, catalog'),
         ({"record": "summary"}, "$", "'metric' is a required property"),
     ],
 )
@@ -105,7 +105,7 @@ def test_ids_that_stand_twice(tmp_path: Path) -> None:
     link = {"record": "link", "source": "run", "id": 1, "link": "flow", "key": "1", "role": "out"}
     fact = {"record": "catalog", "source": "run", "id": 1, "entity": "source"}
     result = check(tmp_path, HEADER, EVENT, fact, EVENT | {"source": "other"}, EVENT | {"id": 9}, link)
-    assert result.faults == [Fault(5, "$.id", 'id 1 of the source "run" stands in record 1 already')]
+    assert result.faults == [Fault(5, "$.id", 'record 1 of the source "run" already has the id 1')]
 
 
 def test_it_stops_after_the_limit(tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_csv_rows() -> None:
 def test_what_is_no_canonical_file_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_text("hello\n")
-    with pytest.raises(InputError, match="no canonical file"):
+    with pytest.raises(InputError, match="isn't a canonical file"):
         validate(str(path))
 
 

@@ -103,7 +103,7 @@ def test_a_row_of_another_length_is_an_error() -> None:
 
 
 def test_an_unknown_format_is_an_error() -> None:
-    with pytest.raises(ValueError, match="none of text, csv"):
+    with pytest.raises(ValueError, match="isn't one of text, csv"):
         rendered(sample(), "yaml")
 
 

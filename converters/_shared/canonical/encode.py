@@ -1,10 +1,9 @@
-"""Rows of a batch as JSON text, a column at a time: the records of the canonical JSON forms.
+"""Writes rows of a batch as JSON text, a column at a time: the records of the canonical JSON forms.
 
     {"record":"event","source":"run","id":1,"ts":1000,"args":{"queued":0},"kind":"kernel","name":"gemm","dur":40,"timing":"measured"}
 
-Null columns are left out; `args` and `facts` are embedded as the JSON text that they are; NaN and the
-infinities are strings. Arrow joins the texts of the columns, so that no Python code runs for a cell
-but where a string needs escapes.
+Null columns are left out; `args` and `facts` are embedded as their JSON text; NaN and the infinities are strings.
+Arrow joins the texts of the columns, so Python code runs only for strings that need escapes.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from ktrace.model.batch import WORD, Batch, arrow_schema, fields
 from ktrace.model.json_rows import Cells, Part, as_text, join_rows
 from ktrace.model.json_text import decoded, dump_json
 
-#: Rows that are joined at once; bounds the memory that the texts take.
+#: Rows that are joined at once; this bounds the memory of the texts.
 CHUNK = 16_384
 
 
 def encode(batch: Batch, start: str = "", end: str = "\n") -> Iterator[memoryview]:
-    """The rows as bytes of JSON, each between `start` and `end`."""
+    """Yields the rows as bytes of JSON, each between `start` and `end`."""
     for offset in range(0, len(batch), CHUNK):
         yield as_bytes(json_rows(Batch(batch.record, batch.columns.slice(offset, CHUNK)), start, end))
 
 
 def json_rows(batch: Batch, start: str = "", end: str = "") -> pa.BinaryArray:
-    """One JSON text a row."""
+    """One JSON text per row."""
     columns: dict[str, pa.Array] = {}
     for name in column_names(batch):
         column = batch.args_text() if name == "args" else batch.column(name)
@@ -59,7 +58,7 @@ def _records(start: Part, columns: dict[str, pa.Array], rows: int, end: str = ""
 
 
 def column_names(batch: Batch) -> list[str]:
-    """The columns that the batch has: the model's in their order, then those of other packages."""
+    """The columns of the batch: the model's columns in their order, then those of other packages."""
     own = [
         name for name in arrow_schema(batch.record).names if batch.has(name) or (name == "args" and batch.typed_args())
     ]
@@ -85,7 +84,7 @@ def embedded(column: pa.Array) -> pa.Array:
 
 
 def as_bytes(rows: pa.BinaryArray) -> memoryview:
-    """The texts of an array, one after the other, without a copy."""
+    """The texts of an array, joined; without a copy."""
     offsets = memoryview(rows.buffers()[1]).cast("i")
     first, last = offsets[rows.offset], offsets[rows.offset + len(rows)]
     return memoryview(rows.buffers()[2])[first:last]

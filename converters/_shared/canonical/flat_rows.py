@@ -4,9 +4,9 @@
     event    run     1   1000  kernel  gemm  40
     summary  run     2         kernel  gemm        duration  41.5
 
-Rows are taken apart by record; what a row's record doesn't have as a column, or this version doesn't know,
-is kept in `args` and noted. A row without a value that it must have, or with one that isn't of the
-column's type, is skipped as "bad-record" with its number.
+Rows are separated by record. Columns and kinds that the record, or this version of the model, doesn't have are kept
+in `args` and reported. A row without a required value, or with a value that isn't of the column's type, is skipped
+as "bad-record" with its number.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .records import RECORD, kinds
 
 Faults = dict[int, str]
 
-#: The numbers of rows: a range, where none was left out.
+#: The numbers of rows: a range where they are consecutive.
 Numbers = range | Int64
 
 _CODED = pa.dictionary(pa.int32(), pa.string())
 
 
 def record_of_columns(names: list[str]) -> str | None:
-    """The record that a table without the column `record` holds, by the columns that it must have."""
+    """The record of a table without the column `record`, found by the record's required columns."""
     for record in RECORDS:
         required = {field.name for field in arrow_schema(record) if not field.nullable}
         if required <= set(names) and set(names) & set(arrow_schema(record).names) > required:
@@ -46,20 +46,20 @@ def record_of_columns(names: list[str]) -> str | None:
 
 
 class FlatRows:
-    """Turns slices of a flat table into batches. `record` is None for a union of all records."""
+    """Turns slices of a flat table into batches. `record` is None for the union of all records."""
 
     def __init__(self, conversion: Conversion, record: str | None) -> None:
         self._report = conversion.report
         self._record = record
 
     def batches(self, rows: pa.RecordBatch, first: int, wanted: pa.BooleanArray | None = None) -> Iterator[Batch]:
-        """The batches of rows, which are counted before they are looked at. `first` is the number of the first one.
+        """Counts the rows, then yields their batches. `first` is the number of the first row.
 
-        With `wanted` the other rows are left out as if they weren't there.
+        With `wanted`, the other rows are ignored.
         """
         numbers: Numbers = range(first, first + rows.num_rows)
         if wanted is not None:
-            rows, numbers = rows.filter(wanted), _those(numbers, wanted)
+            rows, numbers = rows.filter(wanted), _at(numbers, wanted)
         self._report.record(rows.num_rows)
         if self._record:
             yield from self._of_record(self._record, rows, numbers)
@@ -72,10 +72,10 @@ class FlatRows:
         for word, record in RECORD.items():
             if word in words:
                 mine = pc.fill_null(pc.equal(column, word), False)
-                yield from self._of_record(record, rows.filter(mine), _those(numbers, mine))
-        strange = pc.invert(pc.is_in(column, pa.array(list(RECORD))))
-        for number, word in zip(_those(numbers, strange), column.filter(strange).to_pylist(), strict=True):
-            self._bad(number, f"record: {json.dumps(word)} is none of {', '.join(RECORD)}")
+                yield from self._of_record(record, rows.filter(mine), _at(numbers, mine))
+        unknown = pc.invert(pc.is_in(column, pa.array(list(RECORD))))
+        for number, word in zip(_at(numbers, unknown), column.filter(unknown).to_pylist(), strict=True):
+            self._bad(number, f"record: {json.dumps(word)} isn't one of {', '.join(RECORD)}")
 
     def _of_record(self, record: str, rows: pa.RecordBatch, numbers: Numbers) -> Iterator[Batch]:
         columns, faults = self._typed(record, rows)
@@ -84,7 +84,7 @@ class FlatRows:
         if faults:
             whole = pa.array([row not in faults for row in range(len(numbers))], pa.bool_())
             columns = {name: column.filter(whole) for name, column in columns.items()}
-            numbers, rows = _those(numbers, whole), rows.filter(whole)
+            numbers, rows = _at(numbers, whole), rows.filter(whole)
         if not len(numbers):
             return
         self._keep_unknown(record, rows, columns, numbers)
@@ -95,12 +95,12 @@ class FlatRows:
         self._report.issue("bad-record", f"row {number}", reason)
 
     def _typed(self, record: str, rows: pa.RecordBatch) -> tuple[dict[str, pa.Array], Faults]:
-        """The record's own columns of the model's types, and what is wrong with which rows."""
+        """The columns of the record, as the model's types, and the faults by row."""
         faults: Faults = {}
         columns: dict[str, pa.Array] = {}
-        there = set(rows.schema.names)
+        names = set(rows.schema.names)
         for field in arrow_schema(record):
-            given = rows.column(field.name) if field.name in there else pa.nulls(rows.num_rows)
+            given = rows.column(field.name) if field.name in names else pa.nulls(rows.num_rows)
             if given.null_count == len(given) and field.nullable:
                 continue
             column = _cast(given, field.type, field.name, faults)
@@ -124,7 +124,7 @@ class FlatRows:
                     self._report.issue(
                         "unknown-column",
                         f"row {first}",
-                        f"{name} is no column of {record}",
+                        f"{name} isn't a column of {record}",
                         len(values) - values.null_count,
                     )
         if record in ("events", "summaries"):
@@ -137,7 +137,7 @@ class FlatRows:
     def _known_kinds(
         self, record: str, columns: dict[str, pa.Array], numbers: Numbers, unknown: dict[str, pa.Array]
     ) -> None:
-        """Reads unknown kinds as a range, or an instant where there is no duration."""
+        """Replaces unknown kinds by range, or by instant where there is no duration."""
         words = columns["kind"].unique().to_pylist()
         strange = {kind for kind in words if kind not in kinds(record) and not kind.startswith("x_")}
         if not strange:
@@ -155,15 +155,15 @@ class FlatRows:
                 self._report.issue("unknown-kind", f"row {number}", f"kind {json.dumps(kind)}, read as {now}")
 
 
-def _those(numbers: Numbers, mask: pa.BooleanArray) -> Numbers:
-    """The numbers of the rows of a mask."""
+def _at(numbers: Numbers, mask: pa.BooleanArray) -> Numbers:
+    """The numbers of the rows that a mask selects."""
     whole = np.arange(numbers.start, numbers.stop) if isinstance(numbers, range) else numbers
     found: Int64 = whole[mask.to_numpy(zero_copy_only=False)]
     return found
 
 
 def _cast(column: pa.Array, kind: pa.DataType, name: str, faults: Faults) -> pa.Array:
-    """The column as `kind`, texts also as a dictionary; a value that can't be becomes null and a fault of its row."""
+    """The column as `kind`; texts may stay a dictionary. A value that can't be cast becomes null, with a fault."""
     if column.type == kind or (pa.types.is_string(kind) and column.type == _CODED):
         return column
     given = decoded(column)
@@ -182,19 +182,19 @@ def _encoded(text: pa.StringArray, kind: pa.DictionaryType) -> pa.DictionaryArra
 
 
 def _each(column: pa.Array, kind: pa.DataType, name: str, faults: Faults, convert: Callable[[Any], Any]) -> pa.Array:
-    """The column converted a value at a time."""
+    """The column, converted one value at a time."""
     values: list[Any] = []
     for row, value in enumerate(column.to_pylist()):
         try:
             values.append(None if value is None else convert(value))
         except (ValueError, pa.ArrowInvalid):
             values.append(None)
-            faults.setdefault(row, f"{name}: {json.dumps(value, default=str)} is no {_meaning(kind)}")
+            faults.setdefault(row, f"{name}: {json.dumps(value, default=str)} isn't {_meaning(kind)}")
     return pa.array(values, kind)
 
 
 def _number(value: Any, kind: pa.DataType) -> Any:
-    """A number out of text or of another number. Raises ValueError and ArrowInvalid."""
+    """A number from a text or from another number. Raises ValueError and ArrowInvalid."""
     text = value.strip() if isinstance(value, str) else value
     if not text and isinstance(text, str):
         return None
@@ -219,37 +219,37 @@ def _text_list(text: str) -> list[str]:
 
 def _meaning(kind: pa.DataType) -> str:
     if pa.types.is_integer(kind):
-        return f"integer of {kind.bit_width} bits"
-    return "number" if pa.types.is_floating(kind) else "JSON list of texts" if pa.types.is_list(kind) else "text"
+        return f"an integer of {kind.bit_width} bits"
+    return "a number" if pa.types.is_floating(kind) else "a JSON list of texts" if pa.types.is_list(kind) else "a text"
 
 
 def _check(record: str, name: str, column: pa.Array, faults: Faults) -> None:
-    """Notes the rows whose value the schema forbids."""
+    """Adds a fault for each row with a value that the schema forbids."""
     spec = fields(record)[name]
     if is_required(record, name) and column.null_count:
-        _note(pc.is_null(column), column, f"{name}: is missing", faults)
+        _add_faults(pc.is_null(column), column, f"{name}: is missing", faults)
     if "minimum" in spec and spec["minimum"] > -(2**31):
-        _note(pc.less(column, spec["minimum"]), column, f"{name}: {{}} is less than {spec['minimum']}", faults)
+        _add_faults(pc.less(column, spec["minimum"]), column, f"{name}: {{}} is less than {spec['minimum']}", faults)
     if "enum" in spec:
         allowed = pa.array([*spec["enum"], None])
         strange = _of_words(column, lambda words: pc.invert(pc.is_in(words, allowed)))
-        _note(strange, column, f"{name}: {{}} is none of {', '.join(spec['enum'])}", faults)
+        _add_faults(strange, column, f"{name}: {{}} isn't one of {', '.join(spec['enum'])}", faults)
     if "minLength" in spec:
-        _note(_of_words(column, lambda words: pc.equal(words, "")), column, f"{name}: is empty", faults)
+        _add_faults(_of_words(column, lambda words: pc.equal(words, "")), column, f"{name}: is empty", faults)
     if is_json(record, name) and not _are_objects(column):
         strange = pa.array([text is not None and not _is_object(text) for text in column.to_pylist()], pa.bool_())
-        _note(strange, column, f"{name}: is no JSON object", faults)
+        _add_faults(strange, column, f"{name}: isn't a JSON object", faults)
 
 
 def _of_words(column: pa.Array, test: Callable[[pa.Array], pa.BooleanArray]) -> pa.BooleanArray:
-    """What a test says of the texts of a column; those of a dictionary are tested once."""
+    """The results of a test for the texts of a column; texts of a dictionary are tested once."""
     if not pa.types.is_dictionary(column.type):
         return test(column)
     return test(column.dictionary).take(column.indices)
 
 
 class _Object(msgspec.Struct):
-    """Any JSON object: its members are read over, not kept."""
+    """Any JSON object: its members are parsed, not kept."""
 
 
 _OBJECT = msgspec.json.Decoder(_Object)
@@ -264,9 +264,9 @@ def _is_object(text: str) -> bool:
 
 
 def _are_objects(texts: pa.StringArray) -> bool:
-    """Whether each text is an object, looked at together; false also where that takes a look at each.
+    """Whether each text is an object, checked together. False also where each text needs its own check.
 
-    No JSON has } and { with nothing but a line end between them, so what is between two line ends was a text.
+    JSON never has } and { with only a line end between them, so the part between two line ends was one text.
     """
     texts = texts.drop_null()
     if not pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py():
@@ -278,14 +278,14 @@ def _are_objects(texts: pa.StringArray) -> bool:
         return False
 
 
-def _note(strange: pa.BooleanArray, column: pa.Array, reason: str, faults: Faults) -> None:
-    if pc.any(strange).as_py():
-        for row in pc.indices_nonzero(pc.fill_null(strange, False)).to_pylist():
+def _add_faults(wrong: pa.BooleanArray, column: pa.Array, reason: str, faults: Faults) -> None:
+    if pc.any(wrong).as_py():
+        for row in pc.indices_nonzero(pc.fill_null(wrong, False)).to_pylist():
             faults.setdefault(row, reason.format(json.dumps(column[row].as_py())))
 
 
 def folded(facts: pa.Array | None, unknown: dict[str, pa.Array]) -> pa.StringArray:
-    """Facts with further ones added to them."""
+    """Facts with unknown columns added."""
     count = len(next(iter(unknown.values())))
     folded = []
     for row in range(count):

@@ -1,4 +1,4 @@
-"""Batches become one flat table of stable columns: what the writers of Parquet and CSV share."""
+"""Joins batches to one flat table with fixed columns: shared by the writers of Parquet and CSV."""
 
 from __future__ import annotations
 
@@ -13,56 +13,57 @@ from ktrace.report import Report
 from .encode import extra_columns
 from .flat_rows import folded
 
-#: Rows that are held before the columns of the table are settled, and again before each further part of it.
+#: Rows collected before the columns of the table are fixed, and for each further part of it.
 PART = 131_072
 
-#: Bytes of columns at which a part is full before it has that many rows.
+#: Bytes of columns at which a part is full although it has fewer rows.
 PART_BYTES = 64 << 20
 
 
 class FlatTable:
-    """Collects batches and gives them as Arrow tables of one schema, about `PART` rows at a time.
+    """Collects batches and yields them as Arrow tables of one schema, about `PART` rows at a time.
 
-    The columns are those of `record`, or `record` and the union of all; then the columns of other packages
-    that come within the first part. Later ones are kept in `args`, with a note.
+    The columns are those of `record`, or for None the column `record` and the union of all records; then the columns
+    of other packages that occur in the first part. Later ones are kept in `args` and reported.
     """
 
     def __init__(self, record: str | None, report: Report) -> None:
         self._record = record
         self._report = report
-        self._held: list[Batch] = []
+        self._waiting: list[Batch] = []
         self._rows = self._bytes = 0
         self._schema: pa.Schema | None = None
         self._nulls: dict[pa.DataType, pa.Array] = {}
 
     def add(self, batch: Batch) -> Iterator[pa.Table]:
-        """Takes a batch; gives the parts of the table that are full."""
+        """Adds a batch and yields the parts of the table that are full."""
         for offset in range(0, len(batch), PART):
             part = Batch(batch.record, batch.columns.slice(offset, PART))
             if self._rows and self._rows + len(part) > PART:
                 yield self._part()
-            self._held.append(part)
+            self._waiting.append(part)
             self._rows += len(part)
             self._bytes += part.columns.nbytes
             if self._rows >= PART or self._bytes >= PART_BYTES:
                 yield self._part()
 
     def rest(self) -> pa.Table:
-        """What is left; its schema is there even where no row is."""
+        """The remaining rows; the table has its schema even without rows."""
         return self._part()
 
     def _part(self) -> pa.Table:
         if self._schema is None:
-            self._schema = self._settle()
+            self._schema = self._fixed_schema()
         parts = [
-            pa.RecordBatch.from_arrays(self._columns(batch, self._schema), schema=self._schema) for batch in self._held
+            pa.RecordBatch.from_arrays(self._columns(batch, self._schema), schema=self._schema)
+            for batch in self._waiting
         ]
-        self._held, self._rows, self._bytes = [], 0, 0
+        self._waiting, self._rows, self._bytes = [], 0, 0
         return pa.Table.from_batches(parts, self._schema).unify_dictionaries()
 
-    def _settle(self) -> pa.Schema:
+    def _fixed_schema(self) -> pa.Schema:
         columns = {field.name: field.type for field in (arrow_schema(self._record) if self._record else union_schema())}
-        for batch in self._held:
+        for batch in self._waiting:
             for name in extra_columns(batch):
                 kind = batch.columns.schema.field(name).type
                 columns.setdefault(name, kind.value_type if pa.types.is_dictionary(kind) else kind)
@@ -73,7 +74,7 @@ class FlatTable:
         late = {name: batch.columns.column(name) for name in extra_columns(batch) if name not in schema.names}
         home = "facts" if batch.record == "catalog" else "args"
         for name in late:
-            self._report.issue("unknown-column", name, "came after the columns of the table were settled", len(batch))
+            self._report.issue("unknown-column", name, "came after the columns of the table were fixed", len(batch))
         arrays = []
         for field in schema:
             if field.name == "record" and not self._record:
@@ -90,7 +91,7 @@ class FlatTable:
         return arrays
 
     def _null(self, kind: pa.DataType, rows: int) -> pa.Array:
-        """A column of nulls. All of a type are parts of the same one: tables have many of them."""
+        """A column of nulls: a slice of one array per type, because tables have many such columns."""
         nulls = self._nulls.get(kind)
         if nulls is None or len(nulls) < rows:
             nulls = self._nulls[kind] = pa.nulls(max(rows, 1 << 16), kind)

@@ -7,7 +7,6 @@ refused as a whole; the caller then passes its records one by one, and the fault
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -20,7 +19,7 @@ from ktrace.model.json_text import SPECIAL
 
 from ..columnar.decoding import is_utf8, no_gc
 from .encode import is_json
-from .records import ABSENT, RECORD, RecordDecoder, Row, decoder_of
+from .records import ABSENT, RECORD, RecordDecoder, Row, record_decoder
 
 
 class RecordBatches:
@@ -117,19 +116,13 @@ class RecordBatches:
         if document:
             text = b"[" + text.rstrip(b" \t\r\n,") + b"]"
         for columns in (expected, ()) if expected else ((),):
-            decoder = _block_decoder(columns, document)
+            decoder = record_decoder(columns, as_list=document)
             try:
                 rows: list[Row] = decoder.decode(text) if document else decoder.decode_lines(text)
             except (msgspec.DecodeError, RecursionError):
                 continue
             return rows
         return None
-
-
-@cache
-def _block_decoder(expected: tuple[tuple[str, frozenset[str]], ...], document: bool) -> msgspec.json.Decoder[Any]:
-    """Decodes records, or a list of them; of the records in `expected` those columns only."""
-    return decoder_of(dict(expected), as_list=document)
 
 
 def _by_record(rows: list[Row]) -> Iterator[tuple[str, list[Row]]]:

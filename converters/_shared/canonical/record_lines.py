@@ -27,7 +27,7 @@ from ktrace.model.record_texts import Fault, RecordRun
 from .record_batches import RecordBatches
 from .records import BadRecord, check_version
 
-#: Bytes of lines in a block: what is decoded from them fits in the CPU's cache.
+#: Bytes of lines in a block: small enough that the decoded rows stay in the CPU's cache.
 CHUNK = 1 << 20
 
 #: Blocks of fewer lines than this are read one line at a time.
@@ -136,7 +136,7 @@ class _Lines:
         self.whole = True
 
     def one_by_one(self, block: Block) -> None:
-        """Reads lines, each of which may be anything."""
+        """Reads lines that may contain anything."""
         report = self._conversion.report
         for role, line, lines in block.runs():
             if role == "blank" or (role == "closing" and self._document and self.headed):

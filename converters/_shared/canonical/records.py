@@ -1,17 +1,17 @@
-"""Rows of JSON become batches: what the canonical JSON forms share.
+"""Decodes records of JSON: shared by the canonical JSON forms and the catalog in a Parquet footer.
 
     {"ktrace":"1.0"}                                                          header, structure
     {"record":"event","source":"run","id":1,"ts":1000,"kind":"kernel",...}    a row of `events`
 
-Records are decoded strictly by the model first. What that refuses is looked at again: a column or kind
-that this version doesn't know is kept in `args` and noted; else the record is skipped as "bad-record".
+Records are decoded strictly first. A record that doesn't match the model is decoded again: columns and kinds that this
+version doesn't know are kept in `args` and reported; any other fault makes it a "bad-record".
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from decimal import Decimal, InvalidOperation
 from functools import cache, reduce
 from operator import or_
@@ -36,39 +36,39 @@ _WHOLE_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 class BadRecord(Exception):
-    """A record that can't be read; the message says why."""
+    """A record that can't be read; the message is the reason."""
 
 
 def check_version(version: object, conversion: Conversion, path: str, where: str) -> None:
-    """Accepts versions 1.y; one newer than ours is noted. Raises VersionError for another major version."""
+    """Accepts versions 1.y and reports one newer than ours. Raises VersionError for another major version."""
     found = re.fullmatch(r"([0-9]{1,9})\.([0-9]{1,9})", version) if isinstance(version, str) else None
     if not found:
         raise DamagedInput(
-            f"{str(version)[:40]!r} is no version of the model",
+            f"{str(version)[:40]!r} isn't a version of the model",
             path=path,
             where=where,
             expected=f'"{VERSION}"',
-            remedy="export the file anew with ktrace",
+            remedy="export the file again with ktrace",
         )
     ours = VERSION.split(".")
     if found.group(1) != ours[0]:
         raise VersionError(
-            f"was written to version {version} of the model, this ktrace reads {ours[0]}.x",
+            f"was written in version {version} of the model; this ktrace reads {ours[0]}.x",
             path=path,
             where=where,
             expected=f"version {ours[0]}.x",
-            remedy=f"use a ktrace that reads {version}, or export the file anew",
+            remedy=f"use a ktrace that reads {version}, or export the file again",
         )
     if int(found.group(2)) > int(ours[1]):
-        conversion.report.issue("newer-minor", where, f"version {version}, this ktrace knows {VERSION}", 0)
+        conversion.report.issue("newer-minor", where, f"version {version}; this ktrace knows {VERSION}", 0)
 
 
 class RecordDecoder:
-    """Decodes one record at a time; what the model's strict decoder refuses is looked at again."""
+    """Decodes one record at a time: strictly, then leniently where the strict decoder refuses it."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._decode = _decoder(strict=True).decode
+        self._decode = record_decoder().decode
         self._extra_types: dict[tuple[str, str], type] = {}
 
     def decode(self, text: bytes, where: str) -> tuple[str, Row, dict[str, Any]]:
@@ -105,7 +105,7 @@ class RecordDecoder:
             value = self._extra_value(record, name, cells[name]) if name.startswith("x_") else None
             if value is None:
                 unknown[f"${name}"] = cells[name]
-                self._report.issue("unknown-column", where, f"{name} is no column of {record}")
+                self._report.issue("unknown-column", where, f"{name} isn't a column of {record}")
             else:
                 extra[name] = value
             del cells[name]
@@ -117,7 +117,7 @@ class RecordDecoder:
             home = "facts" if record == "catalog" else "args"
             cells[home] = _with_members(cells.get(home), unknown)
         try:
-            row = _decoder(strict=False).decode(_object(_whole_numbers(record, cells)))
+            row = record_decoder(strict=False).decode(_object(_whole_numbers(record, cells)))
         except msgspec.DecodeError as error:
             raise BadRecord(_reason(error)) from None
         return row, extra
@@ -131,7 +131,7 @@ class RecordDecoder:
         return text
 
     def _extra_value(self, record: str, name: str, raw: bytes) -> Any:
-        """The value of another package's column; None where it isn't of the type that the column had before."""
+        """The value of another package's column; None where its type differs from the column's earlier values."""
         value = json.loads(raw)
         if isinstance(value, (list, dict)):
             value = raw.decode()
@@ -144,15 +144,15 @@ class RecordDecoder:
 
 
 def _record_of(cells: dict[str, bytes]) -> str:
-    """Which record it is. Raises BadRecord."""
+    """The name of the record. Raises BadRecord."""
     word = json.loads(cells.get("record", b"null"))
     if word not in WORD.values():
-        raise BadRecord(f"$.record: {json.dumps(word)} is none of {', '.join(WORD.values())}")
+        raise BadRecord(f"$.record: {json.dumps(word)} isn't one of {', '.join(WORD.values())}")
     return RECORD[word]
 
 
 def _unknown_kind(record: str, cells: dict[str, bytes]) -> bytes | None:
-    """The kind to read instead, where the model doesn't know it: a slice is a range, a point an instant."""
+    """The kind to read in place of one that the model doesn't know: range for a slice, instant for a point."""
     if "kind" not in cells or not isinstance(kind := json.loads(cells["kind"]), str):
         return None
     if record not in ("events", "summaries") or kind.startswith("x_") or kind in kinds(record):
@@ -167,10 +167,10 @@ def kinds(record: str) -> frozenset[str]:
 
 
 def _with_members(text: bytes | None, members: dict[str, bytes]) -> bytes:
-    """The text of an object with members appended, their values unchanged."""
+    """The text of an object with members appended; their values are unchanged."""
     text = (text or b"{}").strip()
     if not text.startswith(b"{"):
-        raise BadRecord("$.args: is no object")
+        raise BadRecord("$.args: isn't an object")
     inside = text[1:-1].strip()
     added = _object(members)[1:-1]
     return b"{" + (inside + b"," if inside else b"") + added + b"}"
@@ -181,7 +181,7 @@ def _object(members: dict[str, bytes]) -> bytes:
 
 
 def _whole_numbers(record: str, cells: dict[str, bytes]) -> dict[str, bytes]:
-    """Integers that were written as 12.0 or 1e3, as integers."""
+    """The cells with integers in place of 12.0 or 1e3 where the model has an integer."""
     for name, raw in cells.items():
         spec = fields(record).get(name, {})
         if spec.get("type") == "integer" and _WHOLE_NUMBER.fullmatch(raw) and not raw.lstrip(b"-").isdigit():
@@ -201,20 +201,20 @@ def _reason(error: msgspec.DecodeError) -> str:
 
 
 @cache
-def _decoder(*, strict: bool) -> msgspec.json.Decoder[Row]:
-    """Decodes any record; when strict, other packages' kinds are refused as well."""
-    structs = tuple(_struct(record, strict) for record in RECORDS)
-    return msgspec.json.Decoder(reduce(or_, structs))
+def record_decoder(
+    columns: tuple[tuple[str, frozenset[str]], ...] = (), *, as_list: bool = False, strict: bool = True
+) -> msgspec.json.Decoder[Any]:
+    """A decoder for any record, or for a list of records; a strict one also refuses other packages' kinds.
 
-
-def decoder_of(columns: Mapping[str, Collection[str]], *, as_list: bool) -> msgspec.json.Decoder[Any]:
-    """Decodes a record, or a list of them, strictly; of a record in `columns` it takes no columns but these."""
-    kind: Any = reduce(or_, [_struct(record, strict=True, columns=columns.get(record)) for record in RECORDS])
-    return msgspec.json.Decoder(list[kind] if as_list else kind)
+    `columns` limits records to some of their columns: a record with others is refused.
+    """
+    limits = dict(columns)
+    record: Any = reduce(or_, [_struct(name, strict, limits.get(name)) for name in RECORDS])
+    return msgspec.json.Decoder(list[record] if as_list else record)
 
 
 def _struct(record: str, strict: bool, columns: Collection[str] | None = None) -> type[msgspec.Struct]:
-    """A record as a struct; its members are in the order of the model, all of it or `columns`."""
+    """The struct of a record; its members are all columns of the model, or `columns`, in the model's order."""
     members: list[Any] = []
     for name, spec in fields(record).items():
         if columns is not None and name not in columns:
