@@ -25,6 +25,7 @@ from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger
+from ktrace.store.joins import distinct_rows
 
 #: The clock of samples that count from the begin of the launch that is their parent.
 LAUNCH_CLOCK = "launch"
@@ -240,11 +241,8 @@ def _repeated(rows: pa.Table, of: Int64, counter: Bools) -> Bools:
     which = np.flatnonzero(counter)
     if len(which):
         part = rows.take(pa.array(which))
-        keys = [of[which]]
-        for name in ("metric", "unit", "value"):
-            codes = part[name].combine_chunks().dictionary_encode().indices
-            keys.append(pc.fill_null(codes, -1).to_numpy(zero_copy_only=False))
-        _, first = np.unique(np.stack(keys), axis=1, return_index=True)
+        columns = [part[name].combine_chunks() for name in ("metric", "unit", "value")]
+        first, _ = distinct_rows([pa.array(of[which]), *columns], len(which))
         twice[which] = True
         twice[which[first]] = False
     return twice

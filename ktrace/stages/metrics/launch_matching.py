@@ -25,6 +25,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.naming.spelling import base_name, spelled_alike
+from ktrace.store.joins import distinct_rows
 
 #: How names are compared, the strictest way first.
 SPELLINGS: tuple[Callable[[str], str], ...] = (str, spelled_alike, base_name)
@@ -59,22 +60,10 @@ class Distinct:
     def numbers(self, batch: Batch) -> Int64:
         """The number of the columns' values in each row of a batch."""
         columns = [batch.column(name) for name in self._columns if batch.has(name)]
-        codes = combined(columns, len(batch))
-        firsts = pa.array(np.unique(codes, return_index=True)[1])
-        texts = {name: decoded(batch.column(name).take(firsts)).to_pylist() for name in self._columns}
+        first, which = distinct_rows(columns, len(batch))
+        texts = {name: decoded(batch.column(name).take(pa.array(first))).to_pylist() for name in self._columns}
         rows = zip(*texts.values(), strict=True)
-        return np.array([self.rows.setdefault(row, len(self.rows)) for row in rows], np.int64)[codes]
-
-
-def combined(columns: Iterable[pa.Array], rows: int) -> Int64:
-    """A number from 0 for each row, the same where all columns are the same."""
-    codes = np.zeros(rows, np.int64)
-    for column in columns:
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
-        own = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        both = pa.array(codes * (len(encoded.dictionary) + 1) + own).dictionary_encode()
-        codes = both.indices.to_numpy().astype(np.int64)
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        return np.array([self.rows.setdefault(row, len(self.rows)) for row in rows], np.int64)[which]
 
 
 @dataclass
@@ -193,15 +182,14 @@ class Matching:
         here = [numbers(key(spelling(launch.name), launch.device, launch.size)) for launch in launches]
         spelled = [spelling(short if spelling is base_name and short else name) for name, short in self._names]
         parts = (self._name[theirs], self._place[theirs], self._size[theirs])
-        codes = combined([pa.array(part) for part in parts], len(theirs))
-        first = np.unique(codes, return_index=True)[1]
+        first, which = distinct_rows([pa.array(part) for part in parts], len(theirs))
         rows = zip(*(part[first].tolist() for part in parts), strict=True)
         there = [(spelled[name], key(spelled[name], devices[place], self._sizes[size])) for name, place, size in rows]
         their_names = np.array([names(name) for name, _ in there], np.int64)
         their_keys = np.array([numbers(whole) for _, whole in there], np.int64)
         return (
             Keys(mine, np.array(ours, np.int64), np.array(here, np.int64)),
-            Keys(theirs, their_names[codes], their_keys[codes]),
+            Keys(theirs, their_names[which], their_keys[which]),
         )
 
     def _pair_groups(self, here: Keys, there: Keys) -> None:

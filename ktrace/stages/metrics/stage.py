@@ -24,7 +24,8 @@ from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import to_rows
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching, combined
+from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
+from ktrace.store.joins import distinct_rows
 
 _DURATION = "gpu__time_duration.sum"
 _METRICS = pa.schema(
@@ -137,18 +138,17 @@ def _duration(row: dict[str, Any], launch: int) -> list[dict[str, Any]]:
 
 def _heads(batch: Batch, numbers: dict[tuple[str, int], int]) -> Int64:
     """The launch that each row is behind, -1 for none."""
-    codes = combined([batch.column("source"), batch.column("parent")], len(batch))
-    first = pa.array(np.unique(codes, return_index=True)[1])
-    keys = zip(*(decoded(batch.column(name).take(first)).to_pylist() for name in ("source", "parent")), strict=True)
-    return np.array([numbers.get(key, -1) for key in keys], np.int64)[codes]
+    first, which = distinct_rows([batch.column("source"), batch.column("parent")], len(batch))
+    rows = pa.array(first)
+    keys = zip(*(decoded(batch.column(name).take(rows)).to_pylist() for name in ("source", "parent")), strict=True)
+    return np.array([numbers.get(key, -1) for key in keys], np.int64)[which]
 
 
 def _once(metrics: pa.Table, launches: int) -> tuple[pa.Table, Int64]:
     """The metrics by launch, each once, since pages show some in two sections; and how many of each were left out."""
     metrics = metrics.combine_chunks()
     said = metrics.drop_columns("args").columns
-    codes = combined([column.chunk(0) for column in said] if len(metrics) else [], len(metrics))
-    kept = np.sort(np.unique(codes, return_index=True)[1])
+    kept = np.sort(distinct_rows([column.chunk(0) for column in said] if len(metrics) else [], len(metrics))[0])
     of = metrics["launch"].to_numpy()
     twice = np.bincount(of, minlength=launches) - np.bincount(of[kept], minlength=launches)
     return metrics.take(pa.array(kept[np.argsort(of[kept], kind="stable")])), twice

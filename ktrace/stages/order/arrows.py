@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64, Structured
-from ktrace.store.joins import find, fresh
+from ktrace.store.joins import find, starts
 from ktrace.store.spill import Runs, Spill
 
 #: What an arrow says; "launch" joins a call with the device work that it started.
@@ -34,7 +34,7 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
         ordered = part[np.lexsort((part["ts"], part["arrow"]))]
         for out in (True, False):
             theirs, ours = ordered[ordered["out"] == out], ordered[ordered["out"] != out]
-            first = theirs[fresh((theirs["arrow"],))] if len(theirs) else theirs
+            first = theirs[starts((theirs["arrow"],))] if len(theirs) else theirs
             found = find((ours["arrow"],), (first["arrow"],))
             rows["peer"][ours["index"][found >= 0]] = first["place"][found[found >= 0]]
         rows["last"][ordered["index"]] = _none_comes(ordered) & ~ordered["out"]
@@ -42,7 +42,7 @@ def find_peers(ends: Runs, spill: Spill, size: int) -> None:
 
 def _none_comes(ends: Structured) -> Bools:
     """For ends sorted by arrow and ts, whether none of those of the arrow's next ts is an arrival."""
-    start = np.flatnonzero(fresh((ends["arrow"], ends["ts"])))
+    start = np.flatnonzero(starts((ends["arrow"], ends["ts"])))
     arrives = np.logical_or.reduceat(~ends["out"], start)
     same = ends["arrow"][start[1:]] == ends["arrow"][start[:-1]]
     none = np.append(~(same & arrives[1:]), True)

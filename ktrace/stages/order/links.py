@@ -14,7 +14,7 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.slices import Slices
 from ktrace.store.events import BATCH_ROWS, GONE, EventStore, values
-from ktrace.store.joins import find, fresh
+from ktrace.store.joins import find, starts
 from ktrace.store.spill import Batches, Runs, Spill, ranges
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
@@ -127,7 +127,7 @@ class LinkStore:
         source, track = self._tracks.sources(), self._tracks.among(tracks)
         for part in self._keyed.parts(size):
             rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
-            arrow = first - 1 + np.cumsum(fresh((rows["digest"], rows["rest"])))
+            arrow = first - 1 + np.cumsum(starts((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
             columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}

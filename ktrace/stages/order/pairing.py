@@ -8,7 +8,7 @@ import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.store.events import GONE, UNFINISHED, EventStore
-from ktrace.store.joins import fresh
+from ktrace.store.joins import starts
 from ktrace.store.spill import Runs, Spill
 from ktrace.store.tally import Tally
 
@@ -65,7 +65,7 @@ def match(track: Int32, is_end: Bools) -> Matched:
 def _level(track: Int32, is_end: Bools) -> Int64:
     """How many begins are open after each row, where every end has its begin, else below 0."""
     total = np.cumsum(np.where(is_end, -1, 1))
-    start = np.flatnonzero(fresh((track,)))
+    start = np.flatnonzero(starts((track,)))
     before = np.concatenate([[0], total[:-1]])[start]
     level: Int64 = total - np.repeat(before, np.diff(np.append(start, len(track))))
     return level
@@ -76,7 +76,7 @@ def _lone_ends(track: Int32, is_end: Bools) -> Bools:
     if not len(track):
         return np.zeros(0, np.bool_)
     level = np.minimum(_level(track, is_end), 0)
-    start = np.flatnonzero(fresh((track,)))
+    start = np.flatnonzero(starts((track,)))
     number = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(track))))
     lowest = np.minimum.accumulate(level - number * (len(track) + 1))  # a band for each track, below the last one's
     lower = np.empty(len(track), np.bool_)
