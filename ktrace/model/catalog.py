@@ -70,7 +70,7 @@ class Catalog:
         """The entry of an entity: `catalog.get("stream", source="run", device=0, stream=7)`."""
         return self._entries.get(_key(entity, {c: v for c, v in key.items() if v is not None}, name))
 
-    def those(self, test: Callable[[Entry], bool]) -> Catalog:
+    def where(self, test: Callable[[Entry], bool]) -> Catalog:
         """A catalog of the entries that pass."""
         some = Catalog()
         some._entries = {key: entry for key, entry in self._entries.items() if test(entry)}

@@ -1,7 +1,7 @@
 """Which rows of a batch: masks of numpy for columns of Arrow, and the rows that these name.
 
 kind   kernel  api  kernel     words_in(column, ("kernel",))          True  False  True
-name   gemm    -    memset     Fits(lambda name: "mem" in name)       False False  True
+name   gemm    -    memset     NameTest(lambda name: "mem" in name)       False False  True
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
     return truth(pc.is_in(decoded(column), pa.array(words, pa.string())))
 
 
-class Fits:
+class NameTest:
     """A test of the texts of a column, batch after batch; each distinct one is looked at once in a batch.
 
     Batches that have the dictionary of the one before cost nothing anew. Null doesn't fit.
@@ -54,7 +54,7 @@ def slice_mask(of_kinds: Callable[[tuple[str, ...]], Bools], has_dur: Bools) -> 
     return of_kinds(ALWAYS_SLICES) | (has_dur & ~of_kinds(POINT_KINDS))
 
 
-def some(batch: Batch, mask: Bools) -> Batch:
+def rows_where(batch: Batch, mask: Bools) -> Batch:
     """The rows of a mask."""
     return batch if mask.all() else Batch(batch.record, batch.columns.filter(pa.array(mask)))
 
@@ -65,4 +65,4 @@ def each_source(batch: Batch) -> Iterator[tuple[str, Batch]]:
     words: list[str] = decoded(column.unique()).to_pylist()
     for word in words:
         mine = None if len(words) == 1 else truth(pc.equal(decoded(column), word))
-        yield word, batch if mine is None else some(batch, mine)
+        yield word, batch if mine is None else rows_where(batch, mine)

@@ -90,7 +90,7 @@ class Rule:
     formats: frozenset[str]
     values: dict[str, str | None]
 
-    def fits(self, name: str, small: str, kind: str, source: str | None) -> bool | re.Match[str]:
+    def matches(self, name: str, small: str, kind: str, source: str | None) -> bool | re.Match[str]:
         """Whether all conditions hold: the place in the name where there is one."""
         if (self.kinds and kind not in self.kinds) or (self.formats and source not in self.formats):
             return False
@@ -114,7 +114,7 @@ class Taxonomy:
         for rule, columns in self._rules:
             if missing.isdisjoint(columns):
                 continue
-            place = rule.fits(name, small, kind, format)
+            place = rule.matches(name, small, kind, format)
             if not place:
                 continue
             for column in columns & missing:
@@ -128,7 +128,7 @@ class Taxonomy:
         """The layer that a name says, such as that of a scope."""
         small = name.lower()
         for rule, columns in self._rules:
-            if "layer" in columns and rule.names and (place := rule.fits(name, small, "", None)):
+            if "layer" in columns and rule.names and (place := rule.matches(name, small, "", None)):
                 return _filled(rule.values["layer"], place)
         return None
 

@@ -30,7 +30,7 @@ def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
             items.close()
 
 
-def ahead_of(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:
+def prefetch_map(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:
     """What is made of each item, in their order, by some threads, which are one item each ahead of what is used."""
     from concurrent.futures import Future, ThreadPoolExecutor
 

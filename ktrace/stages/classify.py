@@ -22,6 +22,7 @@ from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
+from ktrace.store.joins import coded, combined, distinct
 
 #: Distinct names that are remembered.
 _REMEMBERED = 1 << 20
@@ -86,17 +87,9 @@ class _Classifier:
 
     def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
         """The different labels of these rows, and the number of each row's."""
-        coded = [encoded(batch.column(name)) for name in ("kind", "source", "name")]
-        codes, size = np.zeros(len(rows), np.int64), 1
-        for column in coded:
-            codes = codes * len(column.dictionary) + _codes(column)[rows]
-            size *= len(column.dictionary)
-        distinct, which = _numbered(codes, size)
-        keys = []
-        for column in reversed(coded):
-            distinct, own = np.divmod(distinct, len(column.dictionary))
-            keys.append(column.dictionary.take(pa.array(own)).to_pylist())
-        names, sources, kinds = keys
+        columns = [coded(batch.column(name), rows) for name in ("kind", "source", "name")]
+        first, which = distinct(*combined(((codes, len(words)) for codes, words in columns), len(rows)))
+        kinds, sources, names = (words.take(pa.array(codes[first])).to_pylist() for codes, words in columns)
         labels = [
             self._label(name, kind, self._formats.get(source))
             for name, kind, source in zip(names, kinds, sources, strict=True)
@@ -114,10 +107,10 @@ class _Classifier:
     def _scopes(self, batch: Batch, device: Bools) -> pa.Array:
         """The layer of each row of device work by its scopes, of which the innermost counts."""
         scope = batch.column("scope")
-        coded = encoded(pc.list_flatten(scope))
-        layers = [self._taxonomy.layer(word) for word in coded.dictionary.to_pylist()]
+        words = encoded(pc.list_flatten(scope))
+        layers = [self._taxonomy.layer(word) for word in words.dictionary.to_pylist()]
         of = np.full(len(batch), -1, np.int64)
-        codes, parents = _codes(coded), pc.list_parent_indices(scope).to_numpy()
+        codes, parents = _codes(words), pc.list_parent_indices(scope).to_numpy()
         said = np.array([layer is not None for layer in layers], np.bool_)[codes] & device[parents]
         of[parents[said]] = codes[said]  # the last of several stays
         rows = np.flatnonzero(of >= 0)
@@ -127,19 +120,6 @@ class _Classifier:
 def _codes(column: pa.DictionaryArray) -> Int64:
     codes: Int64 = column.indices.to_numpy(zero_copy_only=False)
     return codes
-
-
-def _numbered(codes: Int64, size: int) -> tuple[Int64, Int64]:
-    """The different codes, all below `size`, in rising order, and the place of each among them."""
-    if size > 4 * len(codes) + 65_536:
-        found, which = np.unique(codes, return_inverse=True)
-        return found, which
-    seen = np.zeros(size, np.bool_)
-    seen[codes] = True
-    distinct = np.flatnonzero(seen)
-    places = np.zeros(size, np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[codes]
 
 
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:

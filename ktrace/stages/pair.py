@@ -58,7 +58,7 @@ def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -
         if store is not None and batch.record == "links" and batch.has("event"):
             named = batch.column("event").is_valid()
             if pc.any(named).as_py():
-                links.hold(batch.columns.filter(named))
+                links.keep(batch.columns.filter(named))
                 rest = Batch("links", batch.columns.filter(pc.invert(named)))
         if len(rest):
             yield rest

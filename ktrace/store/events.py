@@ -116,17 +116,17 @@ class EventStore:
     def _flags(self, columns: pa.RecordBatch, has_dur: Bools) -> UInt16:
         """What each row is. An alloc or a kind of another package is a slice where it has a duration."""
         kind, kinds = columns.column("kind"), self.words["kind"]
-        is_slice = slice_mask(lambda words: kinds.those(kind, words.__contains__), has_dur)
+        is_slice = slice_mask(lambda words: kinds.where(kind, words.__contains__), has_dur)
         flags = is_slice * np.uint16(SLICE) | (is_slice & ~has_dur) * np.uint16(UNFINISHED)
         if "half" in columns.schema.names:
             half = columns.column("half")
-            flags[self.words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
-            flags[self.words["half"].those(half, "end".__eq__)] = END
-        flags[kinds.those(kind, lambda word: word in DEVICE_KINDS)] |= WORK
-        flags[kinds.those(kind, "range".__eq__)] |= RANGE
+            flags[self.words["half"].where(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
+            flags[self.words["half"].where(half, "end".__eq__)] = END
+        flags[kinds.where(kind, lambda word: word in DEVICE_KINDS)] |= WORK
+        flags[kinds.where(kind, "range".__eq__)] |= RANGE
         if "track" in columns.schema.names:
             own_track = columns.column("track").is_valid().to_numpy(zero_copy_only=False)
-            synthetic = self.words["timing"].those(columns.column("timing"), "synthetic".__eq__)
+            synthetic = self.words["timing"].where(columns.column("timing"), "synthetic".__eq__)
             flags[synthetic & own_track] |= LAID_OUT
         return flags
 
@@ -139,8 +139,8 @@ class EventStore:
         if "correlation" not in columns.schema.names:
             return
         kind, kinds = columns.column("kind"), self.words["kind"]
-        launch = kinds.those(kind, lambda word: word in HOST_KINDS)
-        work = kinds.those(kind, lambda word: word in (*DEVICE_KINDS, "sync"))
+        launch = kinds.where(kind, lambda word: word in HOST_KINDS)
+        work = kinds.where(kind, lambda word: word in (*DEVICE_KINDS, "sync"))
         correlation, _ = values(columns, "correlation")
         which = (launch | work) & (correlation != 0)
         self.correlated.append(

@@ -62,7 +62,7 @@ class Vocabulary:
             self._words = pa.array(list(self._number), self._kind)
         return self._words
 
-    def those(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
+    def where(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
         """For each number whether its word passes; null does not."""
         passes = np.array([*(test(str(word)) for word in self._number), False], np.bool_)
         result: Bools = passes[numbers.fill_null(NULL).to_numpy()]

@@ -145,9 +145,11 @@ class _Summarised:
         both = sorted(source for source in timed & found.keys() if found[source].device)
         if both:
             self._notes.append(f"Of {', '.join(both)} the events are counted; the statistics there say the same again.")
-        return [one for source, own in found.items() if own.device and source not in timed for one in self._told(own)]
+        return [
+            one for source, own in found.items() if own.device and source not in timed for one in self._with_notes(own)
+        ]
 
-    def _told(self, found: Statistics) -> list[Statistic]:
+    def _with_notes(self, found: Statistics) -> list[Statistic]:
         """The statistics, with notes on those that weren't counted."""
         self._leave_out(found.repeated, "of tables that say the same again")
         self._leave_out(found.without, "without a time")
@@ -161,7 +163,7 @@ class _Summarised:
         """Takes what the host did, in place of device work."""
         self._events = Work.of_host(self._gathered)
         if not len(self._events):
-            self._statistics = [one for rows in self._tables.values() for one in self._told(statistics(rows))]
+            self._statistics = [one for rows in self._tables.values() for one in self._with_notes(statistics(rows))]
         if len(self._events) or self._statistics:
             self._work = "host"
             own = ", each without those inside it" if len(self._events) else ""

@@ -111,15 +111,15 @@ def _devices(devices: list[DeviceUse], brief: bool) -> Table:
 def _waits(devices: list[DeviceUse], brief: bool) -> Table:
     """Gaps, queueing and occupancy of each device, a row each. Waits that overlap have no total that says anything."""
     columns = [Column("device"), Column("occupancy", "%")]
-    told = {"gaps": ("total", "median", "p95", "max"), "queueing": ("median", "p95", "max")}
-    told = dict.fromkeys(told, told["queueing"]) if brief else told
-    for name, figures in told.items():
+    figures_of = {"gaps": ("total", "median", "p95", "max"), "queueing": ("median", "p95", "max")}
+    figures_of = dict.fromkeys(figures_of, figures_of["queueing"]) if brief else figures_of
+    for name, figures in figures_of.items():
         columns += [] if brief else [Column(name, "count")]
         columns += [Column(f"{name} {figure}", "ns") for figure in figures]
     rows = []
     for use in devices:
         found: list[Cell] = []
-        for name, figures in told.items():
+        for name, figures in figures_of.items():
             waits = getattr(use, name)
             found += [] if brief else [getattr(waits, "count", None)]
             found += [getattr(waits, figure, None) for figure in figures]
@@ -146,12 +146,12 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
     """The groups of one summary ("", summary), or of several runs."""
     every = [group for _, summary in runs for group in summary.groups[name]]
     in_time = runs[0][1].unit == "ns"
-    told = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
+    figures_of = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
     columns = [Column("run")] if len(runs) > 1 else []
     columns.append(Column("kernel" if name == UNCLASSIFIED else name))
     columns += [Column("time", "ns") if in_time else Column("of the whole", "%"), Column("share", "%")]
     columns += [Column("count", "count")] if _any(every, "count") else []
-    columns += [Column(figure, "ns") for figure in told]
+    columns += [Column(figure, "ns") for figure in figures_of]
     whole = not brief and name == "kernel" and any(group.name not in (None, group.key) for group in every)
     columns += [Column("name")] if whole else []
     rows: list[tuple[Cell, ...]] = []
@@ -160,7 +160,7 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
             row: list[Cell] = [run] if len(runs) > 1 else []
             row += [group.key, group.total, percent(group.total, summary.total)]
             row += [group.count] if _any(every, "count") else []
-            row += [getattr(group, figure) for figure in told]
+            row += [getattr(group, figure) for figure in figures_of]
             rows.append((*row, group.name) if whole else tuple(row))
     run = runs[0][0] if len(runs) == 1 else ""
     title = {UNCLASSIFIED: "kernels without an operation"}.get(name, f"by {name}")

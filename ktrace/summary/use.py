@@ -146,12 +146,12 @@ def device_use(
     `occupancy` is in percent, NaN where a kernel doesn't say it.
     """
     found = usage(begin, end, role)
-    said = ~np.isnan(occupancy) & (end > begin)
-    weights = (end - begin)[said]
+    known = ~np.isnan(occupancy) & (end > begin)
+    weights = (end - begin)[known]
     return DeviceUse(
         **place._asdict(),
         **(found._asdict() | {"gaps": spread(found.gaps)}),
         span=int(end.max() - begin.min()),
         queueing=spread(waits),
-        occupancy=float(np.average(occupancy[said], weights=weights)) if len(weights) else None,
+        occupancy=float(np.average(occupancy[known], weights=weights)) if len(weights) else None,
     )

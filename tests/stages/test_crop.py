@@ -17,7 +17,7 @@ from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
 from ktrace.stages.select import crop as stage
 from ktrace.stages.select.crop import Crop, cropped
-from ktrace.stages.select.dependents import Attached
+from ktrace.stages.select.dependents import Dependents
 from ktrace.stages.select.filter import Filter
 from ktrace.stages.select.intervals import Intervals
 from ktrace.stages.select.marks import step_of
@@ -295,7 +295,7 @@ def test_small_ranges_and_spilled_rows_give_the_same(monkeypatch: pytest.MonkeyP
     expected = _ids(ktrace.Trace(cropped(trace.batches(), part, Report())))
     monkeypatch.setattr(stage, "SPILL_BYTES", 1000)
     monkeypatch.setattr(stage, "RANGE_ROWS", 3)
-    monkeypatch.setattr(Attached.rest, "__defaults__", (3,))
+    monkeypatch.setattr(Dependents.rest, "__defaults__", (3,))
     parts = [
         ktrace.Batch(batch.record, batch.columns.slice(first, 4))
         for batch in trace.batches()

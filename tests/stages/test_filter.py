@@ -17,7 +17,7 @@ import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
-from ktrace.stages.select import dependents as attached
+from ktrace.stages.select import dependents
 from ktrace.stages.select.filter import Filter, filtered
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -262,7 +262,7 @@ def test_small_ranges_and_spilled_rows_give_the_same(monkeypatch: pytest.MonkeyP
     wanted = Filter(kinds=["op"], names=["*e*"])
     expected = _ids(ktrace.Trace(filtered(trace.batches(), wanted, Report())))
     monkeypatch.setattr("ktrace.stages.select.filter.SPILL_BYTES", 1000)
-    monkeypatch.setattr(attached.Attached.rest, "__defaults__", (3,))
+    monkeypatch.setattr(dependents.Dependents.rest, "__defaults__", (3,))
     parts = [
         ktrace.Batch(batch.record, batch.columns.slice(first, 4))
         for batch in trace.batches()

@@ -80,17 +80,17 @@ def by_auto(
     leader = next(iter(anchors), None)  # whom the others with an anchor follow
     base = 0
     if leader is not None:
-        placed.setdefault(leader, _beside(leader, first, placed, catalog, begins))
+        placed.setdefault(leader, _without_anchor(leader, first, placed, catalog, begins))
         base = anchors[leader] - placed[leader].move.offset
     for source, anchor in anchors.items():
         placed.setdefault(source, Placed(Move(anchor - base), "unix"))
     for source in sources:
         if source not in placed:
-            placed[source] = _beside(source, first, placed, catalog, begins)
+            placed[source] = _without_anchor(source, first, placed, catalog, begins)
     return {source: placed[source] for source in sources}
 
 
-def _beside(
+def _without_anchor(
     source: str, first: str, placed: Mapping[str, Placed], catalog: Catalog, begins: Mapping[str, int]
 ) -> Placed:
     """The move of a source that says no unix time."""

@@ -24,7 +24,7 @@ from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Fits, truth, words_in
+from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.stages.align.moves import Move
 from ktrace.store.events import values
 
@@ -79,8 +79,8 @@ class Collectives:
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
-        self._is_collective = Fits(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
-        self._sends = Fits(lambda name: _SENDS.search(name) is not None)
+        self._is_collective = NameTest(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
+        self._sends = NameTest(lambda name: _SENDS.search(name) is not None)
 
     def add(self, batch: Batch) -> None:
         """Takes the kernels of collectives from a batch of events."""

@@ -70,7 +70,7 @@ class _Stage:
         self._moves: dict[str, Move] = {}  # of sources whose rows don't wait any more, with their offsets
         self._placed: dict[str, Placed] = {}
         self._fits: dict[str, Fit] = {}
-        self._held: dict[str, tuple[list[str], Batches]] = {}
+        self._waiting: dict[str, tuple[list[str], Batches]] = {}
         self._spans: dict[str, tuple[int, int]] = {}  # first begin and last end of each source, by its own clock
         self._collectives = Collectives() if wanted.rule == "collective" else None
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
@@ -92,7 +92,7 @@ class _Stage:
             if source in self._moves:
                 yield moved(rows, self._moves[source])
             else:
-                self._hold(rows, source)
+                self._keep(rows, source)
 
     def _meet(self, source: str) -> None:
         """The first source passes at once, and so do all where times stay."""
@@ -134,10 +134,10 @@ class _Stage:
         if self._marks is not None:
             self._marks.add(rows)
 
-    def _hold(self, rows: Batch, source: str) -> None:
-        if source not in self._held:
-            self._held[source] = [], Batches(self._spill, f"waiting{list(self._sources).index(source)}")
-        records, kept = self._held[source]
+    def _keep(self, rows: Batch, source: str) -> None:
+        if source not in self._waiting:
+            self._waiting[source] = [], Batches(self._spill, f"waiting{list(self._sources).index(source)}")
+        records, kept = self._waiting[source]
         records.append(rows.record)
         kept.append(rows.columns)
 
@@ -145,7 +145,7 @@ class _Stage:
         """Gives the rows of a source that waited, at their new times."""
         self._placed[source] = placed
         move = self._moves.setdefault(source, placed.move.later(self._extra(source)))
-        records, kept = self._held.pop(source, ([], None))
+        records, kept = self._waiting.pop(source, ([], None))
         for number, record in enumerate(records):
             assert kept is not None
             yield moved(Batch(record, kept.get(number)), move)

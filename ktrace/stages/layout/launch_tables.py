@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,32 +78,32 @@ class Launches:
     def __init__(self, ledger: Ledger, start: int) -> None:
         self._ledger = ledger
         self._cursor = start
-        self._held: pa.Table | None = None  # the last launch, and what has come of its metrics
+        self._pending: pa.Table | None = None  # the last launch, and what has come of its metrics
         self._placed: list[pa.Table] = []  # id, ts, dur and place of all launches
 
     def take(self, batch: Batch) -> tuple[Batch | None, list[Batch]]:
         """The rows that are none of launches, and the events of launches that are whole."""
         heads = is_launch(batch)
-        if not heads.any() and self._held is None:
+        if not heads.any() and self._pending is None:
             return batch, []
-        mine = heads | self._is_behind(batch, batch.column("id").filter(pa.array(heads)))
+        mine = heads | self._is_detail(batch, batch.column("id").filter(pa.array(heads)))
         rest = None if mine.all() else Batch("summaries", batch.columns.filter(pa.array(~mine)))
         if not mine.any():
             return rest, []
         self._ledger.taken += int(mine.sum())
         rows = _plain(batch).filter(pa.array(mine))
         is_head = heads[mine]
-        if self._held is not None:
-            is_head = np.concatenate([self._held["head"].to_numpy(), is_head])
-            rows = pa.concat_tables([self._held.drop_columns("head"), rows], promote_options="default")
+        if self._pending is not None:
+            is_head = np.concatenate([self._pending["head"].to_numpy(), is_head])
+            rows = pa.concat_tables([self._pending.drop_columns("head"), rows], promote_options="default")
         last = int(np.flatnonzero(is_head)[-1]) if is_head.any() else 0
-        self._held = rows.slice(last).append_column("head", pa.array(is_head[last:]))
+        self._pending = rows.slice(last).append_column("head", pa.array(is_head[last:]))
         return rest, list(self._events(rows.slice(0, last), is_head[:last]))
 
     def finish(self) -> list[Batch]:
         """The events of the last launch."""
-        held, self._held = self._held, None
-        return [] if held is None else list(self._events(held.drop_columns("head"), held["head"].to_numpy()))
+        pending, self._pending = self._pending, None
+        return [] if pending is None else list(self._events(pending.drop_columns("head"), pending["head"].to_numpy()))
 
     def samples(self, batch: Batch) -> Iterator[Batch]:
         """Samples (`is_sampled`) at the place of their launch; those before its begin and behind its end are left out.
@@ -131,8 +132,8 @@ class Launches:
     def _places(self) -> tuple[Int64, Int64, Int64]:
         """Id, begin and room of all launches, that of the last one, too."""
         parts = [tuple(table[name].to_numpy() for name in ("id", "ts", "dur")) for table in self._placed]
-        if self._held is not None:
-            heads = self._held.filter(self._held["head"])
+        if self._pending is not None:
+            heads = self._pending.filter(self._pending["head"])
             width = _widths(heads)
             begins = self._cursor + np.cumsum(np.where(width > 0, width, _ROOM)) - np.where(width > 0, width, _ROOM)
             parts.append((heads["id"].to_numpy(), begins, width))
@@ -141,13 +142,13 @@ class Launches:
         ids, begins, widths = (np.concatenate([part[which] for part in parts]) for which in range(3))
         return ids, begins, np.where(widths > 0, widths, _ROOM)
 
-    def _is_behind(self, batch: Batch, new: pa.Array) -> Bools:
+    def _is_detail(self, batch: Batch, new: pa.Array) -> Bools:
         """Which rows are metrics and notes of launches."""
         if not batch.has("parent"):
             return np.zeros(len(batch), np.bool_)
         known = [new, *(chunk for table in self._placed for chunk in table["id"].chunks)]
-        if self._held is not None:
-            known += self._held["id"].filter(self._held["head"]).chunks
+        if self._pending is not None:
+            known += self._pending["id"].filter(self._pending["head"]).chunks
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
         mine = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(known)))
         found: Bools = mine.to_numpy(zero_copy_only=False)
@@ -158,21 +159,21 @@ class Launches:
         if not len(rows):
             return
         heads = rows.filter(pa.array(is_head))
-        behind = rows.filter(pa.array(~is_head))
+        details = rows.filter(pa.array(~is_head))
         places = self._place(heads)
-        of = pc.index_in(behind["parent"], self._ids()).to_numpy()  # all launches are placed by now
-        figure = pc.is_valid(behind["value"]).to_numpy()
-        argument = pc.match_substring_regex(behind["metric"], _OF_LAUNCH).to_numpy()
+        of = pc.index_in(details["parent"], self._ids()).to_numpy()  # all launches are placed by now
+        figure = pc.is_valid(details["value"]).to_numpy()
+        argument = pc.match_substring_regex(details["metric"], _OF_LAUNCH).to_numpy()
         counter = figure & ~argument
-        twice = _repeated(behind, of, counter)
+        twice = _repeated(details, of, counter)
         kernels = {name: places[name] for name in ("id", "ts", "dur")}
         kernels |= {name: heads[name] for name in ("source", "kind", "name", *_KERNEL) if name in heads.schema.names}
         own = np.flatnonzero(~counter)
         first = len(self._ids()) - len(heads)
-        arguments = _arguments(behind.take(pa.array(own)), of[own] - first, heads)
+        arguments = _arguments(details.take(pa.array(own)), of[own] - first, heads)
         yield _batch({**kernels, **arguments}, len(heads))
         drawn = np.flatnonzero(counter & ~twice)
-        yield from self._counters(behind.take(pa.array(drawn)), of[drawn])
+        yield from self._counters(details.take(pa.array(drawn)), of[drawn])
         self._ledger.given += len(heads) + len(drawn)
         if len(own):
             self._ledger.removed["argument of a slice"] += len(own)
@@ -260,7 +261,7 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
         if kind == "note":
             notes[kernel].append({"text": name, **said} if said else name)
             continue
-        key = unique_name(metric, lambda taken, row=kernel: taken in found and found[taken][row] is not None, " #")
+        key = unique_name(metric, partial(_is_filled, found, kernel), " #")
         if value is None:
             text = next(iter(said.values())) if len(said) == 1 else said
         found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
@@ -271,6 +272,10 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
     if any(scopes):
         made["args.scope"] = pa.array(scopes, pa.binary())
     return made
+
+
+def _is_filled(columns: dict[str, list[Any]], row: int, name: str) -> bool:
+    return name in columns and columns[name][row] is not None
 
 
 def _typed(values: list[Any]) -> pa.Array:

@@ -100,7 +100,7 @@ class Keys(NamedTuple):
     name: Int64
     whole: Int64
 
-    def those(self, mask: Bools) -> Keys:
+    def where(self, mask: Bools) -> Keys:
         """Some of them."""
         return Keys(self.rows[mask], self.name[mask], self.whole[mask])
 
@@ -160,7 +160,7 @@ class Matching:
                     return
                 continue
             ours, others = np.isin(here.name, there.name), np.isin(there.name, here.name)
-            self._pair_groups(here.those(ours), there.those(others))
+            self._pair_groups(here.where(ours), there.where(others))
             mine, theirs = mine[~ours], theirs[~others]
         if reason:
             self._say(mine.tolist(), reason)
@@ -203,7 +203,7 @@ class Matching:
             if not even[key]:
                 counts = f"{ours[key]:,} launches of this size have metrics, {theirs[key]:,} are in the timeline"
                 self.why[number] = counts
-        here, there = here.those(even[here.whole]), there.those(even[there.whole] & (ours[there.whole] > 0))
+        here, there = here.where(even[here.whole]), there.where(even[there.whole] & (ours[there.whole] > 0))
         first, second = np.argsort(here.whole, kind="stable"), np.argsort(there.whole, kind="stable")
         self.kernel[here.rows[first]] = there.rows[second]
 
@@ -214,7 +214,7 @@ class Matching:
         for some names.
         """
         fitting: list[Int64] = []
-        for counted in (there, there.those(np.isin(there.name, here.name))):
+        for counted in (there, there.where(np.isin(there.name, here.name))):
             part = slice(skip, skip + len(here.rows))
             rows = counted.rows[part]
             if np.array_equal(counted.whole[part], here.whole) and not any(np.array_equal(rows, o) for o in fitting):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,11 @@ def join_launches(store: EventStore, tracks: list[Track], ends: Runs, size: int)
         rows = part[keys["flags"][part["place"]] & GONE == 0]
         launches, works = rows[rows["launch"]], rows[~rows["launch"]]
         if np.any(works["correlation"][1:] <= works["correlation"][:-1]):
-            works = works[np.lexsort((*_first_and_longest(keys[works["place"]]), works["correlation"]))]
+            works = works[np.lexsort((*_first_and_longest(keys, works["place"]), works["correlation"]))]
         launch = find_launches(
             _correlated(works, process, machine, known),
             _correlated(launches, process, machine, known),
-            lambda calls=launches: _first_and_longest(keys[calls["place"]]),
+            partial(_first_and_longest, keys, launches["place"]),
         )
         joined = np.flatnonzero(launch >= 0)
         arrow = arrows + 1 + np.arange(len(joined))
@@ -46,8 +47,9 @@ def _correlated(rows: Structured, process: Int32, machine: Int32, known: Bools) 
     return Correlated(correlation, process[track], machine[track], known[track])
 
 
-def _first_and_longest(keys: Structured) -> tuple[Int64, ...]:
+def _first_and_longest(keys: Structured, places: Int64) -> tuple[Int64, ...]:
     """Columns that sort events by ts, then the longest first, then by track and id."""
+    keys = keys[places]
     return keys["id"], keys["track"], -keys["end"], keys["ts"]
 
 

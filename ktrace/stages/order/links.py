@@ -57,7 +57,7 @@ class LinkStore:
         if not len(batch):
             return
         self._pending.append(self._used(batch))
-        self._whole.append(_said(batch.full()))
+        self._whole.append(_non_null(batch.full()))
         if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
             self.flush()
 
@@ -102,7 +102,7 @@ class LinkStore:
         return map(self._rows.get, range(len(self._rows)))
 
     def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
-        return self._words[name].those(columns.column(name), word.__eq__)
+        return self._words[name].where(columns.column(name), word.__eq__)
 
     def _kinds(self, columns: pa.RecordBatch) -> UInt8:
         """Indexes into ARROW_KINDS; a kind of another package is a flow."""
@@ -137,7 +137,7 @@ class LinkStore:
             self.unbound.add(rows["id"][rows["by"] == NOTHING].tolist())
 
 
-def bind_by_event(
+def attach_by_event(
     links: LinkStore, store: EventStore, pairs: Runs, ends: Runs, spill: Spill, source: Int32, size: int
 ) -> None:
     """Binds the ends that name an event. The end of a pair stands for the pair.
@@ -174,7 +174,7 @@ def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Ru
     return events
 
 
-class PlaceBinder:
+class SliceAttacher:
     """Binds ends by their time and track to slices, range of time after range.
 
     `tracks` says of each track whether ends are bound on it.
@@ -189,24 +189,24 @@ class PlaceBinder:
         self._ends = ends
         self._waiting = np.empty(0, links.next.rows.dtype)
 
-    def bind(self, slices: Slices, low: int | None, high: int | None) -> None:
+    def attach(self, slices: Slices, low: int | None, high: int | None) -> None:
         """Binds the ends with low <= ts < high, and those from before that wait for the next slice."""
         enclosed = self._links.enclosed
         rows = enclosed.rows[enclosed.between(low, high)]
         if len(rows):
-            self._settle(rows, slices, slices.innermost(rows["track"], rows["ts"]))
+            self._attach(rows, slices, slices.innermost(rows["track"], rows["ts"]))
         later = self._links.next
         rows = np.concatenate([self._waiting, later.rows[later.between(low, high)]])
         if len(rows):
             found = slices.next(rows["track"], rows["ts"])
             self._waiting = rows[found < 0]
-            self._settle(rows[found >= 0], slices, found[found >= 0])
+            self._attach(rows[found >= 0], slices, found[found >= 0])
 
     def close(self) -> None:
         """Gives up the ends that no slice followed."""
         self._links.unbound.add(self._waiting["id"].tolist())
 
-    def _settle(self, rows: Structured, slices: Slices, found: Int64) -> None:
+    def _attach(self, rows: Structured, slices: Slices, found: Int64) -> None:
         bound = found >= 0
         at = found[bound]
         columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
@@ -214,7 +214,7 @@ class PlaceBinder:
         self._links.unbound.add(rows["id"][~bound].tolist())
 
 
-def _said(columns: pa.RecordBatch) -> pa.RecordBatch:
+def _non_null(columns: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that aren't null throughout."""
     names = columns.schema.names
     return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])

@@ -71,7 +71,7 @@ def around_crossing(begin: Int64, end: Int64) -> Int64:
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     """Fills `lane` of the slices of one track from position `first` on; those before are open and have theirs."""
     lane[first:] = 0
-    some = first + np.flatnonzero(_hold_something(begin, end)[first:])  # others cross none
+    some = first + np.flatnonzero(_enclose_an_edge(begin, end)[first:])  # others cross none
     stacks: list[list[int]] = [[_NEVER]]  # of each lane the ends of what is open, innermost last
     for number, stops in zip(lane[:first].tolist(), end[:first].tolist(), strict=True):
         while number >= len(stacks):
@@ -90,7 +90,7 @@ def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     lane[some] = found
 
 
-def _hold_something(begin: Int64, end: Int64) -> Bools:
+def _enclose_an_edge(begin: Int64, end: Int64) -> Bools:
     """In which slices another begins or ends: a slice that crosses another holds its end or begin."""
     times = np.sort(np.concatenate([begin, end]), kind="stable")
     found: Bools = np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")

@@ -35,7 +35,7 @@ class Columns(NamedTuple):
         )
 
 
-def none_open() -> Columns:
+def no_slices() -> Columns:
     """No slices."""
     none = np.empty(0, np.int64)
     return Columns(none.astype(np.int32), none, none, none, none.astype(np.int32))

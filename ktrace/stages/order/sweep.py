@@ -10,8 +10,8 @@ import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt16
 from ktrace.model.tracks import Track
-from ktrace.stages.order.links import PlaceBinder
-from ktrace.stages.order.slices import Slices, none_open
+from ktrace.stages.order.links import SliceAttacher
+from ktrace.stages.order.slices import Slices, no_slices
 from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
 from ktrace.store.spill import Runs, Spill, ranges
 
@@ -54,7 +54,9 @@ class OnDevice:
         return found
 
 
-def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overlap: OnDevice | None = None) -> Ordered:
+def sweep(
+    store: EventStore, attacher: SliceAttacher, spill: Spill, size: int, overlap: OnDevice | None = None
+) -> Ordered:
     """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows.
 
     The events `overlap` get no lanes; they are no slices in the result.
@@ -66,15 +68,15 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overl
     )
     bounds = []
     moved = 0
-    opened = none_open()
+    opened = no_slices()
     for low, high in ranges(store.keys.cuts(size)):
         place, keys = _sorted(store, low, high)
         ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
         is_slice = keys["flags"] & SLICE != 0
         aside = None if overlap is None else overlap.rows(keys["flags"], track)
-        nested = is_slice if aside is None else is_slice & (~aside | binder.tracks[track])
+        nested = is_slice if aside is None else is_slice & (~aside | attacher.tracks[track])
         slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
-        binder.bind(slices, low, high)
+        attacher.attach(slices, low, high)
         lane = np.zeros(len(ts), np.int32)
         lane[nested] = slices.new_lanes()
         if aside is not None:
@@ -85,7 +87,7 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overl
             bounds.append((low, high))
         if high is not None:
             opened = slices.open_at(high)
-    binder.close()
+    attacher.close()
     return Ordered(rows, bounds, moved)
 
 

@@ -26,7 +26,7 @@ from ktrace.stages.order.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.stages.order.edges import OpenEnds
 from ktrace.stages.order.finish import finished
 from ktrace.stages.order.launch_join import join_launches
-from ktrace.stages.order.links import LinkStore, PlaceBinder, bind_by_event
+from ktrace.stages.order.links import LinkStore, SliceAttacher, attach_by_event
 from ktrace.stages.order.pairing import pair
 from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
 from ktrace.store.events import LAUNCHED, EventStore
@@ -195,12 +195,14 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
     ends = new_ends(spill)
     tracks = index.tracks()
     on_device = OnDevice.of(tracks, with_ranges=not device_lanes)
-    with ThreadPoolExecutor(1) as beside:
-        joined = beside.submit(join_launches, store, tracks, ends, size)
+    with ThreadPoolExecutor(1) as thread:
+        joined = thread.submit(join_launches, store, tracks, ends, size)
         if len(links):  # their arrows and ends stand behind those of launches
             links.number_arrows(joined.result() + 1, index, size)
-            bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
-        ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else on_device)
+            attach_by_event(links, store, pairs, ends, spill, index.sources(), size)
+        ordered = sweep(
+            store, SliceAttacher(links, ends, len(tracks)), spill, size, None if device_lanes else on_device
+        )
         joined.result()
     find_peers(ends, spill, size)
 
@@ -214,8 +216,8 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    given = _Given(store, pairs, ordered, ends, numbers, on_device, spill)
-    return Timeline(catalog, shown, start, end, given.batches, links.rows)
+    ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill)
+    return Timeline(catalog, shown, start, end, ordered_batches.batches, links.rows)
 
 
 def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
@@ -228,7 +230,7 @@ def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
 
 
 @dataclass
-class _Given:
+class _OrderedBatches:
     """What a timeline gives out, range after range."""
 
     store: EventStore

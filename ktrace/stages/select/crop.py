@@ -23,12 +23,12 @@ from ktrace.errors import InputError, UsageError
 from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import some, truth, words_in
+from ktrace.model.masks import rows_where, truth, words_in
 from ktrace.model.times import parse_interval, parse_time
 from ktrace.report import Report
 from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
-from ktrace.stages.select.dependents import Attached, are_figures
+from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.stages.select.launched import launch_ends, launch_links
 from ktrace.store.events import GONE, SLICE, EventStore, values
@@ -74,7 +74,7 @@ class Crop:
             steps_of(self.step)
 
 
-def _last(batch: Batch) -> Bools:
+def _lasting_points(batch: Batch) -> Bools:
     """Which points say a duration: a counter whose value holds for a while. For a timeline they take no time."""
     if not batch.has("dur"):
         return np.zeros(len(batch), np.bool_)
@@ -131,7 +131,7 @@ class _Stage:
             return
         figure = are_figures(batch)
         self._figures |= bool(figure.any())
-        self._lasting |= bool((_last(batch) & ~figure).any())
+        self._lasting |= bool((_lasting_points(batch) & ~figure).any())
         self._bounds.add(batch)
         self._store.add(batch.columns)
 
@@ -144,13 +144,13 @@ class _Stage:
         self._store.end_unfinished(end, RANGE_ROWS)
         part = self._bounds.part(start, end, self.catalog, self._report)
         kept = self._kept(part)
-        attached = Attached(self._spill) if self._figures or self._records else None
+        dependents = Dependents(self._spill) if self._figures or self._records else None
         for low, high in ranges(self._store.keys.cuts(RANGE_ROWS)):
-            yield from self._events(low, high, kept, attached)
-        if attached is not None:
+            yield from self._events(low, high, kept, dependents)
+        if dependents is not None:
             for number, record in enumerate(self._records):
-                yield from self._other(Batch(record, self._others.get(number)), part, attached)
-            for batch, stays in attached.rest():
+                yield from self._other(Batch(record, self._others.get(number)), part, dependents)
+            for batch, stays in dependents.rest():
                 yield from self._stay(batch, stays, WITH_EVENT if batch.record == "links" else WITH_ROW)
         ledger = account(self._report, "crop", self._taken, self._given, self._removed)
         for kind, tally in self._store.removed.items():
@@ -161,23 +161,23 @@ class _Stage:
         self._given += count
         self._removed[reason] += len(batch) - count
         if count:
-            yield some(batch, stays)
+            yield rows_where(batch, stays)
 
-    def _events(self, low: int | None, high: int | None, kept: Bools, attached: Attached | None) -> Iterator[Batch]:
+    def _events(self, low: int | None, high: int | None, kept: Bools, dependents: Dependents | None) -> Iterator[Batch]:
         """The events of a range of time that stay; figures of others wait."""
         place = self._store.keys.between(low, high)
         place = place[self._store.keys.rows["flags"][place] & GONE == 0]
         if not len(place):
             return
-        if attached is not None:
+        if dependents is not None:
             rows = self._store.at(place)
             columns = {name: rows.column(name) for name in _PLACE if name in rows.names}
             known = Batch("events", pa.RecordBatch.from_pydict(columns))
             figure = are_figures(known)
-            attached.know(some(known, ~figure), kept[place[~figure]])
+            dependents.remember(rows_where(known, ~figure), kept[place[~figure]])
             if figure.any():
                 waiting = place[figure]
-                attached.hold(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
+                dependents.wait(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
                 place = place[~figure]
         mine = place[kept[place]]
         self._removed["another time"] += len(place) - len(mine)
@@ -185,18 +185,18 @@ class _Stage:
             self._given += len(mine)
             yield self._store.at(mine).batch()
 
-    def _other(self, batch: Batch, part: CropBounds, attached: Attached) -> Iterator[Batch]:
+    def _other(self, batch: Batch, part: CropBounds, dependents: Dependents) -> Iterator[Batch]:
         """The statistics of a batch that stay; its links wait."""
         ts, timed = values(batch.columns, "ts")
-        inside = part.hold(ts, batch)
+        inside = part.contain(ts, batch)
         none = np.zeros(len(batch), np.bool_)
         if batch.record == "links":
-            attached.hold(batch, inside | ~timed, none)
+            dependents.wait(batch, inside | ~timed, none)
             return
         figure = are_figures(batch)
-        attached.hold(some(batch, figure), (inside & timed)[figure], none[figure])
-        rest, stays = some(batch, ~figure), (inside & timed)[~figure]
-        attached.know(rest, stays)
+        dependents.wait(rows_where(batch, figure), (inside & timed)[figure], none[figure])
+        rest, stays = rows_where(batch, ~figure), (inside & timed)[~figure]
+        dependents.remember(rest, stays)
         yield from self._stay(rest, stays, "no time of their own, or another")
 
     def _kept(self, part: CropBounds) -> Bools:
@@ -208,10 +208,10 @@ class _Stage:
             stop = start + len(rows)
             ts, end = np.ascontiguousarray(rows["ts"]), rows["end"].copy()
             if self._lasting:
-                end += self._held_for(start, rows)
+                end += self._point_durations(start, rows)
             for source, intervals, ids in part.sources(self._words, sources[rows["track"]]):
-                kept[start:stop][source] = intervals.touch(ts[source], end[source])
-                begun[start:stop][source] = intervals.hold(ts[source])
+                kept[start:stop][source] = intervals.overlap(ts[source], end[source])
+                begun[start:stop][source] = intervals.contain(ts[source])
                 if ids:
                     kept[start:stop][source] |= np.isin(rows["id"][source], ids)
         if part.launched:
@@ -227,7 +227,7 @@ class _Stage:
         for _, rows in ends.blocks(RANGE_ROWS):
             kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
 
-    def _held_for(self, start: int, rows: Structured) -> Int64:
+    def _point_durations(self, start: int, rows: Structured) -> Int64:
         """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""
         dur = np.zeros(len(rows), np.int64)
         points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)

@@ -69,12 +69,12 @@ class Bounds:
         """
         common, wanted = ALWAYS, self._wanted
         if wanted.time is not None:
-            common = common.both(interval(wanted.time, start, end, catalog))
+            common = common.intersection(interval(wanted.time, start, end, catalog))
         if self._around is not None:
             if not self._around:
                 raise no_such("event", str(wanted.around), self._around.names)
             assert isinstance(wanted.margin, int)
-            common = common.both(self._around.around(wanted.margin))
+            common = common.intersection(self._around.around(wanted.margin))
         each, ids = self._own()
         part = CropBounds(common, each, ids)
         spans = [pair for found in part.all() for pair in found.pairs()]
@@ -94,7 +94,11 @@ class Bounds:
             if not marks:
                 raise error(marks)
             found = marks.each()
-            each = found if each is None else {name: found.get(name, NEVER).both(own) for name, own in each.items()}
+            each = (
+                found
+                if each is None
+                else {name: found.get(name, NEVER).intersection(own) for name, own in each.items()}
+            )
             ids = marks.ids
         alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
         return each, ids if alone else {}
@@ -128,7 +132,7 @@ class CropBounds:
 
     def of(self, source: str | None) -> Intervals:
         """The intervals of a source."""
-        return self.common if self.each is None else self.common.both(self.each.get(source or "", NEVER))
+        return self.common if self.each is None else self.common.intersection(self.each.get(source or "", NEVER))
 
     def all(self) -> list[Intervals]:
         """The intervals, of each source that has its own."""
@@ -140,14 +144,14 @@ class CropBounds:
             name = words["source"].word(number)
             yield source == number, self.of(name), self.ids.get(name or "", [])
 
-    def hold(self, ts: Int64, batch: Batch) -> Bools:
+    def contain(self, ts: Int64, batch: Batch) -> Bools:
         """Which rows of a batch have their time in it."""
         names = decoded(batch.column("source")).to_pylist()
         coded = np.array(names, object)
         found = np.zeros(len(batch), np.bool_)
         for name in set(names):
             mine = coded == name
-            found[mine] = self.of(name).hold(ts[mine])
+            found[mine] = self.of(name).contain(ts[mine])
         return found
 
 

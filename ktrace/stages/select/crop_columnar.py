@@ -15,7 +15,7 @@ import numpy as np
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.masks import some
+from ktrace.model.masks import rows_where
 from ktrace.report import Report, Severity
 from ktrace.stages.select.crop import Crop, cropped
 from ktrace.store.events import EventStore
@@ -81,7 +81,7 @@ def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
             if source in ids:
                 stays[mine] = among(batch.column("id").to_numpy()[mine], ids[source])
         if stays.any():
-            yield some(batch, stays)
+            yield rows_where(batch, stays)
 
 
 def _by_time(batches: Iterable[Batch]) -> Iterator[Batch]:

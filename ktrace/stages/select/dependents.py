@@ -24,7 +24,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import slice_mask, truth, words_in
 from ktrace.model.tracks import Track
-from ktrace.stages.order.slices import Slices, none_open
+from ktrace.stages.order.slices import Slices, no_slices
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import find
 from ktrace.store.spill import RANGE_ROWS, Batches, Runs, Spill, ranges
@@ -54,8 +54,8 @@ def are_slices(batch: Batch) -> Bools:
     return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
 
 
-class Attached:
-    """Rows that wait to be told whether what they hang on stays. `know` and `hold` first, then `rest` once.
+class Dependents:
+    """Rows that wait to be told whether what they hang on stays. `remember` and `wait` first, then `rest` once.
 
     With a type of numbers as `value` they are told the number that is known of it instead.
     """
@@ -68,7 +68,7 @@ class Attached:
             spill, "known_slices", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("kept", value.str)]
         )
         self._value = value
-        self._held = Batches(spill, "held")
+        self._waiting = Batches(spill, "held")
         self._records: list[str] = []
         self._starts = [0]
         self._alone: list[AnyArray] = []
@@ -76,7 +76,7 @@ class Attached:
         self._on_row = Runs(spill, "on_row", [("id", "i8"), ("source", "i4"), ("number", "i8")])
         self._at_place = Runs(spill, "at_place", [("ts", "i8"), ("track", "i4"), ("number", "i8"), ("next", "?")])
 
-    def know(self, batch: Batch, kept: AnyArray) -> None:
+    def remember(self, batch: Batch, kept: AnyArray) -> None:
         """Remembers events or summaries, and which of them stay."""
         if not len(batch):
             return
@@ -84,9 +84,9 @@ class Attached:
         source = places.column("source").to_numpy()
         self._ids.append(id=batch.column("id").to_numpy(), source=source, kept=kept)
         if batch.record == "events":
-            self._know_slices(batch, places, kept)
+            self._remember_slices(batch, places, kept)
 
-    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: AnyArray) -> None:
+    def _remember_slices(self, batch: Batch, places: pa.RecordBatch, kept: AnyArray) -> None:
         ts, _ = values(batch.columns, "ts")
         dur, has_dur = values(batch.columns, "dur")
         good = are_slices(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
@@ -104,7 +104,7 @@ class Attached:
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def hold(self, batch: Batch, alone: AnyArray, also: AnyArray) -> None:
+    def wait(self, batch: Batch, alone: AnyArray, also: AnyArray) -> None:
         """Lets figures or links wait.
 
         `alone` says which stay where nothing is known of what they hang on, `also` which stay even if that goes.
@@ -123,7 +123,7 @@ class Attached:
             is_next = words_in(batch.column("bind"), ("next",))
             track = self._tracks.index(places)[placed]
             self._at_place.append(ts=ts[placed], track=track, number=number[placed], next=is_next[placed])
-        self._held.append(batch.columns)
+        self._waiting.append(batch.columns)
         self._records.append(batch.record)
         self._starts.append(first + len(batch))
         self._alone.append(alone)
@@ -138,7 +138,7 @@ class Attached:
             self._look_up_places(kept, size)
         kept |= also
         for number, record in enumerate(self._records):
-            yield Batch(record, self._held.get(number)), kept[self._starts[number] : self._starts[number + 1]]
+            yield Batch(record, self._waiting.get(number)), kept[self._starts[number] : self._starts[number + 1]]
 
     def _look_up_rows(self, kept: AnyArray, size: int) -> None:
         for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
@@ -152,7 +152,7 @@ class Attached:
     def _look_up_places(self, kept: AnyArray, size: int) -> None:
         """Asks for the slice around each place, else for the next one, as the stage `order` binds them."""
         used = np.unique(self._at_place.rows["track"])
-        opened, waiting = none_open(), np.empty(0, self._at_place.rows.dtype)
+        opened, waiting = no_slices(), np.empty(0, self._at_place.rows.dtype)
         for low, high in ranges(self._slices.cuts(size)):
             place = self._slices.between(low, high)
             place = place[np.isin(self._slices.rows["track"][place], used)]

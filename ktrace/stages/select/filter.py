@@ -25,10 +25,10 @@ from ktrace.errors import InputError, UsageError
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import Fits, some, truth, words_in
+from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.times import parse_time
 from ktrace.report import Ledger, Report
-from ktrace.stages.select.dependents import Attached, are_figures
+from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 #: Kinds of events and summaries; those of other packages begin with "x_".
@@ -79,8 +79,8 @@ class _Tests:
     def __init__(self, wanted: Filter, sources: frozenset[str]) -> None:
         self._wanted = wanted
         self._sources = tuple(sorted(sources))
-        fits = re.compile("|".join(map(translate, wanted.names))).match
-        self._named = {column: Fits(lambda name: fits(name) is not None) for column in ("name", "short_name")}
+        match = re.compile("|".join(map(translate, wanted.names))).match
+        self._named = {column: NameTest(lambda name: match(name) is not None) for column in ("name", "short_name")}
 
     def failed(self, batch: Batch) -> dict[str, Bools]:
         """For each test which rows don't pass it."""
@@ -90,7 +90,7 @@ class _Tests:
         if wanted.kinds:
             found["--kind"] = ~words_in(batch.column("kind"), tuple(wanted.kinds))
         if wanted.names:
-            named = [fits(batch.column(column)) for column, fits in self._named.items() if batch.has(column)]
+            named = [test(batch.column(column)) for column, test in self._named.items() if batch.has(column)]
             found["--name"] = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *named])
         for option, numbers in (("device", wanted.devices), ("stream", wanted.streams)):
             if numbers:
@@ -126,7 +126,7 @@ class _Sieve:
     def __init__(self, wanted: Filter, tests: _Tests, spill: Spill) -> None:
         self._wanted = wanted
         self._tests = tests
-        self._attached = Attached(spill)
+        self._dependents = Dependents(spill)
         self.removed: Counter[str] = Counter()
         self.taken = self.given = 0
 
@@ -136,17 +136,17 @@ class _Sieve:
         if self._wanted.drop_args:
             batch = without_args(batch)
         if batch.record == "links":
-            self._attached.hold(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
+            self._dependents.wait(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
             return
         failed = self._tests.failed(batch)
         passes = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *failed.values()])
         figure = are_figures(batch)
         if figure.any():
             asked = passes & bool(self._wanted.kinds or self._wanted.names)
-            self._attached.hold(some(batch, figure), passes[figure], asked[figure])
-            batch, passes = some(batch, ~figure), passes[~figure]
+            self._dependents.wait(rows_where(batch, figure), passes[figure], asked[figure])
+            batch, passes = rows_where(batch, ~figure), passes[~figure]
             failed = {option: mask[~figure] for option, mask in failed.items()}
-        self._attached.know(batch, passes)
+        self._dependents.remember(batch, passes)
         left = np.ones(len(batch), np.bool_)
         for option, mask in failed.items():
             self.removed[option] += int(np.count_nonzero(mask & left))
@@ -155,7 +155,7 @@ class _Sieve:
 
     def rest(self) -> Iterator[Batch]:
         """What stays of the rows that waited."""
-        for batch, kept in self._attached.rest():
+        for batch, kept in self._dependents.rest():
             reason = WITH_EVENT if batch.record == "links" else WITH_ROW
             self.removed[reason] += len(batch) - int(np.count_nonzero(kept))
             yield from self._give(batch, kept)
@@ -163,7 +163,7 @@ class _Sieve:
     def _give(self, batch: Batch, kept: Bools) -> Iterator[Batch]:
         if kept.any():
             self.given += int(np.count_nonzero(kept))
-            yield some(batch, kept)
+            yield rows_where(batch, kept)
 
 
 def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _Tests, spill: Spill) -> Iterator[Batch]:

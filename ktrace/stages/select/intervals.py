@@ -56,7 +56,7 @@ class Intervals(NamedTuple):
         """Each (begin, end)."""
         return list(zip(self.begin.tolist(), self.end.tolist(), strict=True))
 
-    def both(self, other: Intervals) -> Intervals:
+    def intersection(self, other: Intervals) -> Intervals:
         """What is in both sets."""
         found, mine, theirs = [], 0, 0
         while mine < len(self.begin) and theirs < len(other.begin):
@@ -65,7 +65,7 @@ class Intervals(NamedTuple):
             mine, theirs = mine + int(self.end[mine] == end), theirs + int(other.end[theirs] == end)
         return Intervals.of((begin, end) for begin, end in found if begin < end)
 
-    def touch(self, ts: Int64, end: Int64) -> Bools:
+    def overlap(self, ts: Int64, end: Int64) -> Bools:
         """Which rows are in one of the intervals, at least in part; a row that takes no time is at its `ts`."""
         at = np.searchsorted(self.end, ts, "right")  # the first that ends after the row begins
         there = at < len(self.end)
@@ -73,9 +73,9 @@ class Intervals(NamedTuple):
         found[there] = self.begin[at[there]] < np.maximum(end[there], ts[there] + 1)
         return found
 
-    def hold(self, ts: Int64) -> Bools:
+    def contain(self, ts: Int64) -> Bools:
         """Which times are in one of the intervals."""
-        return self.touch(ts, ts)
+        return self.overlap(ts, ts)
 
 
 #: All of time.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ktrace.model.batch import Batch
-from ktrace.model.masks import some, truth, words_in
+from ktrace.model.masks import rows_where, truth, words_in
 from ktrace.stages.order.arrows import new_ends
 from ktrace.stages.order.launch_join import join_launches
-from ktrace.stages.order.links import LinkStore, bind_by_event
+from ktrace.stages.order.links import LinkStore, attach_by_event
 from ktrace.store.events import EventStore
 from ktrace.store.spill import Runs, Spill
 from ktrace.store.track_index import TrackIndex
@@ -14,7 +14,7 @@ from ktrace.store.track_index import TrackIndex
 
 def launch_links(batch: Batch) -> Batch:
     """Those links of a batch that are launches and name their row."""
-    return some(batch, words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid()))
+    return rows_where(batch, words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid()))
 
 
 def launch_ends(store: EventStore, index: TrackIndex, links: LinkStore, spill: Spill, size: int) -> tuple[Runs, int]:
@@ -25,5 +25,5 @@ def launch_ends(store: EventStore, index: TrackIndex, links: LinkStore, spill: S
     if len(links):
         links.number_arrows(arrows + 1, index, size)
         no_pairs = Runs(spill, "no_pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
-        bind_by_event(links, store, no_pairs, ends, spill, index.sources(), size)
+        attach_by_event(links, store, no_pairs, ends, spill, index.sources(), size)
     return ends, arrows + len(links)

@@ -19,7 +19,7 @@ from ktrace.errors import InputError
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Fits, truth, words_in
+from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.stages.select.intervals import NEVER, Intervals
 from ktrace.store.events import LIMIT, values
 
@@ -40,15 +40,15 @@ def step_of(name: str) -> int | None:
 
 def called(pattern: str) -> Test:
     """Tests whether a name is the pattern, or fits it as a whole: * is any text, ? any character."""
-    fits = re.compile(translate(pattern)).match
-    return lambda name: name == pattern or fits(name) is not None
+    match = re.compile(translate(pattern)).match
+    return lambda name: name == pattern or match(name) is not None
 
 
 class Marks:
     """Gathers rows of some names and kinds from batches of events."""
 
     def __init__(self, test: Test, kinds: tuple[str, ...] = ()) -> None:
-        self._fits = Fits(test)
+        self._is_named = NameTest(test)
         self._kinds = kinds
         self.names: dict[str, None] = {}
         self._host: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -83,7 +83,7 @@ class Marks:
         if len(self.names) < _NAMES:
             here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
             self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
-        return self._fits(names)
+        return self._is_named(names)
 
     def __bool__(self) -> bool:
         return bool(self.ids)

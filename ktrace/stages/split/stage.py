@@ -20,10 +20,10 @@ import pyarrow as pa
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.masks import some
+from ktrace.model.masks import rows_where
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.dependents import Attached, are_figures
+from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.launched import launch_ends, launch_links
 from ktrace.stages.split.split_by import SplitBy
 from ktrace.stages.split.steps import Steps
@@ -117,33 +117,33 @@ class Split:
         ranks = [self._by_time(Batch(record, self._others.get(n)), ts) for n, record in enumerate(self._records)]
         if not self._hangs and not self._records:
             return ranks
-        attached = Attached(self._spill, np.dtype(np.int64))
+        dependents = Dependents(self._spill, np.dtype(np.int64))
         waiting: list[Int64] = []
         for start, rows in self._store.keys.blocks(RANGE_ROWS):
             place = np.arange(start, start + len(rows))
             known = _narrow("events", self._store.at(place).batch().columns)
             figure = are_figures(known)
-            attached.know(some(known, ~figure), self._rank_of[place[~figure]])
+            dependents.remember(rows_where(known, ~figure), self._rank_of[place[~figure]])
             if figure.any():
                 waiting.append(place[figure])
-                self._wait(attached, some(known, figure), self._rank_of[place[figure]])
+                self._wait(dependents, rows_where(known, figure), self._rank_of[place[figure]])
         held: list[tuple[int, Bools]] = []
         for number, record in enumerate(self._records):
             batch = _narrow(record, self._others.get(number))
             hangs = np.ones(len(batch), np.bool_) if record == "links" else are_figures(batch)
-            attached.know(some(batch, ~hangs), ranks[number][~hangs])
+            dependents.remember(rows_where(batch, ~hangs), ranks[number][~hangs])
             if hangs.any():
                 held.append((number, hangs))
-                self._wait(attached, some(batch, hangs), ranks[number][hangs])
-        found = (rank for _, rank in attached.rest(RANGE_ROWS))
+                self._wait(dependents, rows_where(batch, hangs), ranks[number][hangs])
+        found = (rank for _, rank in dependents.rest(RANGE_ROWS))
         for place in waiting:
             self._rank_of[place] = next(found)
         for number, hangs in held:
             ranks[number][hangs] = next(found)
         return ranks
 
-    def _wait(self, attached: Attached, batch: Batch, ranks: Int64) -> None:
-        attached.hold(batch, ranks, np.zeros(len(batch), np.int64))
+    def _wait(self, dependents: Dependents, batch: Batch, ranks: Int64) -> None:
+        dependents.wait(batch, ranks, np.zeros(len(batch), np.int64))
 
     def _by_time(self, batch: Batch, ts: Int64) -> Int64:
         """The ranks of the events before rows that have a time; 0 for those that have none, or no event before them."""
@@ -183,7 +183,7 @@ class Split:
         for number, record in enumerate(self._records):
             mine = _in(self._rank_of_others[number], first, last)
             if mine.any():
-                yield some(Batch(record, self._others.get(number)), mine)
+                yield rows_where(Batch(record, self._others.get(number)), mine)
         for start in range(low, high, RANGE_ROWS):
             yield self._store.at(self._order[start : min(start + RANGE_ROWS, high)]).batch()
 
@@ -201,7 +201,7 @@ class Split:
             columns = _named_columns(entry)
             return not set(columns) - {"source", "host"} or tuple(entry.key[c] for c in columns) in known[columns]
 
-        return self._catalog.those(is_used).to_batch()
+        return self._catalog.where(is_used).to_batch()
 
 
 def _named_columns(entry: Entry) -> tuple[str, ...]:
