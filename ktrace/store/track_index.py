@@ -1,4 +1,4 @@
-"""Numbers for tracks, in the order in which they come."""
+"""Numbers for tracks, in the order of their first appearance."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class TrackIndex:
         self._number: dict[tuple[int | None, ...], int] = {}
 
     def index(self, columns: pa.RecordBatch) -> Int32:
-        """The number of each row's track. Columns of words hold their numbers."""
+        """The number of each row's track. Text columns contain the numbers of their words."""
         names = [name for name in Track._fields if name in columns.schema.names]
         first, which = distinct_rows([columns.column(name) for name in names], columns.num_rows)
         order = np.argsort(first)
@@ -40,7 +40,7 @@ class TrackIndex:
         return np.array([key[0] for key in self._number], np.int32)
 
     def among(self, others: TrackIndex) -> Int32:
-        """For each track its number among others of the same words, -1 where it isn't there."""
+        """The number of each track in another index of the same vocabularies, -1 where that doesn't have it."""
         return np.array([others._number.get(key, -1) for key in self._number], np.int32)
 
     def _value(self, name: str, value: int | None) -> str | int | None:

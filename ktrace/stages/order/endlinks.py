@@ -1,4 +1,4 @@
-"""Links on the end of a slice that was written apart from its begin: they become links on the slice.
+"""Moves links on the end of a slice that was written apart from its begin to the slice.
 
 event  id 16  begin            event  id 16  slice
 event  id 21  end        ──►
@@ -22,7 +22,7 @@ from ktrace.store.vocabulary import Vocabularies
 
 
 class EndLinks:
-    """Links that name an event, until it is known which events are ends of slices."""
+    """Keeps links that name an event until it is known which events are ends of slices."""
 
     def __init__(self, spill: Spill, words: Vocabularies) -> None:
         self._spill = spill
@@ -41,7 +41,7 @@ class EndLinks:
         self._starts.append(first + len(event))
 
     def rest(self, store: EventStore, pairs: Runs, sources: Int32, size: int) -> Iterator[Batch]:
-        """The links, on begins where they were on ends. `sources` is the number of the source of each track."""
+        """Yields the links, moved from ends to begins. `sources` is the number of the source of each track."""
         event = np.zeros(len(self._on), np.int64)
         moved = np.zeros(len(self._on), np.bool_)
         ends = Runs(self._spill, "ids_of_ends", [("end", "i8"), ("source", "i4"), ("begin", "i8")])

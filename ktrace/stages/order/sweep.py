@@ -1,4 +1,4 @@
-"""All events in the order of time, range after range: sorted, in lanes, with place-bound arrows on their slices."""
+"""Sorts all events by time, range after range, assigns lanes and attaches arrows to the slices around their time."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ktrace.store.spill import Runs, Spill, ranges
 
 
 class Ordered(NamedTuple):
-    """The events in order: each run of `rows` is a range of time, from `bounds` of the same number.
+    """The events in order: each run of `rows` is a range of time, whose bounds have the same index in `bounds`.
 
-    `rows` has ts, end (of a point its ts; of a slice without an end that of the trace), place, track, lane,
-    and whether the event is a slice. `moved` slices are on lanes above 0.
+    `rows` has ts, end, place, track, lane, and whether the event is a slice. The end of a point is its ts, that of a
+    slice without an end is the end of the trace. `moved` slices are on lanes above 0.
     """
 
     rows: Runs
@@ -30,9 +30,9 @@ class Ordered(NamedTuple):
 
 @dataclass(frozen=True)
 class OnDevice:
-    """Which events are shown as the work of a device, by the tracks on which device work and ranges are.
+    """Which events are shown as the work of a device, by the tracks of device work and ranges.
 
-    Rows of tables that were laid out on a track of their own aren't; launches that are laid out on their stream are.
+    Rows of tables that were laid out on their own track aren't; launches that were laid out on their stream are.
     """
 
     work: Bools
@@ -40,14 +40,14 @@ class OnDevice:
 
     @classmethod
     def of(cls, tracks: Sequence[Track], *, with_ranges: bool) -> OnDevice:
-        """Work on any track with a device or stream, ranges on streams alone, and only if asked for."""
+        """Work on any track with a device or stream; ranges only on streams, and only `with_ranges`."""
         return cls(
             np.array([track.is_on_device for track in tracks], np.bool_),
             np.array([with_ranges and track.stream is not None and track.track is None for track in tracks], np.bool_),
         )
 
     def rows(self, flags: UInt16, track: Int32) -> Bools:
-        """Which of the events with these flags, on these tracks, are."""
+        """Which events with these flags on these tracks are device work."""
         found: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
         if self.ranges.any():
             found |= (flags & (RANGE | LAID_OUT) == RANGE) & self.ranges[track]
@@ -57,9 +57,9 @@ class OnDevice:
 def sweep(
     store: EventStore, attacher: SliceAttacher, spill: Spill, size: int, overlap: OnDevice | None = None
 ) -> Ordered:
-    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows.
+    """Sorts the events by (ts, -dur, track, id) in ranges of about `size` rows.
 
-    The events `overlap` get no lanes; they are no slices in the result.
+    Events that are in `overlap` may overlap: they have no lanes and aren't slices in the result.
     """
     rows = Runs(
         spill,
@@ -92,14 +92,14 @@ def sweep(
 
 
 def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, Structured]:
-    """Places and keys of the events of a range that are not gone, in order."""
+    """The places and keys of the events of a range that aren't gone, in order."""
     place = store.keys.between(low, high)
     keys = store.keys.rows[place]
     kept = keys["flags"] & GONE == 0
     if not kept.all():
         place, keys = place[kept], keys[kept]
     ts = np.ascontiguousarray(keys["ts"])
-    same = ts[1:] == ts[:-1]  # the keys come in the order of ts: only what begins together is to be sorted
+    same = ts[1:] == ts[:-1]  # the keys are sorted by ts already: only events that begin together must be sorted
     if not same.any():
         return place, keys
     tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

@@ -1,4 +1,4 @@
-"""Calls and the device work that they launch: by correlation within a process, and by links that name both rows."""
+"""Launches of device work by calls: by correlation within a process, and by links that name both rows."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ktrace.store.track_index import TrackIndex
 
 
 def launch_links(batch: Batch) -> Batch:
-    """Those links of a batch that are launches and name their row."""
+    """The links of a batch that are launches and name an event."""
     return rows_where(batch, words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid()))
 
 
 def launch_ends(store: EventStore, index: TrackIndex, links: LinkStore, spill: Spill, size: int) -> tuple[Runs, int]:
-    """The ends of all launches, as `new_ends` has them, and the greatest number of an arrow."""
+    """The ends of all launches, with the columns of `new_ends`, and the greatest number of an arrow."""
     ends = new_ends(spill)
     arrows = join_launches(store, index.tracks(), ends, size)
     links.flush()
