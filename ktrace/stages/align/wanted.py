@@ -1,4 +1,4 @@
-"""What is asked of the alignment: a rule, and offsets of files that come on top."""
+"""The alignment that the user asks for: a rule, and additional offsets of files."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ RULES = ("auto", "unix", "collective", "marker", "none")
 
 @dataclass(frozen=True)
 class Align:
-    """How the times of sources come into the clock of the first one, whose own times stay.
+    """How the times of sources are converted to the clock of the first one, whose times stay.
 
-    rule     auto        by unix time where the clocks say it; a source that doesn't say it and has another kind of
-                         clock begins when the first one does, which is a guess and reported as one
-             unix        by unix time; an error where a source doesn't say it
+    rule     auto        by unix time where the clocks have it; a source without it whose clock is of a different kind
+                         begins when the first one does, which is a guess and reported as such
+             unix        by unix time; an error if a source has none
              collective  by the ends of the collectives that ranks take part in together: offset and drift
-             marker      by the first event that is called `marker` (a name or a pattern) in each source
-             none        times stay as the sources have them
+             marker      by the first event in each source whose name matches `marker` (a name or a pattern)
+             none        times stay as they are
     marker   the name for the rule marker
-    keep_shift  by unix time: what was added to an input's times by hand when it was exported (nsys export --ts-shift)
+    keep_shift  by unix time: the shift added to an input's times by hand at its export (nsys export --ts-shift)
              corrects its clock, and isn't undone
     offsets  path, file name or label of an input -> ns, or text such as "+1.5ms", that is added to its times
 
-    Raises UsageError for another rule, for a marker without the rule or the other way round, and for an offset that is
-    no time.
+    Raises UsageError for an unknown rule, for a marker without the rule or the rule without a marker, and for an offset
+    that isn't a time.
     """
 
     rule: str = "auto"
@@ -46,7 +46,7 @@ class Align:
 
     @classmethod
     def of(cls, text: str, offsets: Mapping[str, int | str] | None = None) -> Align:
-        """The alignment of a text: "auto", "unix", "collective", "none", "marker NAME" or "marker:NAME"."""
+        """Parses a text: "auto", "unix", "collective", "none", "marker NAME" or "marker:NAME"."""
         rule, _, name = text.partition(":") if text.startswith("marker:") else text.partition(" ")
         return cls(rule, name.strip() or None, offsets or {})
 
@@ -55,5 +55,5 @@ def _ns(time: int | str) -> int:
     if isinstance(time, str):
         return parse_time(time)
     if type(time) is not int:
-        raise UsageError(f"'{time}' is no offset", expected="whole ns, or text such as '+1.5ms'")
+        raise UsageError(f"'{time}' isn't an offset", expected="whole ns, or text such as '+1.5ms'")
     return time

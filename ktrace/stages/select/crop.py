@@ -1,4 +1,4 @@
-"""A part of a trace by time: an interval, what is around a name, a profiler's step, a range.
+"""Selects a part of a trace by time: an interval, the time around a name, a profiler's step, a range.
 
     Crop(time="1.5s..2.0s")         0 s        1.5 s ······ 2.0 s        3 s
     op       [ 1.4 .. 1.6 ]                    stays, whole
@@ -6,7 +6,7 @@
     op       [ 2.1 .. 2.2 ]                    left out
 
 Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
-come last; until then rows wait in a temporary folder, as those of the stage `order` do.
+come last; until then rows wait in a temporary folder, as in the stage `order`.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
 
-#: Columns that say what hangs on a row, and where it is.
+#: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
 
 
 @dataclass(frozen=True)
 class Crop:
-    """Which part of the trace stays: what is in all that is given.
+    """Which part of the trace stays. With several fields, rows must satisfy all of them.
 
-    time    "1.5s..2.0s", "..2s" or "1s..": from the first event on. Where the trace has no such time, but has it by its
-            own clock, or by the time of day, it is meant so.
-    around  the time of each row that is called so (a name or a pattern) in any source, with `margin` (ns, or text such
-            as "5ms") before and behind it
-    step    the steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" with both ends
-    range   the ranges (NVTX, annotations) that are called so: a name or a pattern
+    time    "1.5s..2.0s", "..2s" or "1s..", counted from the first event. If the trace doesn't have this time, but its
+            own clock or the time of day does, the interval is read as such.
+    around  the time of each row whose name matches (a name or a pattern) in any source, with `margin` (ns, or text such
+            as "5ms") before and after it
+    step    the steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" including both
+    range   the ranges (NVTX, annotations) whose name matches: a name or a pattern
 
-    A step and a range are times of each source for itself; to them belongs the device work that is launched in them,
-    though it may run later.
+    Each source has its own times of a step or range. These include the device work that is launched in them, even if
+    it runs later.
 
-    Raises UsageError for what isn't written so, and where nothing is given.
+    Raises UsageError for invalid values, and if no field is given.
     """
 
     time: str | None = None
@@ -65,7 +65,7 @@ class Crop:
 
     def __post_init__(self) -> None:
         if self.time is None and self.around is None and self.step is None and self.range is None:
-            raise UsageError("no part is named", expected="a time, a name to be around, a step or a range")
+            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
         if self.time is not None:
             parse_interval(self.time)
         if isinstance(self.margin, str):
@@ -75,17 +75,17 @@ class Crop:
 
 
 def _lasting_points(batch: Batch) -> Bools:
-    """Which points say a duration: a counter whose value holds for a while. For a timeline they take no time."""
+    """Which points have a duration, such as a counter with a value that is valid for a while."""
     if not batch.has("dur"):
         return np.zeros(len(batch), np.bool_)
     return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
 
 
 def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[Batch]:
-    """The batches without the rows outside of the part that is wanted, events in the order of time.
+    """Yields the rows of the selected part, events in the order of time.
 
     Begins and ends must have been paired before. Statistics stay if the time at which they were printed is in the part.
-    Raises InputError where there is no such time, name, step or range.
+    Raises InputError if there is no such time, name, step or range.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -102,7 +102,7 @@ def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[
 
 
 class _Stage:
-    """All rows until the source has ended, then those that stay."""
+    """Keeps all rows until the source has ended, then yields those that stay."""
 
     def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
         self._report = report
@@ -136,11 +136,11 @@ class _Stage:
         self._store.add(batch.columns)
 
     def give(self) -> Iterator[Batch]:
-        """What stays, and the account."""
+        """Yields the rows that stay, and reports the others."""
         self._store.flush()
         start, end = self._store.span(RANGE_ROWS)
         if not len(self._store.keys):
-            raise InputError("has no events, and so no time to crop", remedy="leave out the part, or take a filter")
+            raise InputError("has no events, and so no time to crop", remedy="leave out the crop, or use a filter")
         self._store.end_unfinished(end, RANGE_ROWS)
         part = self._bounds.part(start, end, self.catalog, self._report)
         kept = self._kept(part)
@@ -164,7 +164,7 @@ class _Stage:
             yield rows_where(batch, stays)
 
     def _events(self, low: int | None, high: int | None, kept: Bools, dependents: Dependents | None) -> Iterator[Batch]:
-        """The events of a range of time that stay; figures of others wait."""
+        """Yields the events of a range of time that stay; figures of other rows wait."""
         place = self._store.keys.between(low, high)
         place = place[self._store.keys.rows["flags"][place] & GONE == 0]
         if not len(place):
@@ -186,7 +186,7 @@ class _Stage:
             yield self._store.at(mine).batch()
 
     def _other(self, batch: Batch, part: CropBounds, dependents: Dependents) -> Iterator[Batch]:
-        """The statistics of a batch that stay; its links wait."""
+        """Yields the statistics of a batch that stay; its links wait."""
         ts, timed = values(batch.columns, "ts")
         inside = part.contain(ts, batch)
         none = np.zeros(len(batch), np.bool_)
@@ -219,7 +219,7 @@ class _Stage:
         return kept
 
     def _keep_launched(self, kept: Bools, begun: Bools) -> None:
-        """Keeps the work of the calls that are `begun`: those of its correlation, and those that links name."""
+        """Keeps the work launched by the calls that are `begun`, by correlation or by links."""
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
         leaves = np.zeros(arrows + 1, np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
@@ -228,7 +228,7 @@ class _Stage:
             kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
 
     def _point_durations(self, start: int, rows: Structured) -> Int64:
-        """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""
+        """The durations of points in ns, 0 for all other rows. `start` is the place of the first row."""
         dur = np.zeros(len(rows), np.int64)
         points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)
         if len(points):

@@ -1,12 +1,12 @@
-"""A part of a trace by what its rows are: kind, name, device, stream, rank, duration.
+"""Selects rows of a trace by kind, name, device, stream, rank and duration.
 
     Filter(kinds=["kernel"], names=["*gemm*"], min_dur="10us")
-    kernel  sm90_gemm_bf16   40 us      stays, with the figures that hang on it
+    kernel  sm90_gemm_bf16   40 us      stays, with its figures
     kernel  sm90_gemm_bf16    4 us      too short
     api     cudaLaunchKernel  4 us      another kind
 
-Rows stream through; only what hangs on other rows waits (`attached`), and with ranks all, since these may be said last.
-The catalog stays whole.
+Rows stream through, except those that depend on other rows (`dependents`). With ranks all rows wait, since the facts
+that name these may come last. The catalog stays whole.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
-#: Kinds of events and summaries; those of other packages begin with "x_".
+#: Kinds of events and summaries; kinds that other packages add begin with "x_".
 KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
 
 WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
@@ -39,15 +39,15 @@ WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
 
 @dataclass(frozen=True)
 class Filter:
-    """Which events and summaries stay: those that pass everything that is given.
+    """Which events and summaries stay. With several fields, rows must satisfy all of them.
 
     kinds       kinds of the model: kernel, memcpy, api, ...
     names       patterns for the whole `name` or `short_name`; * is any text, ? any character, [ab] one of these
-    devices     devices by the number that the source gives them; a row without a device doesn't pass
-    streams     the same of streams
-    ranks       ranks of sources, as their facts say
-    min_dur     ns, or text such as "10us": slices that are shorter go; points, counters and slices without an end stay
-    only_gpu    device work, and what else is on a device or stream; the calls that launched it go
+    devices     devices by the number that the source uses; a row without a device doesn't pass
+    streams     streams, in the same way
+    ranks       ranks of sources, as recorded in their facts
+    min_dur     ns, or text such as "10us": shorter slices go; points, counters and slices without an end stay
+    only_gpu    device work, and other rows on a device or stream; the calls that launched it go
     drop_args   rows stay without the arguments of the source
 
     Raises UsageError for a kind that doesn't exist and for a duration without a unit.
@@ -74,7 +74,7 @@ class Filter:
 
 
 class _Tests:
-    """The tests of a filter on a batch, by the option that a row fails."""
+    """The tests of a filter, each named by its option."""
 
     def __init__(self, wanted: Filter, sources: frozenset[str]) -> None:
         self._wanted = wanted
@@ -83,7 +83,7 @@ class _Tests:
         self._named = {column: NameTest(lambda name: match(name) is not None) for column in ("name", "short_name")}
 
     def failed(self, batch: Batch) -> dict[str, Bools]:
-        """For each test which rows don't pass it."""
+        """Which rows fail each test."""
         wanted, found = self._wanted, {}
         if wanted.ranks:
             found["--rank"] = ~words_in(batch.column("source"), self._sources)
@@ -105,10 +105,10 @@ class _Tests:
 
 
 def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterator[Batch]:
-    """The batches without the rows that don't pass, and without what hangs on these: their figures, their arrows' ends.
+    """Yields the rows that pass. The figures of rows that don't pass, and the ends of their arrows, go with them.
 
-    Begins and ends must have been paired before. Figures of a kind or name that is asked for stay by themselves.
-    Raises InputError where ranks are asked for and no source says one of these.
+    Begins and ends must have been paired before. Figures whose own kind or name is selected stay without their row.
+    Raises InputError if no source has one of the selected ranks.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -121,7 +121,7 @@ def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterat
 
 
 class _Sieve:
-    """The rows that stay, and the account of those that go."""
+    """Yields the rows that stay, and counts those that go."""
 
     def __init__(self, wanted: Filter, tests: _Tests, spill: Spill) -> None:
         self._wanted = wanted
@@ -131,7 +131,7 @@ class _Sieve:
         self.taken = self.given = 0
 
     def take(self, batch: Batch) -> Iterator[Batch]:
-        """What stays of a batch, but for the rows that have to wait."""
+        """Yields the rows of a batch that stay, except those that have to wait."""
         self.taken += len(batch)
         if self._wanted.drop_args:
             batch = without_args(batch)
@@ -154,7 +154,7 @@ class _Sieve:
         yield from self._give(batch, passes)
 
     def rest(self) -> Iterator[Batch]:
-        """What stays of the rows that waited."""
+        """Yields the waiting rows that stay."""
         for batch, kept in self._dependents.rest():
             reason = WITH_EVENT if batch.record == "links" else WITH_ROW
             self.removed[reason] += len(batch) - int(np.count_nonzero(kept))
@@ -178,7 +178,7 @@ def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _
 
 
 def account(report: Report, stage: str, taken: int, given: int, removed: Counter[str]) -> Ledger:
-    """Opens the account of a stage that leaves rows out, and notes how many by which reason."""
+    """Opens the ledger of a stage that leaves rows out, and notes how many for each reason."""
     ledger = report.stage(stage)
     ledger.taken, ledger.given = taken, given
     for reason, rows in removed.items():
@@ -189,13 +189,13 @@ def account(report: Report, stage: str, taken: int, given: int, removed: Counter
 
 
 def without_args(batch: Batch) -> Batch:
-    """The batch without arguments, those that are columns among them."""
+    """The batch without arguments, including those in columns."""
     names = [name for name in batch.columns.schema.names if name != "args" and not name.startswith("args.")]
     return Batch(batch.record, batch.columns.select(names))
 
 
 def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> tuple[Iterator[Batch], frozenset[str]]:
-    """All batches, held until each source could say its rank, and the sources that are of these ranks."""
+    """All batches, and the sources with these ranks. Reads all input, since the facts with ranks may come last."""
     catalog, held, records = Catalog(), Batches(spill, "all"), []
     for batch in batches:
         if batch.record == "catalog":
@@ -206,11 +206,11 @@ def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> t
     known = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
     found = frozenset(source for source, rank in known.items() if rank in ranks)
     if not found:
-        said = sorted({str(rank) for rank in known.values() if rank is not None})
+        ranks_known = sorted({str(rank) for rank in known.values() if rank is not None})
         raise InputError(
-            f"there is no rank {', '.join(map(str, ranks))}" if said else "no source says its rank",
-            expected=f"one of the ranks {', '.join(said)}" if said else None,
-            remedy=None if said else "leave out --rank, and name the file of the rank as the input",
+            f"there is no rank {', '.join(map(str, ranks))}" if ranks_known else "no source has a rank",
+            expected=f"one of the ranks {', '.join(ranks_known)}" if ranks_known else None,
+            remedy=None if ranks_known else "leave out --rank, and use the file of the rank as the input",
         )
 
     def again() -> Iterator[Batch]:
