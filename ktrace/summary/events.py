@@ -1,4 +1,4 @@
-"""The work that events tell of, with what groups it: names, labels, tracks, calls. Each source stands for itself."""
+"""Device work from events, source by source, with what it is grouped by: names, labels, tracks, calls."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
 
 Shape = dict[str, Any]
 
-#: The id of what no arrow leads to.
+#: An id that no arrow leads to.
 _NOTHING = -1
 
 
 class Work:
-    """The work of all sources, without slices that have no end (`unfinished` of them).
+    """The work of all sources, without the `unfinished` slices that have no end.
 
-    What each shape of it is stands by the number of the shape; `each` gives the work of one source.
+    Attributes of shapes are lists and arrays by the number of the shape; `each` yields the work of each source.
     """
 
     def __init__(self, gathered: SummaryInput, rows: StoredColumns, shapes: Shapes) -> None:
@@ -51,7 +51,7 @@ class Work:
 
     @classmethod
     def of_host(cls, gathered: SummaryInput) -> Work:
-        """Calls and operators, else ranges, each with the time that it didn't spend in others of its thread."""
+        """Calls and operators, else ranges, each with its own time: without the time of those inside it."""
         shapes, rows = Shapes(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
         for source in gathered.host.sources:
             found = _of_host(gathered, source, shapes)
@@ -67,7 +67,7 @@ class Work:
         return (Events(self, source) for source in self.rows.sources)
 
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
-        """A number for each shape, and the values that they stand for."""
+        """A number for each shape, and the values with these numbers."""
         known: dict[Any, int] = {}
         numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
         return np.array(numbers, np.int32), list(known)
@@ -113,12 +113,12 @@ class Events:
 
     @cached_property
     def roles(self) -> UInt8:
-        """What each piece of work is to the use of its device."""
+        """The role of each piece of work for the use of its device."""
         return self._all.roles[self.shape]
 
     @cached_property
     def places(self) -> tuple[Int32, Int32]:
-        """The device of each piece of work among those that the source has, and the numbers of these."""
+        """The index of the device of each piece of work among those of the source, and the numbers of these devices."""
         devices = self._all.device[self.shape]
         mine = np.flatnonzero(np.bincount(devices)).astype(np.int32)
         return np.searchsorted(mine, devices).astype(np.int32), mine
@@ -130,7 +130,7 @@ class Events:
 
     @cached_property
     def call(self) -> Int64:
-        """The place of the call that launched each piece of work, -1 where it isn't known."""
+        """The index of the call that launched each piece of work, -1 where it isn't known."""
         calls, correlation = self.calls, self._columns["correlation"]
         found = find_launches(
             self._all.work_places.correlated(correlation, self.shape),
@@ -145,7 +145,7 @@ class Events:
 
     @cached_property
     def waits(self) -> Int64:
-        """How long each piece of work came after the return of its call, -1 where that isn't known."""
+        """The time from the return of its call to each piece of work, -1 where it isn't known."""
         found = np.full(len(self), -1, np.int64)
         ts, dur = self.calls["ts"], self.calls["dur"]
         for first in range(0, len(self) if len(ts) else 0, BLOCK):
@@ -187,14 +187,14 @@ class _Places(NamedTuple):
 
     @classmethod
     def of(cls, shapes: list[Shape], numbers: dict[Any, int]) -> _Places:
-        """The places of shapes; `numbers` are those that were given so far."""
+        """The places of shapes; `numbers` has the numbers so far, and is extended."""
         machine = [numbers.setdefault((one["source"], one["host"]), len(numbers)) for one in shapes]
         process = [numbers.setdefault((one["source"], one["host"], one["pid"]), len(numbers)) for one in shapes]
         known = [one["pid"] is not None for one in shapes]
         return cls(np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_))
 
     def completed(self, others: _Places) -> _Places:
-        """With the process of the others where one isn't known and all others on the machine are of one process."""
+        """Fills in unknown processes where all others on the machine have the same process."""
         processes: dict[int, set[int]] = {}
         for machine, process in zip(others.machine.tolist(), others.process.tolist(), strict=True):
             processes.setdefault(machine, set()).add(process)
@@ -211,5 +211,5 @@ class _Places(NamedTuple):
 
 
 def natural(text: str) -> list[tuple[int, int | str]]:
-    """A key by which texts are sorted so that L2 comes before L10."""
+    """A sort key that puts L2 before L10."""
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", text) if part]

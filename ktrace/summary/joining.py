@@ -1,4 +1,4 @@
-"""Which call launched each piece of work, and which range is around a call.
+"""Finds the call from which an arrow leads to a piece of work, and the range around a call.
 
 thread 4242    [ ProfilerStep#3                          ]
                   [ layers.9        ]
@@ -21,9 +21,9 @@ _LINKS = pa.schema([("key", pa.string()), ("role", pa.string()), ("event", pa.in
 
 
 def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
-    """The place of the call from which an arrow leads to each piece of work, -1 where there is none.
+    """The index of the call from which an arrow leads to each piece of work, -1 where there is none.
 
-    `links` have key, role and event; `work` and `calls` are ids. All are of one source.
+    `links` have key, role and event; `work` and `calls` are ids. All have the same source.
     """
     rows = pa.Table.from_batches([batch.cast(_LINKS) for batch in links]).combine_chunks()
     key = rows["key"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -37,10 +37,10 @@ def linked(links: list[pa.RecordBatch], work: Int64, calls: Int64) -> Int64:
 
 
 class Ranges:
-    """Some ranges on tracks, among which is found which one is around a time. A range holds its begin, not its end."""
+    """Ranges on tracks, to find the innermost one around a time. A range includes its begin, but not its end."""
 
     def __init__(self, track: Int32, begin: Int64, end: Int64) -> None:
-        # Between two bounds of ranges the answer is one, so that only the bounds are looked at.
+        # Between two bounds of ranges the answer doesn't change, so it is computed only at the bounds.
         on, at = np.concatenate([track, track]), np.concatenate([begin, end])
         inside = innermost(np.concatenate([track, on]), np.concatenate([begin, at]), np.append(end, at))
         order = np.lexsort((at, on))
@@ -48,7 +48,7 @@ class Ranges:
         self._on, self._at, self._inside = on[order], at[order], inside[len(begin) :][order]
 
     def around(self, track: Int32, at: Int64) -> Int64:
-        """For each time on a track the place of the innermost range that is around it, -1 where none is."""
+        """The index of the innermost range around each time on a track, -1 where there is none."""
         found = np.full(len(at), -1, np.int64)
         if not len(self.track) or not len(at):
             return found
@@ -62,7 +62,7 @@ class Ranges:
 
 
 def innermost(track: Int32, begin: Int64, end: Int64) -> Int64:
-    """For each slice the place of the innermost one around it on its track, -1 where none is."""
+    """The index of the innermost slice around each slice on its track, -1 where there is none."""
     order = np.lexsort((np.arange(len(track)), -end, begin, track))
     tracks, begins, ends = track[order], begin[order], end[order]
     outer, crossed = around(tracks, begins, ends)

@@ -1,4 +1,4 @@
-"""Numbers for the combinations of values in some columns: rows by the million are of some hundred shapes.
+"""Numbers for the combinations of values in some columns: millions of rows have some hundred shapes.
 
 source  stream  kind    short_name   number
 run     7       kernel  gemm         0
@@ -20,7 +20,7 @@ from ktrace.store.joins import coded, combined, distinct
 
 
 class Shapes:
-    """The combinations of values of `names` that were seen, numbered in the order in which they came."""
+    """The combinations of values in the columns `names`, numbered in the order of their first appearance."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)

@@ -220,7 +220,7 @@ def test_what_a_pattern_needs(pattern: str, word: str) -> None:
         ("[]", 'no list "rules"'),
         ('{"rules": 1}', 'no list "rules"'),
         ('{"rules": [1]}', "rules[0]"),
-        ('{"rules": [{"name": "x"}]}', "rules[0]: the rule says nothing"),
+        ('{"rules": [{"name": "x"}]}', "rules[0]: the rule sets no column"),
         ('{"rules": [{"operation": "x"}, {"nam": "x", "operation": "y"}]}', "rules[1]: 'nam'"),
         ('{"rules": [{"name": "(", "operation": "y"}]}', "rules[0].name"),
         ('{"rules": [{"name": "x", "layer": "\\\\1"}]}', "rules[0].name"),

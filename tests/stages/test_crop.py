@@ -264,10 +264,10 @@ def test_tables_alone_have_no_time(tmp_path: Path) -> None:
 
 def test_wrong_words_are_told() -> None:
     for given, what in (
-        ({}, "no part is named"),
-        ({"time": "1s"}, "'1s' is no interval of time"),
-        ({"step": "a"}, "'a' is no step"),
-        ({"around": "a", "margin": "5"}, "'5' is no time with its unit"),
+        ({}, "no part is selected"),
+        ({"time": "1s"}, "'1s' isn't a time interval"),
+        ({"step": "a"}, "'a' isn't a step"),
+        ({"around": "a", "margin": "5"}, "'5' isn't a time with a unit"),
     ):
         with pytest.raises(UsageError, match=what):
             Crop(**given)

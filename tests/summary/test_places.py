@@ -227,9 +227,9 @@ def test_what_the_host_did_where_there_is_no_device_work(tmp_path: Path) -> None
 def test_only_what_is_asked_for_and_what_is_not_said(tmp_path: Path) -> None:
     found = summary(tmp_path, STEPS, by=["layer", "operation", "rank"])
     assert list(found.groups) == ["operation"]
-    assert "Not said in it: layer, rank." in found.notes
+    assert "This input has no layer or rank information." in found.notes
     assert [table.name for table in found.tables()] == ["overview", "devices", "waits", "steps", "operation"]
-    assert summary(tmp_path, STEPS, by=["layer"]).notes == ["Not said in it: layer."]
+    assert summary(tmp_path, STEPS, by=["layer"]).notes == ["This input has no layer information."]
     with pytest.raises(UsageError) as error:
         summary(tmp_path, STEPS, by=["colour"])
     assert all(by in str(error.value) for by in BY)

@@ -17,7 +17,7 @@ _EXPECTED = "time=10s, size=500MB or step"
 
 @dataclass(frozen=True)
 class SplitBy:
-    """One of three: `time` is the length of a part in ns, `size` the most bytes of a file, `step` a part for each step."""
+    """One of three: `time` is the length of a part in ns, `size` the most bytes of a file, `step` a part per step."""
 
     time: int | None = None
     size: int | None = None
