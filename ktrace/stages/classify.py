@@ -111,8 +111,8 @@ class _Classifier:
         layers = [self._taxonomy.layer(word) for word in words.dictionary.to_pylist()]
         of = np.full(len(batch), -1, np.int64)
         codes, parents = _codes(words), pc.list_parent_indices(scope).to_numpy()
-        said = np.array([layer is not None for layer in layers], np.bool_)[codes] & device[parents]
-        of[parents[said]] = codes[said]  # the last of several stays
+        labelled = np.array([layer is not None for layer in layers], np.bool_)[codes] & device[parents]
+        of[parents[labelled]] = codes[labelled]  # the last of several stays
         rows = np.flatnonzero(of >= 0)
         return _spread(layers, of[rows], rows, len(batch))
 

@@ -216,7 +216,7 @@ def test_what_a_pattern_needs(pattern: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("[", "no JSON"),
+        ("[", "isn't JSON"),
         ("[]", 'no list "rules"'),
         ('{"rules": 1}', 'no list "rules"'),
         ('{"rules": [1]}', "rules[0]"),

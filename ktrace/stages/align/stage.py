@@ -229,21 +229,21 @@ class _Stage:
         ledger.taken = ledger.given = self._rows
         for source in self._sources:
             placed = self._placed.get(source, Placed(Move(), "none"))
-            said: dict[str, Any] = {"source": source, "rule": placed.rule, "offset_ns": placed.move.offset}
+            alignment: dict[str, Any] = {"source": source, "rule": placed.rule, "offset_ns": placed.move.offset}
             if placed.move.rate:
-                said |= {"drift_ppm": placed.move.rate * 1e6, "since_ns": placed.move.since}
+                alignment |= {"drift_ppm": placed.move.rate * 1e6, "since_ns": placed.move.since}
             if source in self._fits:
                 fit = self._fits[source]
-                said |= {"matched": fit.matched, "outliers": fit.outliers}
-                said |= {"residual_median_ns": fit.median, "residual_p95_ns": fit.p95}
-                said |= {"through": fit.through} if fit.through else {}
+                alignment |= {"matched": fit.matched, "outliers": fit.outliers}
+                alignment |= {"residual_median_ns": fit.median, "residual_p95_ns": fit.p95}
+                alignment |= {"through": fit.through} if fit.through else {}
             if extra := self._extra(source):
-                said["extra_ns"] = extra
+                alignment["extra_ns"] = extra
             if shift := self._shift(source, placed):
-                said["shift_ns" if self._wanted.keep_shift else "shift_undone_ns"] = shift
+                alignment["shift_ns" if self._wanted.keep_shift else "shift_undone_ns"] = shift
                 if not self._wanted.keep_shift:
                     report.issue("shift-undone", source, f"{time_text(shift)} more than of the first input", 0)
-            report.alignment.append(said)
+            report.alignment.append(alignment)
             if placed.rule == "begin":
                 report.issue("begin-guessed", source, "no unix time, and a different clock than the first source", 0)
         for source, gap in apart({source: self._moved(span, source) for source, span in self._spans.items()}).items():

@@ -150,8 +150,8 @@ def _heads(batch: Batch, numbers: dict[tuple[str, int], int]) -> Int64:
 def _once(metrics: pa.Table, launches: int) -> tuple[pa.Table, Int64]:
     """The metrics by launch without repetitions, and how many these are for each launch: pages show some twice."""
     metrics = metrics.combine_chunks()
-    said = metrics.drop_columns("args").columns
-    kept = np.sort(distinct_rows([column.chunk(0) for column in said] if len(metrics) else [], len(metrics))[0])
+    columns = metrics.drop_columns("args").columns
+    kept = np.sort(distinct_rows([column.chunk(0) for column in columns] if len(metrics) else [], len(metrics))[0])
     of = metrics["launch"].to_numpy()
     twice = np.bincount(of, minlength=launches) - np.bincount(of[kept], minlength=launches)
     return metrics.take(pa.array(kept[np.argsort(of[kept], kind="stable")])), twice

@@ -155,11 +155,11 @@ def attach_by_event(
         known = events.rows[events.between(low, high)]
         known = known[np.argsort(known["place"], kind="stable")]
         found = find((rows["event"], rows["source"]), (known["id"], source[known["track"]]))
-        bound = found >= 0
-        place = known["place"][found[bound]]
-        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        attached = found >= 0
+        place = known["place"][found[attached]]
+        columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, last=False, **columns)
-        links.unbound.add(rows["id"][~bound].tolist())
+        links.unbound.add(rows["id"][~attached].tolist())
 
 
 def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Runs:
@@ -207,11 +207,11 @@ class SliceAttacher:
         self._links.unbound.add(self._waiting["id"].tolist())
 
     def _attach(self, rows: Structured, slices: Slices, found: Int64) -> None:
-        bound = found >= 0
-        at = found[bound]
-        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        attached = found >= 0
+        at = found[attached]
+        columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, last=False, **columns)
-        self._links.unbound.add(rows["id"][~bound].tolist())
+        self._links.unbound.add(rows["id"][~attached].tolist())
 
 
 def _non_null(columns: pa.RecordBatch) -> pa.RecordBatch:

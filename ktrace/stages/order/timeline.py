@@ -3,7 +3,7 @@
     batches in any order ──► spilled to temporary Arrow files above 64 MB ──► Timeline
 
 A `Timeline` knows the whole catalog, the span and the tracks before it gives its first batch. Its batches
-hold the events in ranges of time, sorted per track by (ts, -dur, id); halves are paired, each slice has
+contain the events in ranges of time, sorted per track by (ts, -dur, id); halves are paired, each slice has
 its lane, arrows are attached to rows, and launches are joined with their work. Writers never sort, pair or wait.
 """
 

@@ -114,10 +114,10 @@ class Dependents:
             return
         first = self._starts[-1]
         number = np.arange(first, first + len(batch))
-        hangs, has_row = values(batch.columns, "event" if batch.record == "links" else "parent")
+        depends_on, has_row = values(batch.columns, "event" if batch.record == "links" else "parent")
         places = self._places(batch)
         source = places.column("source").to_numpy()
-        self._on_row.append(id=hangs[has_row], source=source[has_row], number=number[has_row])
+        self._on_row.append(id=depends_on[has_row], source=source[has_row], number=number[has_row])
         if batch.record == "links":
             ts, has_ts = values(batch.columns, "ts")
             placed = has_ts & ~has_row

@@ -196,12 +196,12 @@ def without_args(batch: Batch) -> Batch:
 
 def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> tuple[Iterator[Batch], frozenset[str]]:
     """All batches, and the sources with these ranks. Reads all input, since the facts with ranks may come last."""
-    catalog, held, records = Catalog(), Batches(spill, "all"), []
+    catalog, kept, records = Catalog(), Batches(spill, "all"), []
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)
         elif len(batch):
-            held.append(batch.columns)
+            kept.append(batch.columns)
             records.append(batch.record)
     known = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
     found = frozenset(source for source, rank in known.items() if rank in ranks)
@@ -217,6 +217,6 @@ def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> t
         if len(catalog):
             yield catalog.to_batch()
         for number, record in enumerate(records):
-            yield Batch(record, held.get(number))
+            yield Batch(record, kept.get(number))
 
     return again(), found

@@ -127,18 +127,18 @@ class Split:
             if figure.any():
                 waiting.append(place[figure])
                 self._wait(dependents, rows_where(known, figure), self._rank_of[place[figure]])
-        held: list[tuple[int, Bools]] = []
+        waiting_others: list[tuple[int, Bools]] = []
         for number, record in enumerate(self._records):
             batch = _narrow(record, self._others.get(number))
             hangs = np.ones(len(batch), np.bool_) if record == "links" else are_figures(batch)
             dependents.remember(rows_where(batch, ~hangs), ranks[number][~hangs])
             if hangs.any():
-                held.append((number, hangs))
+                waiting_others.append((number, hangs))
                 self._wait(dependents, rows_where(batch, hangs), ranks[number][hangs])
         found = (rank for _, rank in dependents.rest(RANGE_ROWS))
         for place in waiting:
             self._rank_of[place] = next(found)
-        for number, hangs in held:
+        for number, hangs in waiting_others:
             ranks[number][hangs] = next(found)
         return ranks
 
