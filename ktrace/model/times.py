@@ -30,7 +30,7 @@ def parse_time(text: str) -> int:
 def parse_interval(text: str) -> tuple[int | None, int | None]:
     """The ends of `FROM..TO` in ns; one of them may be left out and is None.
 
-    Raises UsageError if the text isn't an interval, or ends before it begins.
+    Raises UsageError if it isn't an interval, or ends before it begins.
     """
     first, dots, last = text.partition("..")
     if not dots or not (first.strip() or last.strip()):

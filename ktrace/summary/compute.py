@@ -48,12 +48,12 @@ def summarise(
 ) -> Summary:
     """Where the time of one or several inputs went.
 
-    `by` is what work is grouped by (`ktrace.summary.keys.BY`), all by default. `rules` is a file with rules for
-    operations and layers that are tried before those of ktrace; `from_`, `crop`, `filter`, `progress` and `jobs` are
-    the same as for `ktrace.convert`. Rows that the filter leaves out aren't counted, but the steps and calls that work
-    was launched in are still known. `Summary.report` is the report of the reading.
+    `by` is what work is grouped by (`ktrace.summary.keys.BY`), all by default. `rules` is a file of rules for
+    operations and layers that come before those of ktrace; `from_`, `crop`, `filter`, `progress`, `jobs` are those of
+    `ktrace.convert`. What the filter leaves out isn't counted; the steps and calls that work was launched in are known
+    all the same. The account of the reading is `Summary.report`.
 
-    Raises InputError and its subclasses, and UsageError for an unknown `by`.
+    Raises InputError and its kin, UsageError for an unknown `by`.
     """
     from ktrace.pipeline.read import read_selected
     from ktrace.stages.select.filter import Filter

@@ -1,6 +1,6 @@
 """The stage `align`: moves the times of several sources to the clock of the first one.
 
-    rank0 ─────────────────────────────────────► passes at once: reference clock
+    rank0 ─────────────────────────────────────► passes at once: the reference clock
     rank1 ── waits until its move is known ────► moved
     clocks ── wait for the end ────────────────► anchors that agree with one another
 

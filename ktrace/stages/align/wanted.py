@@ -16,19 +16,32 @@ RULES = ("auto", "unix", "collective", "marker", "none")
 class Align:
     """How the times of sources are converted to the clock of the first one, whose times stay.
 
-    rule     auto        by unix time where the clocks have it; a source without it whose clock is of a different kind
-                         begins when the first one does, which is a guess and reported as such
-             unix        by unix time; an error if a source has none
-             collective  by the ends of the collectives that ranks take part in together: offset and drift
-             marker      by the first event in each source whose name matches `marker` (a name or a pattern)
-             none        times stay as they are
-    marker   the name for the rule marker
-    keep_shift  by unix time: the shift added to an input's times by hand at its export (nsys export --ts-shift)
-             corrects its clock, and isn't undone
-    offsets  path, file name or label of an input -> ns, or text such as "+1.5ms", that is added to its times
+    Parameters
+    ----------
+    rule : {"auto", "unix", "collective", "marker", "none"}
+        auto: by unix time where the clocks have it. A source without it whose clock is of another kind begins when the
+        first one does, which is a guess and reported as one.
+        unix: by unix time; an error where a source doesn't have it.
+        collective: by the ends of the collectives that ranks take part in together, offset and drift.
+        marker: by the first event with the name `marker` (a name or a pattern) in each source.
+        none: times stay as they are.
+    marker : str, optional
+        The name for the rule "marker".
+    offsets : mapping
+        Path, file name or label of an input -> ns, or text such as "+1.5ms", added to its times.
+    keep_shift : bool
+        By unix time: keep what was added to an input's times by hand when it was exported (nsys export --ts-shift).
 
-    Raises UsageError for an unknown rule, for a marker without the rule or the rule without a marker, and for an offset
-    that isn't a time.
+    Raises
+    ------
+    UsageError
+        The rule doesn't exist, a marker comes without the rule or the rule without a marker, an offset isn't a time.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ktrace.Align.of("marker step 3").marker
+    'step 3'
     """
 
     rule: str = "auto"

@@ -261,7 +261,7 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
         if kind == "note":
             notes[kernel].append({"text": name, **extra} if extra else name)
             continue
-        key = unique_name(metric, partial(_is_filled, found, kernel), " #")
+        key = unique_name(metric, partial(_is_set, found, kernel), " #")
         if value is None:
             text = next(iter(extra.values())) if len(extra) == 1 else extra
         found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
@@ -274,7 +274,8 @@ def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array
     return made
 
 
-def _is_filled(columns: dict[str, list[Any]], row: int, name: str) -> bool:
+def _is_set(columns: dict[str, list[Any]], row: int, name: str) -> bool:
+    """Whether a column has a value in that row."""
     return name in columns and columns[name][row] is not None
 
 

@@ -42,19 +42,35 @@ _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
 
 @dataclass(frozen=True)
 class Crop:
-    """Which part of the trace stays. With several fields, rows must satisfy all of them.
+    """The part of the time to keep: what lies in everything that is given.
 
-    time    "1.5s..2.0s", "..2s" or "1s..", counted from the first event. If the trace doesn't have this time, but its
-            own clock or the time of day does, the interval is read as such.
-    around  the time of each row whose name matches (a name or a pattern) in any source, with `margin` (ns, or text such
-            as "5ms") before and after it
-    step    the steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" including both
-    range   the ranges (NVTX, annotations) whose name matches: a name or a pattern
+    Parameters
+    ----------
+    time : str, optional
+        "1.5s..2.0s", "..2s" or "1s..": counted from the first event. Where the trace has no such time but has it by its
+        own clock, or by the time of day, that is meant.
+    around : str, optional
+        The time of each row with this name (a name or a pattern) in any source, with `margin` before and after it.
+    margin : int or str
+        ns, or text such as "5ms".
+    step : int or str, optional
+        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" with both ends.
+    range : str, optional
+        Ranges (NVTX, annotations) with this name: a name or a pattern.
 
-    Each source has its own times of a step or range. These include the device work that is launched in them, even if
-    it runs later.
+    Steps and ranges are times of each source for itself. Device work that was launched in them belongs to them, even if
+    it ran later.
 
-    Raises UsageError for invalid values, and if no field is given.
+    Raises
+    ------
+    UsageError
+        A time isn't written like this, or nothing is given.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ktrace.Crop(time="1.5s..2s")
+    Crop(time='1.5s..2s', around=None, margin=1000000, step=None, range=None)
     """
 
     time: str | None = None

@@ -39,16 +39,24 @@ WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
 
 @dataclass(frozen=True)
 class Filter:
-    """Which events and summaries stay. With several fields, rows must satisfy all of them.
+    """The events and summaries to keep: those that pass everything that is given.
 
-    kinds       kinds of the model: kernel, memcpy, api, ...
-    names       patterns for the whole `name` or `short_name`; * is any text, ? any character, [ab] one of these
-    devices     devices by the number that the source uses; a row without a device doesn't pass
-    streams     streams, in the same way
-    ranks       ranks of sources, as recorded in their facts
-    min_dur     ns, or text such as "10us": shorter slices go; points, counters and slices without an end stay
-    only_gpu    device work, and other rows on a device or stream; the calls that launched it go
-    drop_args   rows stay without the arguments of the source
+    Parameters
+    ----------
+    kinds : sequence of str
+        Kinds of the model: kernel, memcpy, api, ...
+    names : sequence of str
+        Patterns for the whole `name` or `short_name`; * is any text, ? any character, [ab] one of these.
+    devices, streams : sequence of int
+        Numbers that the source gives devices and streams. A row without a device doesn't pass.
+    ranks : sequence of int
+        Ranks of sources, from their facts.
+    min_dur : int or str, optional
+        ns, or text such as "10us". Shorter slices go; points, counters and slices without an end stay.
+    only_gpu : bool
+        Keep device work and whatever else is on a device or stream; the calls that launched it go.
+    drop_args : bool
+        Keep rows without the arguments of the source.
 
     Raises UsageError for a kind that doesn't exist and for a duration without a unit.
     """
