@@ -292,7 +292,7 @@ def test_an_option_that_takes_an_input_for_its_file_says_so(tmp_path: Path) -> N
     log = SAMPLES / "doppler/cut-in-a-report.log"
     done = convert("--classify", log, STEP, "-o", tmp_path / "o.csv")
     assert done.returncode == 1
-    assert "takes that for its file" in done.stderr
+    assert "reads that input as its file of rules" in done.stderr
 
 
 def test_a_trace_is_classified_whole_and_comes_back_equal(tmp_path: Path) -> None:
