@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -98,14 +99,23 @@ def test_the_map_of_the_house_has_every_folder(page: str) -> None:
     folders = sorted(
         path.parent.name for path in (ROOT / "ktrace").glob("*/__init__.py") if not path.parent.is_symlink()
     )
-    assert {"cli", "ordering", "summary"} <= set(folders)
+    assert {"cli", "stages", "summary"} <= set(folders)
     assert [name for name in folders if not re.search(rf"\b{name}/", text)] == []
 
 
-@pytest.mark.parametrize("folder", ["transforms", "summary"])
+#: The rooms of the core: its packages, and those of the stages.
+CORE_ROOMS = sorted(
+    str(path.parent.relative_to(ROOT / "ktrace"))
+    for pattern in ("*/__init__.py", "stages/*/__init__.py")
+    for path in (ROOT / "ktrace").glob(pattern)
+    if not path.parent.is_symlink()
+)
+
+
+@pytest.mark.parametrize("folder", CORE_ROOMS)
 def test_the_maps_of_folders_name_their_modules(folder: str) -> None:
     room = ROOT / "ktrace" / folder
-    tree = (room / "__init__.py").read_text("utf-8")
+    tree = ast.get_docstring(ast.parse((room / "__init__.py").read_text("utf-8"))) or ""
     modules = {path.stem for path in room.glob("*.py")} | {path.parent.name for path in room.glob("*/__init__.py")}
     assert [name for name in sorted(modules - {"__init__"}) if not re.search(rf"\b{name}\b", tree)] == []
 

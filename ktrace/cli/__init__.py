@@ -1,6 +1,10 @@
 """The command `ktrace`: a thin shell over the library, one module per command, imported when the command is called.
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage.
+
+Commands: convert, merge, view, summary, diff, batch, info, formats, schema, validate, completion. They share `_options`
+and `_selection` (options), `_console` (printing), `_account` (what was noted, repaired or skipped), `_figures`
+(tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas) and `_memory` (the allocator).
 """
 
 from __future__ import annotations

@@ -4,5 +4,6 @@
                  (places)              (a process   run_name=a/host_name=n1/rank=3/rank3-5f0c….parquet
                                         a file)     _ktrace/inputs/rank3-5f0c….json, written last
 
-`batch` puts it together, `ktrace.input.stores` knows local folders and object stores, `manifest` what is done already.
+`batch` runs all of it, `sources` names the sources of a dataset, and `ranges` divides one big input into several tasks.
+`ktrace.input.stores` knows local folders and object stores, `ktrace.input.dataset_manifest` what is done already.
 """

@@ -1,1 +1,15 @@
-"""From a name to batches: files, folders and URLs, compression, detection, formats."""
+"""From the names of inputs to sources and formats.
+
+expand             files, patterns and folders become inputs with labels
+source             an input as a stream: a file, a folder, standard input or a URL
+compression        gzip, zstd and zip archives
+detection          detects the format from the content
+format             formats: name, file patterns, probe, reader, writer
+capabilities       what only some formats can do
+stand_in           inputs that are converted to another format before reading
+relabel            keeps the source labels of several inputs apart
+sqlite_file        opens SQLite databases safely
+places             run, host and rank in a path, and the folders of a dataset
+stores             folders of files, local or in an object store
+dataset_manifest   which inputs of a dataset are done
+"""

@@ -1,1 +1,14 @@
-"""The canonical model: batches of Arrow columns, builders of rows, the catalog, tracks, times, JSON values."""
+"""The canonical model: batches of Arrow columns, and what describes them.
+
+batch          a batch of one record, its columns and its kinds
+row_builder    builds batches row by row
+catalog        facts about sources, processes, devices, streams and clocks
+tracks         tracks and processes, with the names that a timeline shows
+masks          which rows of a batch satisfy a condition
+times          times and intervals as text
+unique         names that are free
+arrays         names for the types of numpy arrays
+json_rows      JSON texts of many rows, from columns
+json_text      JSON values as text
+record_texts   records as they are in canonical files
+"""

@@ -25,19 +25,20 @@ VERSION = "1.0"
 #: The records, in the order of the files of a canonical folder.
 RECORDS = ("events", "summaries", "links", "catalog")
 
-#: The word that stands for a record in the `record` column of one-file forms.
+#: The word for a record in the `record` column of one-file forms.
 WORD = {"events": "event", "summaries": "summary", "links": "link", "catalog": "catalog"}
 
 DEVICE_KINDS = ("kernel", "memcpy", "memset", "graph")
 HOST_KINDS = ("api", "op")
 SLICE_KINDS = (*DEVICE_KINDS, *HOST_KINDS, "range", "sync", "alloc", "overhead")
+#: Kinds whose events are slices even without a duration (`masks.slice_mask`).
 ALWAYS_SLICES = tuple(kind for kind in SLICE_KINDS if kind != "alloc")
 POINT_KINDS = ("instant", "log", "sample", "counter")
 
-#: The columns that say which track a row is on.
+#: The columns that identify the track of a row.
 TRACK_COLUMNS = ("source", "host", "pid", "tid", "device", "context", "stream", "track")
 
-#: Entities of which `name` is part of the key; of the others it is only what is shown.
+#: Entities whose key includes `name`; for other entities the name is only shown.
 NAMED_ENTITIES = frozenset({"clock", "name", "metric", "stack"})
 
 #: Columns that exist only inside the pipeline. `half`: begin or end of a slice yet to be paired.
@@ -98,30 +99,30 @@ def is_required(record: str, column: str) -> bool:
 
 
 class EventRows(Protocol):
-    """Rows of events of which some columns are asked for: a `Batch`, or one of a timeline."""
+    """Rows of events with columns by name: a `Batch`, or a batch of a timeline."""
 
     def __len__(self) -> int: ...
 
     def has(self, name: str) -> bool:
-        """Whether the column is there; one that isn't is null throughout."""
+        """Whether the column is there; one that isn't is null in all rows."""
 
     def column(self, name: str) -> pa.Array:
-        """The column, full of nulls where none has it."""
+        """The column; all null if no row has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Some rows of one record, as columns.
 
-    `columns` holds a subset of the record's columns; a column that is absent is null throughout. A column
-    of text may come as a dictionary. Beside them may stand the internal columns and typed arguments
-    `args.<key>`, which a table writer folds into `args` by `args_text`. Their Arrow type says what they are:
+    `columns` has a subset of the record's columns; an absent column is null in all rows. A text column
+    may be a dictionary. There may also be the internal columns and typed arguments `args.<key>`, which a table
+    writer folds into `args` by `args_text`. The Arrow type of a typed argument is one of these:
 
         int64, float64, bool      a number, true or false
         string                    a text
         binary                    the JSON text of any value, as the source wrote it: b"[[4096,8192],[]]", b"null"
 
-    string and binary may be dictionaries; null means that the row hasn't got the key.
+    string and binary may be dictionaries; null means that the row doesn't have the key.
     """
 
     record: str
@@ -131,11 +132,11 @@ class Batch:
         return int(self.columns.num_rows)
 
     def has(self, name: str) -> bool:
-        """Whether the column is there; one that isn't is null throughout."""
+        """Whether the column is there; one that isn't is null in all rows."""
         return name in self.columns.schema.names
 
     def column(self, name: str) -> pa.Array:
-        """The column, of its type in the model, full of nulls where the batch hasn't got it."""
+        """The column; all null, with its type in the model, if the batch doesn't have it."""
         if self.has(name):
             return self.columns.column(name)
         if name in INTERNAL:
@@ -147,13 +148,13 @@ class Batch:
         return [name for name in self.columns.schema.names if name.startswith("args.")]
 
     def args_text(self) -> pa.Array:
-        """`args` as JSON text with the typed `args.<key>` columns folded in behind it."""
+        """`args` as JSON text, followed by the typed `args.<key>` columns."""
         text = self.column("args")
         typed = [name for name in self.typed_args() if self.columns.column(name).null_count < len(self)]
         return fold_args(text, {name.removeprefix("args."): self.columns.column(name) for name in typed})
 
     def full(self) -> pa.RecordBatch:
-        """All columns of the record in the model's order, arguments folded, internal columns left out."""
+        """All columns of the record in the order of the model, with folded arguments and without internal columns."""
         schema = arrow_schema(self.record)
         arrays = [
             self.args_text() if field.name == "args" else self.column(field.name).cast(field.type) for field in schema

@@ -1,4 +1,4 @@
-"""The catalog: facts about sources, processes, devices, streams, clocks, names; the later fact wins."""
+"""The catalog: facts about sources, processes, devices, streams, clocks, names; later facts win."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Key = tuple[Any, ...]
 
 @dataclass
 class Entry:
-    """What is known of one entity. `key` maps the track columns that identify it to their values."""
+    """All facts about one entity. `key` maps the track columns that identify it to their values."""
 
     entity: str
     key: dict[str, Any]
@@ -31,7 +31,7 @@ class Entry:
 
     @property
     def unix_offset(self) -> int | None:
-        """What is added to the times of a clock to make them unix times, in ns; None where its facts don't say it."""
+        """Unix time minus the time of a clock, in ns; None if the facts of the clock don't have an anchor."""
         at, unix = self.facts.get("at_ns"), self.facts.get("unix_ns")
         return unix - at if type(at) is int and type(unix) is int else None
 
@@ -70,8 +70,8 @@ class Catalog:
         """The entry of an entity: `catalog.get("stream", source="run", device=0, stream=7)`."""
         return self._entries.get(_key(entity, {c: v for c, v in key.items() if v is not None}, name))
 
-    def those(self, test: Callable[[Entry], bool]) -> Catalog:
-        """A catalog of the entries that pass."""
+    def where(self, test: Callable[[Entry], bool]) -> Catalog:
+        """A catalog with the entries that pass the test."""
         some = Catalog()
         some._entries = {key: entry for key, entry in self._entries.items() if test(entry)}
         return some
@@ -81,13 +81,13 @@ class Catalog:
         return [entry for entry in self if entry.entity == entity]
 
     def rank(self, source: str) -> int | None:
-        """The rank of a source in its distributed job, None where it doesn't say a whole number."""
+        """The rank of a source in its distributed job, None if the source doesn't have a whole number as rank."""
         entry = self.get("source", source=source)
         rank = entry.facts.get("rank") if entry else None
         return rank if type(rank) is int else None
 
     def host(self, source: str) -> str | None:
-        """The name of the one host that a source names, None where it names none or several."""
+        """The name of the host of a source, None if the source names no host or several."""
         names = {entry.name for entry in self.of("host") if entry.key.get("source") == source and entry.name}
         return names.pop() if len(names) == 1 else None
 

@@ -1,7 +1,7 @@
-"""Which rows of a batch: masks of numpy for columns of Arrow, and the rows that these name.
+"""Which rows of a batch satisfy a condition: numpy masks of Arrow columns, and the rows of a mask.
 
-kind   kernel  api  kernel     words_in(column, ("kernel",))          True  False  True
-name   gemm    -    memset     Fits(lambda name: "mem" in name)       False False  True
+kind   kernel  api  kernel     words_in(column, ("kernel",))             True  False  True
+name   gemm    -    memset     NameTest(lambda name: "mem" in name)      False False  True
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from ktrace.model.json_text import decoded, encoded
 
 
 def truth(mask: pa.Array) -> Bools:
-    """A mask for numpy; null is false."""
+    """The numpy mask of a boolean column; null is false."""
     found: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
     return found
 
 
 def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
-    """Which rows of a column of text hold one of these words."""
+    """Which rows of a text column have one of these words."""
     return truth(pc.is_in(decoded(column), pa.array(words, pa.string())))
 
 
-class Fits:
-    """A test of the texts of a column, batch after batch; each distinct one is looked at once in a batch.
+class NameTest:
+    """A test of the texts of a column, batch after batch; each distinct text of a batch is tested once.
 
-    Batches that have the dictionary of the one before cost nothing anew. Null doesn't fit.
+    A batch with the same dictionary as the one before needs no new tests. Null doesn't pass.
     """
 
     def __init__(self, test: Callable[[str], bool]) -> None:
@@ -38,31 +38,32 @@ class Fits:
         self._last: tuple[pa.Array, pa.Array] | None = None
 
     def __call__(self, column: pa.Array) -> Bools:
-        """Which rows fit."""
+        """Which rows pass."""
         coded = encoded(column)
         if self._last is None or not self._last[0].equals(coded.dictionary):
-            fits = [word is not None and self._test(word) for word in coded.dictionary.to_pylist()]
-            self._last = coded.dictionary, pa.array(fits, pa.bool_())
+            passes = [word is not None and self._test(word) for word in coded.dictionary.to_pylist()]
+            self._last = coded.dictionary, pa.array(passes, pa.bool_())
         return truth(self._last[1].take(coded.indices))
 
 
 def slice_mask(of_kinds: Callable[[tuple[str, ...]], Bools], has_dur: Bools) -> Bools:
-    """Which events are slices: those of most slice kinds always, those of other kinds but points with a duration.
+    """Which events are slices: all events of ALWAYS_SLICES, and those of other kinds, except points, with a duration.
 
-    `of_kinds` tells which events are of some kinds. An alloc, and a kind that another package adds, may be either.
+    `of_kinds` returns which events have one of some kinds. An alloc, and a kind that another package adds, is a slice
+    only with a duration.
     """
     return of_kinds(ALWAYS_SLICES) | (has_dur & ~of_kinds(POINT_KINDS))
 
 
-def some(batch: Batch, mask: Bools) -> Batch:
+def rows_where(batch: Batch, mask: Bools) -> Batch:
     """The rows of a mask."""
     return batch if mask.all() else Batch(batch.record, batch.columns.filter(pa.array(mask)))
 
 
 def each_source(batch: Batch) -> Iterator[tuple[str, Batch]]:
-    """The rows of each source, in the order in which these come; nearly all batches are of one."""
+    """Yields each source and its rows, in the order of their first rows; nearly all batches have one source."""
     column = batch.column("source")
     words: list[str] = decoded(column.unique()).to_pylist()
     for word in words:
         mine = None if len(words) == 1 else truth(pc.equal(decoded(column), word))
-        yield word, batch if mine is None else some(batch, mine)
+        yield word, batch if mine is None else rows_where(batch, mine)

@@ -1,4 +1,4 @@
-"""Rows become columns: what a reader of text uses to make batches."""
+"""Builds batches row by row, for readers of text."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class RowBuilder:
-    """Collects rows of all records and hands them out as batches of bounded size.
+    """Collects rows of all records and yields them as batches of bounded size.
 
-    The source label and, unless given, the id of a row are filled in. A reader yields
-    `from rows.ready()` now and then, and `from rows.rest()` at its end:
+    The source label and, unless passed, the id of a row are filled in. A reader calls
+    `yield from rows.ready()` now and then, and `yield from rows.rest()` at its end:
 
         rows.event("log", "Loading", ts=12_000_000, track="log")
         yield from rows.ready()
@@ -63,7 +63,7 @@ class RowBuilder:
         return self._next - 1
 
     def ready(self) -> Iterator[Batch]:
-        """The batches that are full."""
+        """Yields the batches that are full."""
         size = self._conversion.batch_rows
         for record, rows in self._pending.items():
             while len(rows) >= size:
@@ -71,7 +71,7 @@ class RowBuilder:
                 del rows[:size]
 
     def rest(self) -> Iterator[Batch]:
-        """What is left."""
+        """Yields all remaining rows."""
         yield from self.ready()
         for record, rows in self._pending.items():
             if rows:
@@ -80,7 +80,7 @@ class RowBuilder:
 
 
 def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
-    """A batch of rows given as dicts. Columns that no row has are left out.
+    """A batch of rows that are dicts. Columns that no row has are left out.
 
     Raises KeyError for a column that the model doesn't have.
     """
@@ -98,7 +98,7 @@ def to_batch(record: str, rows: list[dict[str, Any]]) -> Batch:
 
 
 def to_rows(batch: Batch) -> list[dict[str, Any]]:
-    """The rows of a batch as dicts, nulls left out. A dictionary column is decoded at once, not cell by cell."""
+    """The rows of a batch as dicts, without nulls. A dictionary column is decoded at once, not cell by cell."""
     rows: list[dict[str, Any]] = [{} for _ in range(len(batch))]
     for name, column in zip(batch.columns.schema.names, batch.columns.columns, strict=True):
         for row, value in zip(rows, decoded(column).to_pylist(), strict=True):

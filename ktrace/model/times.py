@@ -1,4 +1,4 @@
-"""Times as people write them on a command line: `10us`, `1.5s`, `1.5s..2.0s`, `..2s`, `1s..`."""
+"""Times as written on a command line: `10us`, `1.5s`, `1.5s..2.0s`, `..2s`, `1s..`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 
 from ktrace.errors import UsageError
 
-#: Unit -> how many ns it has.
+#: Unit -> ns.
 UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "µs": 10**3, "μs": 10**3, "ns": 1}
 
 _TIME = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([^\W\d]*)")
@@ -21,14 +21,14 @@ def parse_time(text: str) -> int:
     found = _TIME.fullmatch(text.strip())
     number, unit = found.groups() if found else ("", "")
     if not number or (unit not in UNITS and Decimal(number)) or (unit and unit not in UNITS):
-        what = f"'{unit}' is no unit of time" if unit else f"'{text}' is no time with its unit"
+        what = f"'{unit}' isn't a unit of time" if unit else f"'{text}' isn't a time with a unit"
         raise UsageError(f"{what} (in '{text}')" if unit else what, expected="s, ms, us or ns, such as 1.5s or 250us")
     ns = Decimal(number) * UNITS.get(unit, 1)
     return int(ns.to_integral_value(ROUND_HALF_EVEN))
 
 
 def parse_interval(text: str) -> tuple[int | None, int | None]:
-    """The ends of `FROM..TO` in ns; None for one that is left out, not for both.
+    """The ends of `FROM..TO` in ns; one of them may be left out and is None.
 
     Raises UsageError if it isn't an interval, or ends before it begins.
     """
@@ -42,7 +42,7 @@ def parse_interval(text: str) -> tuple[int | None, int | None]:
 
 
 def time_text(ns: int) -> str:
-    """A time for people, exact, in the greatest unit in which it is 1 or more: `1.5s`, `250us`, `0s`."""
+    """The exact time as text, in the greatest unit in which it is 1 or more: `1.5s`, `250us`, `0s`."""
     for unit in ("s", "ms", "us", "ns"):
         if abs(ns) >= UNITS[unit] or unit == "ns":
             break

@@ -1,4 +1,4 @@
-"""Tracks and the processes they belong to, with the names that people see: shared by all timeline writers."""
+"""Tracks and the processes they belong to, with the names that a timeline shows: shared by all timeline writers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktrace.model.catalog import Catalog, Entry
 
 
 class Process(NamedTuple):
-    """What a timeline shows as one process: a process of the source, a run of its tables, or the source itself."""
+    """What a timeline shows as a process: a process of the source, a run of its tables, or the source itself."""
 
     source: str
     host: str | None
@@ -36,7 +36,7 @@ class Track(NamedTuple):
 
     @property
     def process(self) -> Process:
-        """The process that the track stands under."""
+        """The process that the track belongs to."""
         return Process(self.source, self.host, self.pid, self.run)
 
     @property
@@ -47,9 +47,9 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-    """Name and place of a process or track. `labels` are rank and host of a process, where there are several.
+    """Name and place of a process or track. `labels` are rank and host of a process, if there are several.
 
-    `name` tells processes apart. `without_pid` is the name of a process for viewers that show its id beside it.
+    `name` is unique among processes. `without_pid` is the name of a process for viewers that show its id as well.
     """
 
     name: str
@@ -61,10 +61,10 @@ class Shown:
 
 @dataclass
 class Node:
-    """A process, thread, device, stream or text track as a timeline draws it: with what stands below it.
+    """A process, thread, device, stream or text track as a timeline draws it, with the nodes below it.
 
     `kind` is process, thread, device, stream or track. `number` is the index in `Timeline.tracks` of the
-    track whose rows stand here, None where there is none. `key` has the track columns down to here.
+    track whose rows are here, None if there is none. `key` has the track columns down to here.
     """
 
     kind: str
@@ -74,7 +74,7 @@ class Node:
     children: list[Node] = field(default_factory=list)
 
     def walk(self) -> Iterator[Node]:
-        """The node and all below it, in the order in which they are drawn."""
+        """Yields the node and all below it, in the order in which they are drawn."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -83,9 +83,9 @@ class Node:
 def arrange(tracks: Sequence[Track], catalog: Catalog, *, alone: bool = True) -> list[Node]:
     """The processes with their tracks nested below them, in the order in which a timeline draws them.
 
-    That is by host and rank where there are several, a host by its lowest rank; then the catalog's `order` where it has
-    one, then the order of first appearance, that of their numbers for devices and streams. A trace that isn't `alone`
-    is shown beside others:
+    Processes are sorted by host and rank if there are several, a host by its lowest rank; then by `order` in the
+    catalog, then by first appearance. Devices and streams are sorted by number. A viewer shows a trace that isn't
+    `alone` next to others:
 
         python3
           thread 4242
@@ -110,11 +110,11 @@ def arrange(tracks: Sequence[Track], catalog: Catalog, *, alone: bool = True) ->
         node.children = _numbered(sorted(node.children, key=_place))
     _leave_out_contexts(nodes.values())
     ranked = _by_rank(list(processes.values()), catalog, alone)
-    return _told_apart(ranked)
+    return _made_unique(ranked)
 
 
 def host_of(process: Process, catalog: Catalog) -> str | None:
-    """The name of the host of a process: its own column's, else that of its source where this names one."""
+    """The name of the host of a process: that of its column, else the host that its source names."""
     if process.host is not None:
         entry = catalog.get("host", source=process.source, host=process.host)
         return (entry.name if entry else None) or process.host
@@ -129,9 +129,9 @@ def rank_of(process: Process, catalog: Catalog) -> int | None:
 
 
 def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]:
-    """The processes sorted; where there are several hosts or ranks, each has these as labels and behind its name.
+    """The sorted processes; if there are several hosts or ranks, these are labels of each and follow its name.
 
-    Of a trace that isn't alone they are labels in any case, and not said again by the names.
+    In a trace that isn't alone they are always labels, and names don't repeat them.
     """
     keys = [node.key for node in processes if isinstance(node.key, Process)]
     hosts = [host_of(key, catalog) for key in keys]
@@ -154,23 +154,23 @@ def _by_rank(processes: list[Node], catalog: Catalog, alone: bool) -> list[Node]
     return [processes[number] for number in order]
 
 
-#: Stands behind all ranks.
+#: Sorts after all ranks.
 _NO_RANK = 1 << 62
 
 
 def _natural(text: str) -> list[tuple[int, str]]:
-    """Sort key by which node2 stands before node10."""
+    """A sort key that puts node2 before node10."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"([0-9]+)", text)]
 
 
 def _place(node: Node) -> tuple[bool, int, bool]:
-    """Sort key: what the catalog gives an order comes first, then streams; the sort keeps the others as they came."""
+    """Sort key: nodes with an order in the catalog first, then streams; the sort keeps the order of all others."""
     order = node.shown.order
     return order is None, order or 0, node.kind != "stream"
 
 
 def _numbered(nodes: list[Node]) -> list[Node]:
-    """Devices and streams that the catalog gives no order come by their numbers, at the places that they have."""
+    """Sorts devices and streams without an order in the catalog by number, in the positions that they have."""
     nodes = list(nodes)
     for kind in ("device", "stream"):
         places = [place for place, node in enumerate(nodes) if node.kind == kind and node.shown.order is None]
@@ -185,17 +185,19 @@ def _number_of(node: Node) -> tuple[int, int, int]:
     return device, context, stream
 
 
-def _told_apart(processes: list[Node]) -> list[Node]:
-    """Processes of one name get behind it what differs: "python3 (rank0, pid 4242)"."""
+def _made_unique(processes: list[Node]) -> list[Node]:
+    """Appends to equal names of processes what differs between them: "python3 (rank0, pid 4242)"."""
     alike: dict[str, list[Node]] = {}
     for node in processes:
         alike.setdefault(node.shown.name, []).append(node)
     for name, nodes in alike.items():
-        columns = [column for column in _TELLING if len({getattr(node.key, column) for node in nodes}) > 1]
+        columns = [column for column in _DISTINGUISHING if len({getattr(node.key, column) for node in nodes}) > 1]
         for node in nodes:
             values = {column: getattr(node.key, column) for column in columns}
             words = {
-                column: _TELLING[column].format(value) for column, value in values.items() if value not in (None, name)
+                column: _DISTINGUISHING[column].format(value)
+                for column, value in values.items()
+                if value not in (None, name)
             }
             full = _with_words(node.shown, list(words.values()))
             words.pop("pid", None)
@@ -204,19 +206,19 @@ def _told_apart(processes: list[Node]) -> list[Node]:
 
 
 def _with_words(shown: Shown, words: list[str]) -> str:
-    """The name with words in brackets behind it; the labels of a name may stand there already."""
+    """The name with words in brackets after it; the brackets may contain the labels already."""
     if not words:
         return shown.name
     head = f"{shown.name[:-1]}, " if shown.labels and shown.name.endswith(")") else f"{shown.name} ("
     return f"{head}{', '.join(words)})"
 
 
-#: What tells processes of one name apart, and how it is said.
-_TELLING = {"source": "{}", "host": "on {}", "pid": "pid {}"}
+#: What distinguishes processes with the same name, and how it is written.
+_DISTINGUISHING = {"source": "{}", "host": "on {}", "pid": "pid {}"}
 
 
 def _steps(track: Track) -> Iterator[tuple[str, Track]]:
-    """The nodes that lead to a track, each with its track columns, outermost first."""
+    """Yields the nodes from the process to a track, each with its track columns, outermost first."""
     key = Track(track.source, track.host, track.pid, run=track.run)
     steps = 0
     if track.tid is not None:
@@ -233,7 +235,7 @@ def _steps(track: Track) -> Iterator[tuple[str, Track]]:
 
 
 def _leave_out_contexts(nodes: Iterable[Node]) -> None:
-    """Streams without a name of their own say their context only where their device has several."""
+    """Removes the context from the names of streams whose device has only one; named streams keep their name."""
     for device in nodes:
         streams = [
             (node, node.key) for node in device.children if node.kind == "stream" and isinstance(node.key, Track)
@@ -246,12 +248,12 @@ def _leave_out_contexts(nodes: Iterable[Node]) -> None:
 
 
 def with_track(track: str, counter: str) -> str:
-    """The name of a counter with that of its text track, which may say it already."""
+    """The name of a counter with that of its text track, which may contain it already."""
     return track if counter in track else f"{track} {counter}"
 
 
 def show_process(process: Process, catalog: Catalog) -> Shown:
-    """The name of a process: the catalog's, else its run, else that of the source."""
+    """The name of a process: that in the catalog, else its run, else that of the source."""
     entry = catalog.get("process", source=process.source, host=process.host, pid=process.pid)
     source = catalog.get("source", source=process.source)
     run = process.run
@@ -265,7 +267,7 @@ def show_process(process: Process, catalog: Catalog) -> Shown:
 
 
 def _show(kind: str, track: Track, catalog: Catalog) -> Shown:
-    """The name of a track below its parent: the catalog's, else put together from its number."""
+    """The name of a track below its parent: that in the catalog, else one with its number."""
     entry = _entry("track", track, catalog) or (_entry(kind, track, catalog) if kind != "track" else None)
     name = entry.name if entry else None
     if kind == "device":
@@ -283,7 +285,7 @@ def _number(kind: str, track: Track) -> str:
     return track.track or "events"
 
 
-#: Entity of the catalog -> the track columns that are its key, and those that its facts may leave out.
+#: Entity of the catalog -> the track columns that are its key, and the columns that facts may leave out.
 _ENTITY_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "track": (TRACK_COLUMNS, ()),
     "thread": (("source", "host", "pid", "tid"), ("host",)),
@@ -303,7 +305,7 @@ def _entry(entity: str, track: Track, catalog: Catalog) -> Entry | None:
 
 
 def give_ids(wanted: Sequence[int | None], highest: int) -> list[int]:
-    """A number for each: the wanted one where it is free and from 1 to `highest`, else a low one that nobody wants."""
+    """Unique ids: the wanted number if it is free and from 1 to `highest`, else the lowest number that isn't wanted."""
     claimed = set(wanted)
     free = (number for number in count(1) if number not in claimed)
     given: dict[int, None] = {}

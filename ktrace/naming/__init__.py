@@ -1,1 +1,6 @@
-"""Names of device work: what operation they stand for, how they are spelled, how they are shortened."""
+"""Names of device work.
+
+taxonomy      operation, library, precision and layer, by rules
+short_names   short names of kernels
+spelling      names of kernels that tools demangle differently
+"""

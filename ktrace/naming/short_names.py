@@ -1,4 +1,4 @@
-"""Short names of kernels, for people. `name` stays whole; these stand in a column of their own.
+"""Short names of kernels. `name` stays whole; the short name has its own column.
 
 void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, ...>(int, ...)
                                             ──►   vectorized_elementwise_kernel<AddFunctor>
@@ -6,9 +6,9 @@ _ZN7ck_tile6kentryILi1ENS_12Rmsnorm2dFwdI...Evv  ──►   kentry<Rmsnorm2dFwd
 Cijk_Alik_Bljk_BBS_BH_Bias_..._MT256x32x64_...   ──►   Cijk_Alik_Bljk_BBS_BH_MT256x32x64
 ampere_sgemm_128x64_nn                      ──►   ampere_sgemm_128x64_nn
 
-Of C++ the function stays, and the first of its template arguments that says what it does: no return type, parameters,
-namespaces, numbers, types of numbers, and what only carries others (`ReduceOp`, `Array`, ...). Of mangled names
-(Itanium C++ ABI) only the identifiers are read, which is enough for this; they aren't demangled as a whole.
+The short name of a C++ function is its name and the first template argument that describes what it does: without return
+type, parameters, namespaces, numbers, types of numbers, and templates that only wrap others (`ReduceOp`, `Array`, ...).
+Only the identifiers of mangled names (Itanium C++ ABI) are read, which is enough for this.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-#: Words of a template's arguments that don't say what the kernel does.
+#: Words in template arguments that don't describe what the kernel does.
 _CARRIER_WORDS = """
 BinaryFunctor AUnaryFunctor BUnaryFunctor UnaryFunctor ReduceOp func_wrapper_t gpu_kernel_impl gpu_kernel_impl_nocast
 gpu_index_kernel OpaqueType Array array tuple C Int OffsetCalculator
@@ -38,7 +38,7 @@ _OPERATOR = re.compile(r"operator ?(?:\(\)|<<=?|>>=?|->\*?|<=>?|>=?|<)")
 _UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>|\{anonymous\}")
 _CLONE = re.compile(r"(?: \[clone [^\]]*\])+$|\.kd$")
 
-#: Names of generators, which pack all their settings into one word: what of it people tell them apart by.
+#: Names by code generators, which pack all settings into one word: the pattern, and the parts that distinguish kernels.
 _PACKED = (
     (
         re.compile(r"^((?:Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_[A-Z0-9a-z]+(?:_BH|_HPA)?)_.*?(MT\d+x\d+x\d+).*$", re.S),
@@ -51,10 +51,10 @@ _PACKED = (
 
 @lru_cache(maxsize=65_536)
 def short_name(name: str) -> str:
-    """The name that people know a kernel by; names that aren't C++ are left as they are."""
+    """The short name of a kernel; names that aren't C++ are unchanged."""
     plain = _CLONE.sub("", name)
     if plain.startswith("_Z") and (words := _mangled(plain)):
-        return _with_telling(words[0], words[1])
+        return _with_description(words[0], words[1])
     if "<" not in plain and "::" not in plain and "(" not in plain:
         for pattern, kept in _PACKED:
             if pattern.match(plain):
@@ -64,7 +64,7 @@ def short_name(name: str) -> str:
 
 
 def _of_cpp(name: str) -> str:
-    """Function and telling argument of a C++ name."""
+    """The function and the descriptive argument of a C++ name."""
     name = _UNNAMED.sub("anonymous", _OPERATOR.sub("operator", name))
     depth, begin, end = 0, None, len(name)
     arguments: tuple[int, int] | None = None
@@ -86,11 +86,11 @@ def _of_cpp(name: str) -> str:
         head, inside = name[: arguments[0]], name[arguments[0] + 1 : arguments[1]]
     else:
         head, inside = name[:end], ""
-    return _with_telling(_last(head), _words(inside)) if _last(head) else ""
+    return _with_description(_last(head), _words(inside)) if _last(head) else ""
 
 
 def _last(head: str) -> str:
-    """The function itself: behind its namespaces and its return type."""
+    """The function, without its namespaces and return type."""
     depth, kept = 0, []
     for part in re.split(r"([<>])", head):
         if part in "<>" and part:
@@ -101,12 +101,12 @@ def _last(head: str) -> str:
 
 
 def _words(inside: str) -> list[str]:
-    """The words of template arguments, of a path only the last."""
+    """The words of template arguments; only the last word of a path."""
     found: list[str] = _WORD.findall(re.sub(r"\w+::", "", inside))
     return found
 
 
-def _with_telling(function: str, words: list[str]) -> str:
+def _with_description(function: str, words: list[str]) -> str:
     for word in words:
         if word not in _CARRIERS and not _CARRYING.search(word) and len(word) > 2:
             return function if word == function else f"{function}<{word}>"
@@ -114,7 +114,7 @@ def _with_telling(function: str, words: list[str]) -> str:
 
 
 def _mangled(name: str) -> tuple[str, list[str]] | None:
-    """The function of a mangled name, and the identifiers in its template arguments; None if it has none."""
+    """The function of a mangled name, and the identifiers in its template arguments; None if there is no function."""
     place = 2
     nested = name.startswith("N", place)
     place += nested
@@ -145,5 +145,5 @@ def _mangled(name: str) -> tuple[str, list[str]] | None:
 
 
 def _without_paths(words: list[str]) -> list[str]:
-    """Identifiers that may be a function or a class: namespaces are small letters alone in common libraries."""
+    """The identifiers without namespaces, which have only small letters in common libraries."""
     return [word for word in words if not re.fullmatch(r"[a-z]+\d?|ck_tile|_GLOBAL__N_\d+", word)]

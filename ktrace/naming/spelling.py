@@ -1,4 +1,4 @@
-"""Names of kernels, as different tools demangle them.
+"""Names of kernels that tools demangle differently.
 
 void ns::gemm<(int)128, (bool)1, const float>(const float *, T2)     nsys, ncu
 void ns::gemm<128, true, float const>(float const*, float)           PyTorch
@@ -17,7 +17,7 @@ _CONST = re.compile(r"\bconst\b")
 
 @lru_cache(maxsize=65_536)
 def spelled_alike(name: str) -> str:
-    """The name without what demanglers differ in: the return type, parameters, casts of numbers, const, spaces."""
+    """The name without what differs between demanglers: return type, parameters, casts of numbers, const, spaces."""
     name = _TRUTH.sub(lambda found: "true" if found[1] == "1" else "false", name)
     name = (
         _CONST.sub("", _CAST.sub("", name))
@@ -30,7 +30,7 @@ def spelled_alike(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def base_name(name: str) -> str:
-    """The name of the function alone: no namespaces, no template arguments, no parameters."""
+    """The name of the function without namespaces, template arguments and parameters."""
     name = spelled_alike(name)
     depth, kept = 0, []
     for letter in name:
@@ -42,7 +42,7 @@ def base_name(name: str) -> str:
 
 
 def _parameters(name: str) -> int:
-    """Where the parameters begin: the first parenthesis outside of template arguments; the end if there is none."""
+    """The index of the parameters: the first parenthesis outside of template arguments; the length if there is none."""
     depth = 0
     for place, letter in enumerate(name):
         if letter in "<{":

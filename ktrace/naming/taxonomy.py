@@ -1,10 +1,10 @@
-"""What a kernel's name says: operation, library, precision, layer. The rules are data: schema/operations.json.
+"""Operation, library, precision and layer of a kernel, by its name. The rules are data: schema/operations.json.
 
     {"name": "^nvjet_", "operation": "gemm", "library": "cuBLAS"}
     {"kind": "memcpy", "operation": "copy"}
     {"name": "(?:^|[:/.])(L\\\\d+)$", "layer": "\\\\1"}
 
-Rules are tried in their order; each column takes its value from the first rule that fits and speaks of it.
+Rules are tried in order; each column has its value from the first rule that matches and sets the column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SIGNS = frozenset(r".^$*+?{}[]\|()")
 
 
 class Labels(NamedTuple):
-    """What is known of a name; None where no rule says it."""
+    """The labels of a name; None where no rule sets one."""
 
     operation: str | None = None
     library: str | None = None
@@ -45,9 +45,9 @@ COLUMNS = Labels._fields
 
 
 class Pattern:
-    """A regular expression that is looked for in a name.
+    """A regular expression that is searched in a name.
 
-    Without a capital letter it fits capitals and small letters alike, and what it finds is in small letters.
+    Without a capital letter it ignores case, and the text that it finds is in small letters.
     """
 
     def __init__(self, text: str) -> None:
@@ -57,13 +57,13 @@ class Pattern:
         self._needed = needed(text)
 
     def find(self, name: str, small: str) -> re.Match[str] | None:
-        """The first place in `name`, of which `small` is the form in small letters."""
+        """The first match in `name`; `small` is the name in small letters."""
         text = name if self.exact else small
-        return self._regex.search(text) if self._needed in text else None  # the words are many times faster
+        return self._regex.search(text) if self._needed in text else None  # the plain text is much faster
 
 
 def needed(pattern: str) -> str:
-    """The longest run of letters that is in all that the pattern finds; "" where that can't be told simply."""
+    """The longest run of letters that every match of the pattern contains; "" if this isn't simple to tell."""
     if re.compile(pattern).flags & (re.IGNORECASE | re.VERBOSE):
         return ""
     plain = _REPEATED.sub("*", _CLASS.sub(".", _ESCAPE.sub(".", pattern)))
@@ -83,15 +83,15 @@ def needed(pattern: str) -> str:
 
 @dataclass(frozen=True)
 class Rule:
-    """Conditions, all of which must hold, and the values that the columns then have; a value may be None."""
+    """Conditions, all of which must be true, and the values that the columns then have; a value may be None."""
 
     names: tuple[Pattern, ...]
     kinds: frozenset[str]
     formats: frozenset[str]
     values: dict[str, str | None]
 
-    def fits(self, name: str, small: str, kind: str, source: str | None) -> bool | re.Match[str]:
-        """Whether all conditions hold: the place in the name where there is one."""
+    def matches(self, name: str, small: str, kind: str, source: str | None) -> bool | re.Match[str]:
+        """Whether all conditions are true; the match in the name if there is one."""
         if (self.kinds and kind not in self.kinds) or (self.formats and source not in self.formats):
             return False
         for pattern in self.names:
@@ -101,20 +101,20 @@ class Rule:
 
 
 class Taxonomy:
-    """Rules in their order, and short names for what they leave open."""
+    """Rules in order; names for which no rule sets a short name have a shortened one."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = [(rule, frozenset(rule.values)) for rule in rules]
 
     def labels(self, name: str, kind: str = "kernel", format: str | None = None) -> Labels:
-        """What the rules say of a name of that kind in a source of that format."""
+        """The labels of a name of this kind in a source of this format."""
         small = name.lower()
         found: dict[str, str | None] = {}
         missing = set(COLUMNS)
         for rule, columns in self._rules:
             if missing.isdisjoint(columns):
                 continue
-            place = rule.fits(name, small, kind, format)
+            place = rule.matches(name, small, kind, format)
             if not place:
                 continue
             for column in columns & missing:
@@ -125,16 +125,16 @@ class Taxonomy:
         return Labels(**found)
 
     def layer(self, name: str) -> str | None:
-        """The layer that a name says, such as that of a scope."""
+        """The layer in a name, such as the name of a scope."""
         small = name.lower()
         for rule, columns in self._rules:
-            if "layer" in columns and rule.names and (place := rule.fits(name, small, "", None)):
+            if "layer" in columns and rule.names and (place := rule.matches(name, small, "", None)):
                 return _filled(rule.values["layer"], place)
         return None
 
 
 def _filled(value: str | None, place: bool | re.Match[str]) -> str | None:
-    """The value with what the pattern found in the place of \\1 and the like."""
+    """The value with groups of the match inserted for \\1, \\2, ..."""
     if value is None or "\\" not in value or isinstance(place, bool):
         return value
     return place.expand(value) or None
@@ -148,7 +148,7 @@ def builtin_rules() -> tuple[Rule, ...]:
 
 
 def taxonomy(rules: str | Path | None = None) -> Taxonomy:
-    """The rules that come with ktrace, behind those of a file of the user's own, if there is one.
+    """The rules of a file, if any, followed by those that come with ktrace.
 
     Raises InputError for a file that can't be read or has a fault.
     """
@@ -163,39 +163,39 @@ def taxonomy(rules: str | Path | None = None) -> Taxonomy:
 
 
 def classify(name: str, *, kind: str = "kernel", format: str | None = None, rules: str | Path | None = None) -> Labels:
-    """What a name of device work says: operation, library, precision, layer, and a short name for people.
+    """Returns the operation, library, precision, layer and short name of device work by its name.
 
-    `format` is that of the source, since some engines can be told by it alone; `rules` is a file of your own, whose
-    rules come first. Raises InputError for a fault in it.
+    `format` is that of the source, which identifies some engines; `rules` is a file with your own rules, which are
+    tried first. Raises InputError for a fault in it.
     """
     return taxonomy(rules).labels(name, kind, format)
 
 
 def _rules(text: str, path: str) -> list[Rule]:
-    """The rules in the text of a file. Raises InputError with the place of a fault."""
+    """Parses the rules in the text of a file. Raises InputError with the place of a fault."""
     try:
         document = json.loads(text)
     except ValueError as error:
-        raise _fault(f"is no JSON: {error}", path) from error
+        raise _fault(f"isn't JSON: {error}", path) from error
     if not isinstance(document, dict) or not isinstance(document.get("rules"), list):
         raise _fault('has no list "rules"', path)
     version = document.get("ktrace_operations", VERSION)
     if str(version).split(".")[0] != VERSION.split(".", maxsplit=1)[0]:
-        raise _fault(f"is of version {version}, this is {VERSION}", path, "ktrace_operations")
+        raise _fault(f"has version {version}, this is version {VERSION}", path, "ktrace_operations")
     return [_rule(rule, path, f"rules[{place}]") for place, rule in enumerate(document["rules"])]
 
 
 def _rule(rule: Any, path: str, where: str) -> Rule:
     if not isinstance(rule, dict):
-        raise _fault("a rule is an object", path, where)
+        raise _fault("a rule must be an object", path, where)
     for key, value in rule.items():
         if key not in (*_CONDITIONS, *COLUMNS, "about"):
-            raise _fault(f"'{key}' is no part of a rule", path, where)
+            raise _fault(f"'{key}' isn't a key of a rule", path, where)
         if key in COLUMNS and not (value is None or (isinstance(value, str) and value)):
-            raise _fault("a value is a text, or null to leave the column empty", path, f"{where}.{key}")
+            raise _fault("a value must be a text, or null to leave the column empty", path, f"{where}.{key}")
     values = {column: rule[column] for column in COLUMNS if column in rule}
     if not values:
-        raise _fault("the rule says nothing", path, where)
+        raise _fault("the rule sets no column", path, where)
     texts = {key: _texts(rule, key, path, where) for key in _CONDITIONS}
     return Rule(
         tuple(_pattern(text, values, path, f"{where}.name") for text in texts["name"]),
@@ -212,16 +212,18 @@ def _pattern(text: str, values: dict[str, str | None], path: str, where: str) ->
             if value and "\\" in value:
                 re.compile(f"(?:{text})|").search("").expand(value)  # type: ignore[union-attr]
     except (re.error, IndexError) as error:
-        raise _fault(f"'{text}' is no regular expression that fits its values: {error}", path, where) from error
+        raise _fault(
+            f"'{text}' isn't a regular expression with the groups that its values use: {error}", path, where
+        ) from error
     return pattern
 
 
 def _texts(rule: dict[str, Any], key: str, path: str, where: str) -> Sequence[str]:
-    """A condition: a text or a list of texts, any of which will do."""
+    """The texts of a condition, any of which may match."""
     found = rule.get(key, [])
     texts = [found] if isinstance(found, str) else found
     if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
-        raise _fault("a condition is a text or a list of texts", path, f"{where}.{key}")
+        raise _fault("a condition must be a text or a list of texts", path, f"{where}.{key}")
     if key in rule and not texts:
         raise _fault("the list is empty", path, f"{where}.{key}")
     return texts
@@ -233,5 +235,5 @@ def _fault(what: str, path: str, where: str | None = None) -> InputError:
         path=path,
         where=where,
         expected='{"rules": [{"name": "a pattern", "operation": "gemm", "library": "ours"}]}',
-        remedy="see docs/operations.md; where --classify stands before an input, it takes that for its file",
+        remedy="see docs/operations.md; --classify directly before an input reads that input as its file of rules",
     )

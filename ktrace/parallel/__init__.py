@@ -1,1 +1,6 @@
-"""Work at the same time: forked processes, threads that read ahead and write behind."""
+"""Work in parallel.
+
+fork           tasks that forked child processes share
+prefetch       items that a thread makes before they are needed
+write_behind   a stream that a thread writes to
+"""

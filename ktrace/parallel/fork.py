@@ -1,8 +1,8 @@
-"""Work shared with forked children, its results back in the order of the tasks.
+"""Shares tasks with forked children, and returns their results in the order of the tasks.
 
-    tasks  0 1 2 3 4 5 ...      each process takes the next that is free, this one too
-    child  batches -> a temporary Arrow file, a message through a pipe
-    parent maps the file, unlinks it, hands the batches on in the order of the tasks
+    tasks  0 1 2 3 4 5 ...      each process takes the next free task, the parent too
+    child  writes batches to a temporary Arrow file, sends a message through a pipe
+    parent maps the file, unlinks it, yields the batches in the order of the tasks
 
 The children end with the work, with an error, and when the parent dies; no file stays.
 """
@@ -28,7 +28,7 @@ import pyarrow as pa
 from ktrace.errors import KtraceError
 from ktrace.model.batch import Batch
 
-#: Tasks that are done ahead of the one whose result is wanted, for each process.
+#: How many tasks are done ahead of the one whose result is wanted, for each process.
 AHEAD = 4
 
 _NUMBER = struct.Struct("<i")
@@ -37,40 +37,40 @@ _SIZE = struct.Struct("<q")
 
 @dataclass
 class Result:
-    """What came of a task: its batches, and `value`, what the work returned."""
+    """The result of a task: its batches, and `value`, which the work returned."""
 
     value: Any
     batches: Iterator[Batch]
 
 
-#: Does a task: yields its batches, returns a value that can be pickled.
+#: A function that does a task: yields batches, returns a value that can be pickled.
 Work = Callable[[int], Generator[Batch, None, Any]]
 
 
 def may_fork() -> bool:
-    """Whether children may be forked: where no other thread of Python could hold a lock of which a child waits.
+    """Whether children may be forked: only without other Python threads, whose locks would block a child forever.
 
-    Threads of libraries (OpenBLAS, Arrow) don't count: they look after themselves at a fork.
+    Threads of libraries (OpenBLAS, Arrow) don't count: these libraries handle a fork.
     """
     return hasattr(os, "fork") and threading.active_count() == 1
 
 
 def fork(run: Callable[[], None]) -> int:
-    """Forks a child that does `run` and ends, and returns its process id."""
+    """Forks a child that calls `run` and ends; returns its process id."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 counts the threads of libraries
         pid = os.fork()
     if pid:
         return pid
     try:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, too, and ends this one
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and ends this one
         run()
     finally:
-        os._exit(0)  # nothing of the parent's is done twice
+        os._exit(0)  # without the parent's exit handlers
 
 
 def portable(error: BaseException) -> BaseException:
-    """The error, or one of ours that says the same where that one can't be pickled: it goes to the parent."""
+    """The error, or a KtraceError with its text if it can't be pickled, to send it to the parent."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # of a library
@@ -86,7 +86,7 @@ class _Child:
 
 
 class Workers:
-    """Children that do tasks by their numbers from 0 to `count` - 1. `close` ends them."""
+    """Children that do tasks with the numbers 0 to `count` - 1. `close` ends them."""
 
     def __init__(self, work: Work, count: int, jobs: int) -> None:
         self._work = work
@@ -106,7 +106,7 @@ class Workers:
             raise
 
     def result(self, number: int) -> Result | None:
-        """What came of a task; None where the caller is to do it. To be asked for in the order of the numbers.
+        """The result of a task; None if the caller must do it. To be called in the order of the numbers.
 
         Raises what the work raised, wherever it ran.
         """
@@ -142,7 +142,7 @@ class Workers:
         self._handed = max(self._handed, upto)
 
     def _take(self) -> int | None:
-        """The next task that nobody has taken; None where there is none now."""
+        """The next free task; None if there is none now."""
         if not select.select([self._tokens], [], [], 0)[0]:
             return None
         os.set_blocking(self._tokens, False)
@@ -155,7 +155,7 @@ class Workers:
         return int(_NUMBER.unpack(token)[0])
 
     def _wait(self) -> None:
-        """Waits for messages of children, and takes them."""
+        """Waits for messages from children, and reads them."""
         if not self._children:
             raise RuntimeError("a task was asked for twice")
         ready, _, _ = select.select([child.results for child in self._children], [], [])
@@ -186,7 +186,7 @@ class Workers:
                 number = _NUMBER.unpack(token)[0]
                 _send(send, (number, *self._attempt(number)))
         finally:
-            shutil.rmtree(self._folder, ignore_errors=True)  # where the parent died, and can't
+            shutil.rmtree(self._folder, ignore_errors=True)  # if the parent died before it could
 
     def _attempt(self, number: int) -> tuple[str, Any, list[tuple[str, int]]]:
         try:
@@ -203,7 +203,7 @@ def _send(end: int, message: Any) -> None:
 
 
 def _message(buffer: bytearray) -> bytes | None:
-    """Takes the first whole message from the buffer."""
+    """Removes the first complete message from the buffer and returns it; None if there is none."""
     if len(buffer) < _SIZE.size:
         return None
     end = _SIZE.size + _SIZE.unpack_from(buffer)[0]
@@ -215,7 +215,7 @@ def _message(buffer: bytearray) -> bytes | None:
 
 
 def _spill(batches: Generator[Batch, None, Any], path: Path) -> tuple[Any, list[tuple[str, int]]]:
-    """Writes batches to a file; returns what their generator returned, and the record and place of each."""
+    """Writes batches to a file; returns the value of their generator, and the record and offset of each batch."""
     places: list[tuple[str, int]] = []
     with pa.OSFile(str(path), "wb") as file:
         while True:
@@ -229,7 +229,7 @@ def _spill(batches: Generator[Batch, None, Any], path: Path) -> tuple[Any, list[
 
 
 def _read(path: Path, places: list[tuple[str, int]]) -> Iterator[Batch]:
-    """The batches of a file, which is unlinked at once."""
+    """Yields the batches of a file, which is unlinked at once."""
     if not places:
         path.unlink(missing_ok=True)
         return

@@ -1,4 +1,4 @@
-"""Work that overlaps with the work behind it: the next item is made in a thread while one is used."""
+"""Makes the next item in a thread while the current one is used."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Made = TypeVar("Made")
 
 
 def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
-    """The items in their order, each made while the one before is worked on.
+    """Yields the items in order, each made while the one before is used.
 
-    It pays where making an item leaves the interpreter to others: in numpy, Arrow, SQLite. An error comes where its
-    item would have come.
+    It pays if making an item releases the interpreter lock: in numpy, Arrow, SQLite. An error is raised in the place of
+    its item.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -30,8 +30,8 @@ def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
             items.close()
 
 
-def ahead_of(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:
-    """What is made of each item, in their order, by some threads, which are one item each ahead of what is used."""
+def prefetch_map(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:
+    """Yields `make(item)` for each item, in order, made by threads that are one item each ahead of the current one."""
     from concurrent.futures import Future, ThreadPoolExecutor
 
     coming: deque[Future[Made]] = deque()

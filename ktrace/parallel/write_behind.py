@@ -1,6 +1,6 @@
-"""A stream whose writes happen in a thread of its own: compressing and the system's copying take no time of the writer.
+"""A stream that writes in a thread, so that the caller doesn't wait for compression and the operating system.
 
-The thread begins only when there is much to write, so that a small output has none, and readers may fork before.
+The thread starts only after `START` bytes, so that a small output needs none, and readers may fork before.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from queue import Queue
 from threading import Thread
 from typing import Any, BinaryIO
 
-#: Bytes that are written before the thread begins.
+#: How many bytes are written before the thread starts.
 START = 4 << 20
 
-#: Writes that wait at most.
+#: The most writes that wait.
 WAITING = 2
 
 
@@ -34,7 +34,7 @@ class WriteBehind(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Takes bytes, or a view of memory that doesn't change any more."""
+        """Writes bytes, or a view of memory that doesn't change any more."""
         size = memoryview(data).nbytes
         self._written += size
         if self._thread is None:
@@ -48,7 +48,7 @@ class WriteBehind(io.RawIOBase):
         return size
 
     def tell(self) -> int:
-        """How many bytes were taken."""
+        """The number of bytes written."""
         return self._written
 
     def close(self) -> None:
@@ -74,5 +74,5 @@ class WriteBehind(io.RawIOBase):
             if self._error is None:
                 try:
                     self._stream.write(data)
-                except BaseException as error:  # the thread that writes is to hear of it
+                except BaseException as error:  # raised in the calling thread later
                     self._error = error

@@ -1,1 +1,9 @@
-"""Commands as functions: read, convert, merge, info, validate."""
+"""Commands as functions.
+
+selection   the options that commands share
+read        inputs to batches, through the stages that options ask for
+convert     inputs to an output
+merge       several inputs to one timeline
+info        what an input is and contains
+validate    checks canonical files against the schema
+"""

@@ -1,11 +1,11 @@
-"""Operation, library, precision, layer and a short name of kernels and other device work, by their names.
+"""Labels device work with operation, library, precision, layer and short name.
 
     name                      kind              operation   library   precision   short_name
     nvjet_tst_192x192_...     kernel     ──►    gemm        cuBLAS    bf16        nvjet_tst_192x192_...
     [CUDA memcpy HtoD]        memcpy            copy
 
-Only columns that are null are filled, and only of device work; rows are neither added nor removed. Each distinct name
-is looked at once; to rows it comes by the codes of dictionaries.
+Only null columns of device work are filled; rows are neither added nor removed. The rules are applied once to each
+distinct name; rows get the result by the codes of dictionaries.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from ktrace.model.batch import DEVICE_KINDS, Batch
 from ktrace.model.json_text import decoded, encoded
 from ktrace.naming.taxonomy import COLUMNS, Labels, Taxonomy
 from ktrace.report import Report
+from ktrace.store.joins import coded, combined, distinct
 
 #: Distinct names that are remembered.
 _REMEMBERED = 1 << 20
 
 
 def with_operations(batches: Iterable[Batch], taxonomy: Taxonomy, report: Report | None = None) -> Iterator[Batch]:
-    """Passes batches on, with what the names of device work say in the columns that are null.
+    """Yields all batches, with null columns of device work filled from its names.
 
-    The format of a source is known from the catalog; rows that come before it are classified without.
+    The format of a source is known from the catalog; rows that come before that are classified without it.
     """
     classifier = _Classifier(taxonomy)
     rows = 0
@@ -55,7 +56,7 @@ class _Classifier:
         self._known: dict[tuple[str, str, str | None], Labels] = {}
 
     def learn(self, batch: Batch) -> None:
-        """Takes the formats of sources from the catalog."""
+        """Reads the formats of sources from the catalog."""
         mine = pc.and_(pc.equal(decoded(batch.column("entity")), "source"), batch.column("facts").is_valid())
         rows = batch.columns.filter(pc.fill_null(mine, False))
         if rows.num_rows:
@@ -85,18 +86,10 @@ class _Classifier:
         return _completed(batch, columns)
 
     def _labels(self, batch: Batch, rows: Int64) -> tuple[list[Labels], Int64]:
-        """The different labels of these rows, and the number of each row's."""
-        coded = [encoded(batch.column(name)) for name in ("kind", "source", "name")]
-        codes, size = np.zeros(len(rows), np.int64), 1
-        for column in coded:
-            codes = codes * len(column.dictionary) + _codes(column)[rows]
-            size *= len(column.dictionary)
-        distinct, which = _numbered(codes, size)
-        keys = []
-        for column in reversed(coded):
-            distinct, own = np.divmod(distinct, len(column.dictionary))
-            keys.append(column.dictionary.take(pa.array(own)).to_pylist())
-        names, sources, kinds = keys
+        """The distinct labels of these rows, and for each row the index of its label."""
+        columns = [coded(batch.column(name), rows) for name in ("kind", "source", "name")]
+        first, which = distinct(*combined(((codes, len(words)) for codes, words in columns), len(rows)))
+        kinds, sources, names = (words.take(pa.array(codes[first])).to_pylist() for codes, words in columns)
         labels = [
             self._label(name, kind, self._formats.get(source))
             for name, kind, source in zip(names, kinds, sources, strict=True)
@@ -112,14 +105,14 @@ class _Classifier:
         return self._known[key]
 
     def _scopes(self, batch: Batch, device: Bools) -> pa.Array:
-        """The layer of each row of device work by its scopes, of which the innermost counts."""
+        """The layer of each row of device work by its scopes; the innermost one counts."""
         scope = batch.column("scope")
-        coded = encoded(pc.list_flatten(scope))
-        layers = [self._taxonomy.layer(word) for word in coded.dictionary.to_pylist()]
+        words = encoded(pc.list_flatten(scope))
+        layers = [self._taxonomy.layer(word) for word in words.dictionary.to_pylist()]
         of = np.full(len(batch), -1, np.int64)
-        codes, parents = _codes(coded), pc.list_parent_indices(scope).to_numpy()
-        said = np.array([layer is not None for layer in layers], np.bool_)[codes] & device[parents]
-        of[parents[said]] = codes[said]  # the last of several stays
+        codes, parents = _codes(words), pc.list_parent_indices(scope).to_numpy()
+        labelled = np.array([layer is not None for layer in layers], np.bool_)[codes] & device[parents]
+        of[parents[labelled]] = codes[labelled]  # the last of several stays
         rows = np.flatnonzero(of >= 0)
         return _spread(layers, of[rows], rows, len(batch))
 
@@ -129,21 +122,8 @@ def _codes(column: pa.DictionaryArray) -> Int64:
     return codes
 
 
-def _numbered(codes: Int64, size: int) -> tuple[Int64, Int64]:
-    """The different codes, all below `size`, in rising order, and the place of each among them."""
-    if size > 4 * len(codes) + 65_536:
-        found, which = np.unique(codes, return_inverse=True)
-        return found, which
-    seen = np.zeros(size, np.bool_)
-    seen[codes] = True
-    distinct = np.flatnonzero(seen)
-    places = np.zeros(size, np.int64)
-    places[distinct] = np.arange(len(distinct))
-    return distinct, places[codes]
-
-
 def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> pa.DictionaryArray:
-    """A column of that length: `rows` have the text that `which` says, the others none."""
+    """A column of this length: `rows` have the texts with the indices `which`, all others are null."""
     words: dict[str, int] = {}
     own = np.array([-1 if text is None else words.setdefault(text, len(words)) for text in texts], np.int32)
     codes = own[which] if len(texts) else np.zeros(0, np.int32)
@@ -157,7 +137,7 @@ def _spread(texts: list[str | None], which: Int64, rows: Int64, length: int) -> 
 
 
 def _first(one: pa.Array, other: pa.Array) -> pa.Array:
-    """The values of the one, those of the other where it is null."""
+    """The values of the first column, and those of the second where it is null."""
     if other.null_count == len(other) or one.null_count == 0:
         return one
     if one.null_count == len(one):
@@ -166,7 +146,7 @@ def _first(one: pa.Array, other: pa.Array) -> pa.Array:
 
 
 def _completed(batch: Batch, columns: dict[str, pa.Array]) -> Batch:
-    """The batch with these columns where it had null."""
+    """The batch, with its nulls filled from these columns."""
     found = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
     for name, column in columns.items():
         if column.null_count < len(column):

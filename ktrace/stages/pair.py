@@ -1,10 +1,10 @@
-"""The stage before a table writer: begins and ends that a source wrote apart become slices.
+"""The stage before a table writer: makes slices of begins and ends that a source wrote apart.
 
     batches in any order ──► all but halves as they come, then the slices of the halves
 
 A link on an end becomes one on the slice; where a source has halves, links that name an event wait like these.
 
-A timeline writer gets them from `order`, which pairs in the same way.
+For timeline writers the stage `order` pairs in the same way.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from ktrace.store.vocabulary import Vocabularies
 
 
 def pair_halves(batches: Iterable[Batch], report: Report, *, range_rows: int = RANGE_ROWS) -> Iterator[Batch]:
-    """Passes batches on; halves wait for the end of the source and come as slices, in the order of their begins.
+    """Yields all batches; halves wait for the end of the source and become slices, in the order of their begins.
 
-    A begin without an end keeps `dur` null, an end without a begin is a skip.
+    A begin without an end keeps `dur` null; an end without a begin is skipped.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -58,7 +58,7 @@ def _paired(batches: Iterable[Batch], report: Report, spill: Spill, size: int) -
         if store is not None and batch.record == "links" and batch.has("event"):
             named = batch.column("event").is_valid()
             if pc.any(named).as_py():
-                links.hold(batch.columns.filter(named))
+                links.keep(batch.columns.filter(named))
                 rest = Batch("links", batch.columns.filter(pc.invert(named)))
         if len(rest):
             yield rest

@@ -1,4 +1,4 @@
-"""All events of a trace while they wait for their order: whole batches, and a row of numbers for each event."""
+"""All events of a trace until their order is known: whole batches, and a row of numbers for each event."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
 
-#: What a row is, as bits of `flags`. WORK is that of a device, RANGE encloses or repeats others, LAID_OUT is a row of a
-#: table, on a track of its own. LAUNCHED: a call with its correlation is known (`join_launches`).
+#: What a row is, as bits of `flags`. WORK: device work. RANGE: encloses or repeats other rows. LAID_OUT: a row of a
+#: table, on its own track. LAUNCHED: the call that launched it is known (`join_launches`).
 SLICE, BEGIN, END, GONE, UNFINISHED, WORK, LAUNCHED, LAID_OUT, RANGE = (1 << bit for bit in range(9))
 
 #: Times are between -LIMIT and LIMIT (ns).
 LIMIT = 1 << 62
 
-#: Batches of the same columns are joined up to this number of rows.
+#: Batches with the same columns are joined up to this number of rows.
 BATCH_ROWS = 65_536
 
-#: Times `BATCH_ROWS`: as many rows of different columns may wait.
+#: How many times `BATCH_ROWS` rows with different columns may wait.
 _MOST_WAITING = 4
 
 _TYPES: dict[str, pa.DataType] = {field.name: field.type for field in arrow_schema("events")} | INTERNAL
@@ -33,11 +33,10 @@ _REQUIRED = {field.name for field in arrow_schema("events") if not field.nullabl
 
 
 class EventStore:
-    """Events by place: the number of a row in the order in which the rows are kept.
+    """Events by place: the index of a row in the order in which the rows are kept.
 
-    `keys` has a row for each event, at its place: ts, end (of a point its ts, as of a slice without an end until
-    `end_unfinished`), id, track, flags.
-    `removed` counts the rows that were left out, by kind of issue.
+    `keys` has a row for each event, at its place: ts, end, id, track, flags. The end of a point is its ts, as is that
+    of a slice without an end until `end_unfinished`. `removed` counts the rows that were left out, by kind of issue.
     """
 
     def __init__(self, spill: Spill, words: Vocabularies, tracks: TrackIndex) -> None:
@@ -68,7 +67,7 @@ class EventStore:
             self.flush()
 
     def _numbered(self, columns: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the types of the model, numbers for words, and no column that is null throughout."""
+        """The batch with the types of the model and numbers for words, without columns that are all null."""
         arrays = {
             name: self.words.encode(name, array, _TYPES.get(name))
             for name, array in zip(columns.schema.names, columns.columns, strict=True)
@@ -77,7 +76,7 @@ class EventStore:
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def flush(self) -> None:
-        """Keeps the batches that are still waiting to be joined with others of the same columns."""
+        """Keeps the batches that still wait to be joined with others that have the same columns."""
         waiting = list(self._pending.values())
         self._pending.clear()
         for parts in waiting:
@@ -114,19 +113,19 @@ class EventStore:
         self._append_correlated(columns, place, track)
 
     def _flags(self, columns: pa.RecordBatch, has_dur: Bools) -> UInt16:
-        """What each row is. An alloc or a kind of another package is a slice where it has a duration."""
+        """The flags of each row."""
         kind, kinds = columns.column("kind"), self.words["kind"]
-        is_slice = slice_mask(lambda words: kinds.those(kind, words.__contains__), has_dur)
+        is_slice = slice_mask(lambda words: kinds.where(kind, words.__contains__), has_dur)
         flags = is_slice * np.uint16(SLICE) | (is_slice & ~has_dur) * np.uint16(UNFINISHED)
         if "half" in columns.schema.names:
             half = columns.column("half")
-            flags[self.words["half"].those(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
-            flags[self.words["half"].those(half, "end".__eq__)] = END
-        flags[kinds.those(kind, lambda word: word in DEVICE_KINDS)] |= WORK
-        flags[kinds.those(kind, "range".__eq__)] |= RANGE
+            flags[self.words["half"].where(half, "begin".__eq__)] = SLICE | BEGIN | UNFINISHED
+            flags[self.words["half"].where(half, "end".__eq__)] = END
+        flags[kinds.where(kind, lambda word: word in DEVICE_KINDS)] |= WORK
+        flags[kinds.where(kind, "range".__eq__)] |= RANGE
         if "track" in columns.schema.names:
             own_track = columns.column("track").is_valid().to_numpy(zero_copy_only=False)
-            synthetic = self.words["timing"].those(columns.column("timing"), "synthetic".__eq__)
+            synthetic = self.words["timing"].where(columns.column("timing"), "synthetic".__eq__)
             flags[synthetic & own_track] |= LAID_OUT
         return flags
 
@@ -139,8 +138,8 @@ class EventStore:
         if "correlation" not in columns.schema.names:
             return
         kind, kinds = columns.column("kind"), self.words["kind"]
-        launch = kinds.those(kind, lambda word: word in HOST_KINDS)
-        work = kinds.those(kind, lambda word: word in (*DEVICE_KINDS, "sync"))
+        launch = kinds.where(kind, lambda word: word in HOST_KINDS)
+        work = kinds.where(kind, lambda word: word in (*DEVICE_KINDS, "sync"))
         correlation, _ = values(columns, "correlation")
         which = (launch | work) & (correlation != 0)
         self.correlated.append(
@@ -148,7 +147,7 @@ class EventStore:
         )
 
     def span(self, size: int) -> tuple[int, int]:
-        """First begin and last end of all that is left, (0, 0) if there is nothing."""
+        """The first begin and the last end of the events that are left, (0, 0) if there are none."""
         first, last = LIMIT, -LIMIT
         for _, rows in self.keys.blocks(size):
             left = rows[rows["flags"] & GONE == 0]
@@ -157,7 +156,7 @@ class EventStore:
         return (first, last) if first < LIMIT else (0, 0)
 
     def end_unfinished(self, end: int, size: int) -> int:
-        """Lets slices without an end end there, and returns how many there are."""
+        """Sets the end of slices that have none, and returns how many there are."""
         count = 0
         for _, rows in self.keys.blocks(size):
             open_ = (rows["flags"] & UNFINISHED != 0) & (rows["flags"] & GONE == 0)
@@ -166,7 +165,7 @@ class EventStore:
         return count
 
     def at(self, places: Int64) -> GatheredRows:
-        """The rows at the places, in that order."""
+        """The rows at the places, in the order of the places."""
         starts = np.asarray(self.keys.starts)
         number = np.searchsorted(starts, places, "right") - 1
         used = np.flatnonzero(np.bincount(number))

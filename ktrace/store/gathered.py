@@ -1,11 +1,11 @@
-"""Rows out of several kept batches in a wanted order, joined where they are asked for.
+"""Rows of several kept batches in any order, joined when they are asked for.
 
     kernels   ts dur name grid_x      0 1 2 3        kept batches of different columns
     calls     ts dur name tid         0 1 2 3
     wanted    kernel 2, call 2, kernel 3, call 3     a range of time
 
-A writer that takes kernels and calls apart gets each as it was kept: columns that only the others have are never filled
-with nulls, and rows that stand behind each other are a slice, not a copy.
+A writer that takes kernels and calls separately gets each as it was kept: columns that only other batches have are
+never filled with nulls, and consecutive rows are a slice, not a copy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Columns = TypeVar("Columns", pa.RecordBatch, pa.Array)
 
 
 class GatheredRows:
-    """Rows of `parts`: each is row `row` of the part of number `part`, in the order that is wanted."""
+    """Rows of `parts`: row `row` of part number `part`, in the order in which they are wanted."""
 
     def __init__(self, parts: list[pa.RecordBatch], part: Int64, row: Int64, words: Vocabularies) -> None:
         self._parts = parts
@@ -37,12 +37,12 @@ class GatheredRows:
 
     @classmethod
     def whole(cls, columns: pa.RecordBatch, words: Vocabularies) -> GatheredRows:
-        """All rows of one batch, as they stand."""
+        """All rows of one batch, in their order."""
         rows = np.arange(columns.num_rows)
         return cls([columns], np.zeros_like(rows), rows, words)
 
     def some(self, index: Int64) -> GatheredRows:
-        """Some of the rows, with the columns that some of them have, to be joined where they are asked for."""
+        """Some of the rows, with the columns that any of them has."""
         part = self._part[index]
         used = np.flatnonzero(np.bincount(part)) if len(part) else np.zeros(1, np.int64)
         return GatheredRows(
@@ -63,7 +63,7 @@ class GatheredRows:
         return self._known[name]
 
     def batch(self, index: Int64 | None = None) -> Batch:
-        """Events of some rows (None: all) with the columns that some of them have, but `half`."""
+        """Some rows (None: all) as events, with the columns that any of them has, except `half`."""
         pieces = list(self._pieces(index))
         columns = join([_some(part, rows) for part, rows, _ in pieces], self._words)
         back = _back([places for _, _, places in pieces])
@@ -74,7 +74,7 @@ class GatheredRows:
         return Batch("events", pa.RecordBatch.from_arrays(arrays, names=names))
 
     def _pieces(self, index: Int64 | None) -> Iterator[tuple[pa.RecordBatch, Int64, Int64]]:
-        """Of each part that some of the rows are in: the part, their rows in it, their places among the rows."""
+        """Yields each part that has some of the rows, their rows in it, and their positions among the wanted rows."""
         part, row = (self._part, self._row) if index is None else (self._part[index], self._row[index])
         if not len(row):
             yield self._parts[0], row, row
@@ -84,7 +84,7 @@ class GatheredRows:
 
 
 def _back(places: list[Int64]) -> pa.Array | None:
-    """What takes rows that stand part by part back to their places, None where they stand there already."""
+    """The indices that bring rows sorted by part back to their positions; None where they are in order already."""
     place = np.concatenate(places)
     if not np.any(place[1:] < place[:-1]):
         return None
@@ -94,7 +94,7 @@ def _back(places: list[Int64]) -> pa.Array | None:
 
 
 def _some(columns: Columns, rows: Int64) -> Columns:
-    """Rows of a batch or a column; a slice of it where they stand behind each other."""
+    """Rows of a batch or a column; a slice of it where they are consecutive."""
     count = len(rows)
     if not count:
         return columns.slice(0, 0)
@@ -104,7 +104,7 @@ def _some(columns: Columns, rows: Int64) -> Columns:
 
 
 def join(parts: list[pa.RecordBatch], words: Vocabularies) -> pa.RecordBatch:
-    """The rows of batches of which each may lack columns, or have one of another type."""
+    """The rows of several batches, any of which may lack a column or have it with another type."""
     if len(parts) == 1:
         return parts[0]
     names = list(dict.fromkeys(name for part in parts for name in part.schema.names))
@@ -128,5 +128,5 @@ def _joined(name: str, found: list[pa.Array | None], rows: list[int], words: Voc
 
 
 def _plain(name: str, column: pa.Array) -> pa.Array:
-    """A column of which other batches have another type: an argument as JSON text, anything else as text."""
+    """A column that has another type in other batches: an argument as JSON text, anything else as text."""
     return json_cells(column).cast(pa.binary()) if name.startswith("args.") else decoded(column).cast(pa.string())

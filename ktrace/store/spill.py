@@ -1,7 +1,7 @@
 """Where rows wait until the source has ended: in memory, above a limit in a temporary folder.
 
-Two kinds of things are kept: whole batches (`Batches`, Arrow IPC) and rows of a few numbers (`Runs`, numpy).
-What is on disk is read through a memory map, which the system may take back at any time.
+Two kinds of data are kept: whole batches (`Batches`, Arrow IPC) and rows of a few numbers (`Runs`, numpy).
+Files are read through a memory map, whose pages the system may reclaim at any time.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from ktrace.model.arrays import Int64, Structured
 #: Bytes of rows that wait in memory before they are spilled to disk.
 SPILL_BYTES = 64 << 20
 
-#: Rows that are looked up, or given on, at once, about.
+#: About how many rows are looked up, or yielded, at once.
 RANGE_ROWS = 1 << 16
 
-#: How many samples are taken of a part, when a table is cut into parts of about equal size.
+#: How many samples are taken of a range, when rows are cut into ranges of about equal size.
 SAMPLES_PER_PART = 64
 
 
 class Spill:
-    """The temporary folder, made when the bytes that wait exceed `limit`."""
+    """The temporary folder, which is made when the bytes that wait exceed `limit`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -41,7 +41,7 @@ class Spill:
         self._names: set[str] = set()
 
     def take(self, name: str) -> str:
-        """Takes a name for a file, of which no other may be: rows that are still looked at would change."""
+        """Reserves the name of a file. Raises ValueError if it is taken: writing would change rows still in use."""
         if name in self._names:
             raise ValueError(f"'{name}' is taken already in this folder")
         self._names.add(name)
@@ -66,7 +66,7 @@ class Spill:
 
 
 class Batches:
-    """Arrow batches of any schemas, by number. A column that says the same in all rows is kept as one value."""
+    """Arrow batches of any schemas, by number. A column with one value in all rows is kept as that value."""
 
     def __init__(self, spill: Spill, name: str) -> None:
         self._spill = spill
@@ -104,7 +104,7 @@ class Batches:
         self._waiting.clear()
 
     def get(self, number: int) -> pa.RecordBatch:
-        """The batch of that number, from 0."""
+        """The batch with this number, from 0."""
         varying, constants = self._get(number), self._constants[number]
         columns = [
             pa.repeat(constants[name], varying.num_rows) if name in constants else varying.column(name)
@@ -135,9 +135,10 @@ def _is_constant(column: pa.Array) -> bool:
 
 
 class Runs:
-    """Rows of numbers in runs that are each sorted by the first field.
+    """Rows of numbers in runs, each sorted by the first field.
 
-    They are given back in ranges of that field that rise and fit into memory. `fields` are names with numpy types.
+    They are returned in rising ranges of that field, which are small enough for memory. `fields` are names with numpy
+    types.
     """
 
     def __init__(self, spill: Spill, name: str, fields: list[tuple[str, str]]) -> None:
@@ -158,7 +159,7 @@ class Runs:
         return self._dtype.names or ()
 
     def append(self, **columns: npt.ArrayLike) -> None:
-        """Keeps rows as one run, given as a column (or one value) for each field. Not after the first reading."""
+        """Keeps rows as one run: a column (or one value) for each field. Not to be called after the first reading."""
         key = np.asarray(columns[self._key])
         if not len(key):
             return
@@ -182,7 +183,7 @@ class Runs:
 
     @cached_property
     def rows(self) -> Structured:
-        """All rows, run after run; they can be written to."""
+        """All rows, run after run; they are writable."""
         if self._file is None:
             rows = np.concatenate([np.empty(0, self._dtype), *self._waiting])
             self._waiting.clear()
@@ -195,12 +196,12 @@ class Runs:
         return self.rows[self.starts[number] : self.starts[number + 1]]
 
     def blocks(self, size: int) -> Iterator[tuple[int, Structured]]:
-        """All rows as they stand, at most `size` at a time, behind the index of the first; they can be written to."""
+        """Yields the index of the first row and at most `size` rows at a time, in the order of `rows`; writable."""
         return ((start, self.rows[start : start + size]) for start in range(0, len(self), size))
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.starts) - 1
 
     def cuts(self, size: int) -> list[int]:

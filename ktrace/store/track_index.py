@@ -1,12 +1,13 @@
-"""Numbers for tracks, in the order in which they come."""
+"""Numbers for tracks, in the order of their first appearance."""
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model.arrays import Int32, Int64
+from ktrace.model.arrays import Int32
 from ktrace.model.tracks import Track
+from ktrace.store.joins import distinct_rows
 from ktrace.store.vocabulary import Vocabularies
 
 
@@ -18,17 +19,17 @@ class TrackIndex:
         self._number: dict[tuple[int | None, ...], int] = {}
 
     def index(self, columns: pa.RecordBatch) -> Int32:
-        """The number of each row's track. Columns of words hold their numbers."""
+        """The number of each row's track. Text columns contain the numbers of their words."""
         names = [name for name in Track._fields if name in columns.schema.names]
-        encoded = [_encode(columns.column(name)) for name in names]
-        _, first, inverse = np.unique(_combine(columns.num_rows, encoded), return_index=True, return_inverse=True)
+        first, which = distinct_rows([columns.column(name) for name in names], columns.num_rows)
+        order = np.argsort(first)
+        rows = pa.array(first[order])
+        keys = {name: columns.column(name).take(rows).to_pylist() for name in names}
         numbers = np.empty(len(first), np.int32)
-        for unique in np.argsort(first):
-            row = first[unique]
-            key = {name: values[codes[row]] for name, (codes, values) in zip(names, encoded, strict=True)}
-            track = tuple(key.get(name) for name in Track._fields)
-            numbers[unique] = self._number.setdefault(track, len(self._number))
-        return numbers[inverse]
+        for place, number in enumerate(order):
+            track = tuple(keys[name][place] if name in keys else None for name in Track._fields)
+            numbers[number] = self._number.setdefault(track, len(self._number))
+        return numbers[which]
 
     def tracks(self) -> list[Track]:
         """The tracks by number."""
@@ -39,25 +40,8 @@ class TrackIndex:
         return np.array([key[0] for key in self._number], np.int32)
 
     def among(self, others: TrackIndex) -> Int32:
-        """For each track its number among others of the same words, -1 where it isn't there."""
+        """The number of each track in another index of the same vocabularies, -1 where that doesn't have it."""
         return np.array([others._number.get(key, -1) for key in self._number], np.int32)
 
     def _value(self, name: str, value: int | None) -> str | int | None:
         return self._words[name].word(value) if name in self._words else value
-
-
-def _encode(column: pa.Array) -> tuple[Int64, list[int | None]]:
-    """Codes of a column from 0, and the values that they stand for, None among them."""
-    encoded = column.dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
-
-
-def _combine(rows: int, encoded: list[tuple[Int64, list[int | None]]]) -> Int64:
-    """One number for the codes of a row in all columns."""
-    combined, size = np.zeros(rows, np.int64), 1
-    for codes, values in encoded:
-        if size * len(values) >= 1 << 62:
-            combined, size = np.unique(combined, return_inverse=True)[1].astype(np.int64), rows
-        combined = combined * len(values) + codes
-        size *= len(values)
-    return combined

@@ -12,18 +12,18 @@ from ktrace.model.arrays import Bools, Int32
 #: The number of a word that is null.
 NULL = -1
 
-#: A column of free texts with more distinct ones than this is kept as it is (MODEL.md: "plain, not dictionary").
+#: A text column with more distinct values than this is kept as it is (MODEL.md: "plain, not dictionary").
 MANY = 1 << 20
 
-#: Columns of words, though the model doesn't call them dictionaries.
+#: Columns that are encoded although the model doesn't call them dictionaries.
 _WORDS = frozenset({"name", "track"})
 
-#: The types of numbers: those of texts, and those of JSON texts.
+#: The types of the numbers of texts and of JSON texts.
 TEXT, JSON = pa.int32(), pa.uint32()
 
 
 class Vocabulary:
-    """The words of one column, numbered from 0 in the order in which they came."""
+    """The words of one column, numbered from 0 in the order of their first appearance."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
@@ -42,7 +42,7 @@ class Vocabulary:
         return pa.array(codes, mask=codes == NULL) if column.null_count or -1 in numbers[:-1] else pa.array(codes)
 
     def _numbers(self, words: pa.Array) -> Int32:
-        """The numbers of the words of a batch's own dictionary, with NULL behind them."""
+        """The numbers of the words of a batch's dictionary, followed by NULL."""
         if self._last is None or not self._last[0].equals(words):
             known = self._number
             numbers = [NULL if word is None else known.setdefault(word, len(known)) for word in words.to_pylist()]
@@ -54,7 +54,7 @@ class Vocabulary:
         return pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), self._array())
 
     def word(self, number: int | None) -> str | None:
-        """The word of a number."""
+        """The word with this number."""
         return None if number is None else str(self._array()[number].as_py())
 
     def _array(self) -> pa.Array:
@@ -62,17 +62,17 @@ class Vocabulary:
             self._words = pa.array(list(self._number), self._kind)
         return self._words
 
-    def those(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
-        """For each number whether its word passes; null does not."""
+    def where(self, numbers: pa.Array, test: Callable[[str], bool]) -> Bools:
+        """Which numbers have a word that passes the test; null doesn't."""
         passes = np.array([*(test(str(word)) for word in self._number), False], np.bool_)
         result: Bools = passes[numbers.fill_null(NULL).to_numpy()]
         return result
 
 
 class Vocabularies:
-    """The vocabularies of all columns of words, by the name of the column.
+    """The vocabularies of all text columns, by the name of the column.
 
-    These are the dictionaries of the model, `name`, `track`, and typed arguments that come as dictionaries.
+    These columns are the dictionaries of the model, `name`, `track`, and typed arguments that come as dictionaries.
     """
 
     def __init__(self) -> None:
@@ -88,7 +88,7 @@ class Vocabularies:
         return self._of.setdefault((name, kind), Vocabulary(pa.binary() if kind == JSON else pa.string()))
 
     def encode(self, name: str, column: pa.Array, kind: pa.DataType | None) -> pa.Array:
-        """The column as the type `kind` of the model (None: as it is), with numbers for words."""
+        """The column with the type `kind` of the model (None: its own type) and numbers for words."""
         is_dictionary = pa.types.is_dictionary(column.type)
         if name not in _WORDS and not (kind and pa.types.is_dictionary(kind)):
             if kind is not None:
@@ -105,7 +105,7 @@ class Vocabularies:
         return vocabulary.encode(column).cast(code)
 
     def decode(self, name: str, column: pa.Array) -> pa.Array:
-        """The dictionary column of a column of numbers of words; another one as it is."""
+        """The dictionary column for a column of word numbers; any other column unchanged."""
         if column.type in (TEXT, JSON) and (name.startswith("args.") or (name, column.type) in self._of):
             return self._vocabulary(name, column.type).decode(column)
         return column

@@ -1,11 +1,11 @@
-"""What waits until a trace has been read, source by source: columns of numbers, and Arrow rows.
+"""Keeps columns of numbers and Arrow rows, source by source, until a trace has been read.
 
     add("rank0", ts=..., dur=...)                  of("rank0")  ──►  its rows, in the order in which they came
     add("rank1", ts=..., dur=...)
     add("rank0", ts=..., dur=...)
 
-They are in memory; beyond the limit of the `Spill` in files of its folder, mapped into memory, which the system may
-take back at any time. The mapped numbers can be used after the folder has been removed.
+They are in memory; above the limit of the `Spill` in files of its folder, which are memory-mapped, so that the system
+may reclaim their pages at any time. The mapped numbers remain usable after the folder has been removed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from ktrace.model.batch import Batch
 from ktrace.model.masks import each_source
 from ktrace.store.spill import Batches, Spill
 
-#: Rows of which temporary columns are made at once.
+#: How many rows are processed at once, which bounds temporary columns.
 BLOCK = 1 << 18
 
 
 class StoredColumns:
-    """Columns of numbers. No rows are added after the first were given back."""
+    """Columns of numbers. No rows may be added after the first call of `of`."""
 
     def __init__(self, spill: Spill, name: str, **types: str) -> None:
         self._columns = {column: _Column(spill, f"{name}.{column}", np.dtype(kind)) for column, kind in types.items()}
@@ -46,7 +46,7 @@ class StoredColumns:
         return list(self._places)
 
     def add(self, source: str, **columns: npt.ArrayLike) -> None:
-        """Adds rows of a source, a column (or one value) for each name."""
+        """Adds rows of a source: a column (or one value) for each name."""
         length = max(np.size(column) for column in columns.values())
         places = self._places[source]
         first = places.pop().start if places and places[-1].stop == self._rows else self._rows
@@ -56,7 +56,7 @@ class StoredColumns:
             column.append(np.broadcast_to(np.asarray(columns[name], column.dtype), length))
 
     def of(self, source: str) -> dict[str, Any]:
-        """The columns of a source; they can't be written to."""
+        """The columns of a source; they aren't writable."""
         places = self._places.get(source, [slice(0, 0)])
         return {
             name: column.whole[places[0]]
@@ -97,12 +97,12 @@ class _Column:
 
 
 def new_column(spill: Spill, name: str, length: int) -> Int64:
-    """A column of so many whole numbers that can be written to, in any order."""
+    """A writable column of `length` whole numbers."""
     spill.add(8 * length)
     if spill.folder is None or not length:
         return np.empty(length, np.int64)
     path = spill.folder / name
-    with path.open("wb") as file:  # written, so that a full disk is an error here, and no signal later
+    with path.open("wb") as file:  # written now, so that a full disk is an error here and not a signal later
         for first in range(0, length, BLOCK):
             np.zeros(min(BLOCK, length - first), np.int64).tofile(file)
     return _mapped(path, np.dtype(np.int64), "r+")
@@ -113,7 +113,7 @@ def _mapped(path: Path, dtype: np.dtype[Any], mode: Any) -> AnyArray:
 
 
 class StoredRows:
-    """Arrow rows. None are added after the first were given back."""
+    """Arrow rows. No rows may be added after the first call of `of`."""
 
     def __init__(self, spill: Spill, name: str) -> None:
         self._batches = Batches(spill, name)
@@ -135,13 +135,13 @@ class StoredRows:
 
 
 def source_of(batch: Batch) -> str:
-    """The source of a batch that is of one."""
+    """The source of a batch with one source."""
     word: str = batch.column("source")[0].as_py()
     return word
 
 
 def by_source(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches, events and links of each source apart; nearly all are of one anyway."""
+    """Yields the batches, with events and links split by source; nearly all have only one source."""
     for batch in batches:
         if batch.record in ("events", "links"):
             yield from (rows for _, rows in each_source(batch))

@@ -1,4 +1,4 @@
-"""From batches to a summary: what is gathered of them, by what it is grouped, what is to be said of it."""
+"""Computes a summary from batches: what is counted, the groups, and the notes about them."""
 
 from __future__ import annotations
 
@@ -108,16 +108,16 @@ def summary_of(
     by: Sequence[str] | None = None,
     filter: Filter | None = None,
 ) -> Summary:
-    """The summary of batches that are classified by these rules; `report` is the account of their reading.
+    """The summary of batches that are classified by these rules; `report` is the report of their reading.
 
-    `filter` says what is counted.
+    Only rows that pass `filter` are counted.
     """
     from ktrace.stages.pair import pair_halves
     from ktrace.stages.select.filter import filtered
 
     for name in by or ():
         if name not in (*BY, UNCLASSIFIED):
-            raise UsageError(f"'{name}' is nothing to group by", expected=", ".join(BY))
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join(BY))
     spill = Spill(SPILL_BYTES)
     try:
         gathered = SummaryInput(rules, spill)
@@ -133,7 +133,7 @@ def summary_of(
 
 
 def _known(batches: Iterable[Batch], gathered: SummaryInput) -> Iterator[Batch]:
-    """The batches, of which is known what work was launched in."""
+    """Yields the batches after `gathered` has seen the calls and ranges in them."""
     for batch in batches:
         gathered.know(batch)
         yield batch
@@ -162,7 +162,7 @@ class _Summarised:
         self._devices = self._take_events()
 
     def _add_up(self) -> list[Statistic]:
-        """The statistics of device work in the sources that have no events of it."""
+        """The statistics of device work in sources without events of it."""
         self._tables: dict[str, list[Shape]] = {}
         for columns in self._gathered.statistics:
             for row in to_rows(Batch("summaries", columns)):
@@ -171,12 +171,14 @@ class _Summarised:
         found = {source: statistics(rows) for source, rows in self._tables.items()}
         both = sorted(source for source in timed & found.keys() if found[source].device)
         if both:
-            self._notes.append(f"Of {', '.join(both)} the events are counted; the statistics there say the same again.")
-        return [one for source, own in found.items() if own.device and source not in timed for one in self._told(own)]
+            self._notes.append(f"For {', '.join(both)} the events are counted; the statistics there repeat them.")
+        return [
+            one for source, own in found.items() if own.device and source not in timed for one in self._with_notes(own)
+        ]
 
-    def _told(self, found: Statistics) -> list[Statistic]:
-        """The statistics, with notes on those that weren't counted."""
-        self._leave_out(found.repeated, "of tables that say the same again")
+    def _with_notes(self, found: Statistics) -> list[Statistic]:
+        """The statistics; notes tell which weren't counted."""
+        self._leave_out(found.repeated, "of tables that repeat others")
         self._leave_out(found.without, "without a time")
         return found.found
 
@@ -185,19 +187,19 @@ class _Summarised:
             self._notes.append(f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}.")
 
     def _take_host(self) -> None:
-        """Takes what the host did, in place of device work."""
+        """Counts what the host did, since there is no device work."""
         self._events = Work.of_host(self._gathered)
         if not len(self._events):
-            self._statistics = [one for rows in self._tables.values() for one in self._told(statistics(rows))]
+            self._statistics = [one for rows in self._tables.values() for one in self._with_notes(statistics(rows))]
         if len(self._events) or self._statistics:
             self._work = "host"
             own = ", each without those inside it" if len(self._events) else ""
             self._notes.append(f"There is no device work: these are calls, operators or ranges of the host{own}.")
         else:
-            self._notes.append("There is nothing whose time could be added up: no device work, no calls of the host.")
+            self._notes.append("There is nothing to add up: no device work and no calls of the host.")
 
     def _take_events(self) -> list[DeviceUse]:
-        """Takes the work of each source; returns the use of its devices."""
+        """Adds the work of each source; returns the use of its devices."""
         uses = []
         for events in self._events.each():
             step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
@@ -209,26 +211,26 @@ class _Summarised:
         return sorted(uses, key=lambda use: natural(use.label))
 
     def _one_unit(self) -> str:
-        """The unit of all totals: shares are left out where anything has a time."""
+        """The unit of all totals: shares are left out if anything has a time."""
         shares = [one for one in self._statistics if one.is_share]
         if not shares:
             return "ns"
         if len(shares) == len(self._statistics) and not len(self._events):
-            self._notes.append("The source says shares alone, no times.")
+            self._notes.append("The source has only shares, no times.")
             return "%"
         self._statistics = [one for one in self._statistics if not one.is_share]
-        self._leave_out(len(shares), "that say a share, but no time")
+        self._leave_out(len(shares), "with a share, but no time")
         return "ns"
 
     def summary(self) -> Summary:
-        """All of it."""
+        """The summary."""
         events, catalog = self._events, self._gathered.catalog
         sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key]
         sources = sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys())
         sources = sources or [one["source"] for one in self._report.inputs]
         runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
         if len(runs) > 1:
-            added = "are shares, each of its own run" if self._unit == "%" else "are added up; by run they stand apart"
+            added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
             self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
         groups = self._groups(True, self._statistics)
         missing = [by for by in self._asked if by not in groups]
@@ -269,7 +271,7 @@ class _Summarised:
         return None if len(known) < len(counts) else sum(known) + (len(self._durations) if events else 0)
 
     def _groups(self, events: bool, found: list[Statistic]) -> dict[str, list[Group]]:
-        """The groups by all that was asked for and that anything is said about."""
+        """The groups by each criterion that was asked for and that the trace has values of."""
         groups = {}
         for by in self._by:
             key = self._labels.key(by)
@@ -313,7 +315,7 @@ class _Summarised:
 
 
 def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | None]:
-    """The whole name behind each key, None where there are several."""
+    """The whole name for each key, None if there are several."""
     names: list[set[str]] = [set() for _ in keys]
     for shape, place in zip(shapes, number.tolist(), strict=True):
         names[place].add(shape["name"])
@@ -321,7 +323,7 @@ def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | No
 
 
 def _merged(one: list[Group], other: list[Group]) -> list[Group]:
-    """Groups of events and of statistics, those of one key as one, heaviest first."""
+    """Groups of events and statistics; groups with the same key become one; heaviest first."""
     if not one or not other:
         return one or other
     found = {group.key: group for group in one}

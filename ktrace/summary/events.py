@@ -1,35 +1,36 @@
-"""The work that events tell of, with what groups it: names, labels, tracks, calls. Each source stands for itself."""
+"""Device work from events, source by source, with what it is grouped by: names, labels, tracks, calls."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from ktrace.model.arrays import AnyArray, Int32, Int64, UInt8
+from ktrace.model.arrays import AnyArray, Bools, Int32, Int64, UInt8
 from ktrace.model.batch import HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.store.launches import Correlated, find_launches
 from ktrace.summary.columns import BLOCK, StoredColumns
 from ktrace.summary.figures import by_group
 from ktrace.summary.gather import WORK, SummaryInput, durations, kinds_in
-from ktrace.summary.joining import Correlated, innermost, launches, linked
+from ktrace.summary.joining import innermost, linked
 from ktrace.summary.model import DeviceUse
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, Place, device_use
 
 Shape = dict[str, Any]
 
-#: The id of what no arrow leads to.
+#: An id that no arrow leads to.
 _NOTHING = -1
 
 
 class Work:
-    """The work of all sources, without slices that have no end (`unfinished` of them).
+    """The work of all sources, without the `unfinished` slices that have no end.
 
-    What each shape of it is stands by the number of the shape; `each` gives the work of one source.
+    Attributes of shapes are lists and arrays by the number of the shape; `each` yields the work of each source.
     """
 
     def __init__(self, gathered: SummaryInput, rows: StoredColumns, shapes: Shapes) -> None:
@@ -40,9 +41,8 @@ class Work:
         self.roles = np.array([_role(shape) for shape in self.shapes], np.uint8)
         self.device, self.devices = self.by_shape(lambda shape: (shape["source"], shape["host"], shape["device"]))
         numbers: dict[Any, int] = {}
-        self.thread_process, self.thread_machine = _places(self.threads, numbers)
-        process, self.machine = _places(self.shapes, numbers)
-        self.process = np.where(process < 0, _only(self.thread_process, self.thread_machine, self.machine), process)
+        self.thread_places = _Places.of(self.threads, numbers)
+        self.work_places = _Places.of(self.shapes, numbers).completed(self.thread_places)
 
     @classmethod
     def of_devices(cls, gathered: SummaryInput) -> Work:
@@ -51,7 +51,7 @@ class Work:
 
     @classmethod
     def of_host(cls, gathered: SummaryInput) -> Work:
-        """Calls and operators, else ranges, each with the time that it didn't spend in others of its thread."""
+        """Calls and operators, else ranges, each with its own time: without the time of those inside it."""
         shapes, rows = Shapes(gathered.shapes.names), StoredColumns(gathered.spill, "host_work", **WORK)
         for source in gathered.host.sources:
             found = _of_host(gathered, source, shapes)
@@ -67,7 +67,7 @@ class Work:
         return (Events(self, source) for source in self.rows.sources)
 
     def by_shape(self, value: Callable[[Shape], Any]) -> tuple[Int32, list[Any]]:
-        """A number for each shape, and the values that they stand for."""
+        """A number for each shape, and the values with these numbers."""
         known: dict[Any, int] = {}
         numbers = [known.setdefault(value(shape), len(known)) for shape in self.shapes]
         return np.array(numbers, np.int32), list(known)
@@ -113,12 +113,12 @@ class Events:
 
     @cached_property
     def roles(self) -> UInt8:
-        """What each piece of work is to the use of its device."""
+        """The role of each piece of work for the use of its device."""
         return self._all.roles[self.shape]
 
     @cached_property
     def places(self) -> tuple[Int32, Int32]:
-        """The device of each piece of work among those that the source has, and the numbers of these."""
+        """The index of the device of each piece of work among those of the source, and the numbers of these devices."""
         devices = self._all.device[self.shape]
         mine = np.flatnonzero(np.bincount(devices)).astype(np.int32)
         return np.searchsorted(mine, devices).astype(np.int32), mine
@@ -130,13 +130,14 @@ class Events:
 
     @cached_property
     def call(self) -> Int64:
-        """The place of the call that launched each piece of work, -1 where it isn't known."""
-        every, calls, correlation = self._all, self.calls, self._columns["correlation"]
-        thread = calls["thread"]
-        work = Correlated(correlation, every.process[self.shape], every.machine[self.shape])
-        known = Correlated(calls["correlation"], every.thread_process[thread], every.thread_machine[thread])
-        found = launches(work, known, calls["ts"], calls["dur"])
-        links = list(every.gathered.links.of(self.source))
+        """The index of the call that launched each piece of work, -1 where it isn't known."""
+        calls, correlation = self.calls, self._columns["correlation"]
+        found = find_launches(
+            self._all.work_places.correlated(correlation, self.shape),
+            self._all.thread_places.correlated(calls["correlation"], calls["thread"]),
+            lambda: (-np.maximum(calls["dur"], 0), calls["ts"]),
+        )
+        links = list(self._all.gathered.links.of(self.source))
         if links:
             unjoined = np.flatnonzero(correlation == 0)
             found[unjoined] = linked(links, self._columns["id"][unjoined], calls["id"])
@@ -144,7 +145,7 @@ class Events:
 
     @cached_property
     def waits(self) -> Int64:
-        """How long each piece of work came after the return of its call, -1 where that isn't known."""
+        """The time from the return of its call to each piece of work, -1 where it isn't known."""
         found = np.full(len(self), -1, np.int64)
         ts, dur = self.calls["ts"], self.calls["dur"]
         for first in range(0, len(self) if len(ts) else 0, BLOCK):
@@ -177,25 +178,38 @@ def _role(shape: Shape) -> int:
     return COPY if shape["kind"] == "memcpy" else COMPUTE
 
 
-def _only(process: Int32, machine: Int32, wanted: Int32) -> Int32:
-    """The process of each wanted machine where it has just one among these, else -1."""
-    of: dict[int, set[int]] = {}
-    for on, number in zip(machine.tolist(), process.tolist(), strict=True):
-        of.setdefault(on, set()).add(number)
-    found = [next(iter(of[on])) if len(of.get(on, ())) == 1 else -1 for on in wanted.tolist()]
-    return np.array(found, np.int32)
+class _Places(NamedTuple):
+    """The numbers of the process and the machine of each shape, and whether the process is known."""
 
+    process: Int32
+    machine: Int32
+    known: Bools
 
-def _places(shapes: list[Shape], numbers: dict[Any, int]) -> tuple[Int32, Int32]:
-    """The numbers of the process (-1: not known) and of the machine of each shape."""
-    machine = [numbers.setdefault((one["source"], one["host"]), len(numbers)) for one in shapes]
-    process = [
-        -1 if one["pid"] is None else numbers.setdefault((one["source"], one["host"], one["pid"]), len(numbers))
-        for one in shapes
-    ]
-    return np.array(process, np.int32), np.array(machine, np.int32)
+    @classmethod
+    def of(cls, shapes: list[Shape], numbers: dict[Any, int]) -> _Places:
+        """The places of shapes; `numbers` has the numbers so far, and is extended."""
+        machine = [numbers.setdefault((one["source"], one["host"]), len(numbers)) for one in shapes]
+        process = [numbers.setdefault((one["source"], one["host"], one["pid"]), len(numbers)) for one in shapes]
+        known = [one["pid"] is not None for one in shapes]
+        return cls(np.array(process, np.int32), np.array(machine, np.int32), np.array(known, np.bool_))
+
+    def completed(self, others: _Places) -> _Places:
+        """Fills in unknown processes where all others on the machine have the same process."""
+        processes: dict[int, set[int]] = {}
+        for machine, process in zip(others.machine.tolist(), others.process.tolist(), strict=True):
+            processes.setdefault(machine, set()).add(process)
+        only = {machine: found.pop() for machine, found in processes.items() if len(found) == 1}
+        there = np.array([machine in only for machine in self.machine.tolist()], np.bool_)
+        theirs = np.array([only.get(machine, -1) for machine in self.machine.tolist()], np.int32)
+        return _Places(
+            np.where(there & ~self.known, theirs, self.process).astype(np.int32), self.machine, self.known | there
+        )
+
+    def correlated(self, correlation: Int64, shape: Int32) -> Correlated:
+        """Rows with these correlations and shapes."""
+        return Correlated(correlation, self.process[shape], self.machine[shape], self.known[shape])
 
 
 def natural(text: str) -> list[tuple[int, int | str]]:
-    """A key by which texts are sorted so that L2 comes before L10."""
+    """A sort key that puts L2 before L10."""
     return [(0, int(part)) if part.isdecimal() else (1, part) for part in re.split(r"(\d+)", text) if part]

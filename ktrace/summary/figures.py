@@ -3,7 +3,7 @@
     group      0   1   0   0   1
     duration   5   9   1   3   7     ──►   0: count 3, total 9, median 3;  1: count 2, total 16, median 8
 
-A percentile between two durations lies between them in proportion (type 7 of Hyndman and Fan, as of numpy, pandas and
+A percentile between two durations is interpolated linearly (type 7 of Hyndman and Fan, as in numpy, pandas and
 spreadsheets): the median of 7 and 9 is 8.
 """
 
@@ -19,36 +19,35 @@ from ktrace.store.spill import Spill
 from ktrace.summary.columns import BLOCK, StoredColumns, new_column
 from ktrace.summary.model import Group, Spread
 
-#: Gives the number of the group of each of some rows, which are columns.
+#: Returns the number of the group of each row, from columns.
 Number = Callable[[dict[str, Any]], Int32]
 
-#: numpy sorts numbers of 16 bits by their digits, many times faster.
+#: numpy uses radix sort for 16-bit numbers, which is many times faster.
 _SHORT = 1 << 16
 
 
 def sorted_by(group: Integers, groups: int) -> Int64:
-    """The places of rows by group, those of one group in the order in which they stand."""
+    """The indices of rows sorted by group; rows of one group keep their order."""
     short = group.astype(np.uint16) if groups <= _SHORT else group
     return np.argsort(short, kind="stable")
 
 
 def by_group(group: Integers, groups: int) -> Callable[[int], Int64]:
-    """A function that gives the places of the rows of a group."""
+    """A function that returns the indices of the rows of a group."""
     order = sorted_by(group, groups)
     bounds = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=groups))])
     return lambda number: order[bounds[number] : bounds[number + 1]]
 
 
 class Durations:
-    """Durations of work, from which groups by anything are made.
+    """Durations of work, from which groups are made.
 
-    They wait source by source, rising, with what groups them: `shape`, and where there are any `step` and `layer`, the
-    numbers of these (-1: none). What is made of them is in files where they are many; the groups can be used after the
-    folder has been removed.
+    They are kept source by source, rising, with the number of their `shape`, and if there are any, of their `step` and
+    `layer` (-1: none). Large columns are in files; the groups remain usable after the folder has been removed.
     """
 
     def __init__(self, spill: Spill, steps: int = 0, layers: int = 0) -> None:
-        """`steps` and `layers` say how many there are."""
+        """`steps` and `layers` are the numbers of steps and layers."""
         self._spill, self._steps = spill, steps
         self._names = ["dur", "shape", *(["step"] if steps else []), *(["layer"] if layers else [])]
         self._rows = StoredColumns(
@@ -59,7 +58,7 @@ class Durations:
         return len(self._rows)
 
     def add(self, source: str, **columns: AnyArray) -> None:
-        """Adds the work of a source, all of it."""
+        """Adds all work of a source."""
         order = np.argsort(columns["dur"])
         for first in range(0, len(order), BLOCK):
             block = order[first : first + BLOCK]
@@ -68,7 +67,7 @@ class Durations:
     def groups(
         self, by: str, number: Number, keys: Sequence[str], names: Sequence[str | None] | None = None
     ) -> list[Group]:
-        """A group for each key that any row is of, heaviest first; `number` gives those of the keys of some rows.
+        """A group for each key that any row has, heaviest first; `number` returns the indices of the keys of rows.
 
         `names` are the whole names of the keys.
         """
@@ -106,7 +105,7 @@ class Durations:
         return sorted(found, key=lambda one: -one.total)
 
     def _blocks(self) -> Iterator[dict[str, Any]]:
-        """The rows, those of each source in rising order."""
+        """Yields the rows, those of each source in rising order."""
         for source in self._rows.sources:
             rows = self._rows.of(source)
             for first in range(0, len(rows["dur"]), BLOCK):
@@ -145,7 +144,7 @@ def percentiles(rising: Int64, which: Sequence[float]) -> list[float]:
 
 
 def spread(times: Int64) -> Spread | None:
-    """Middle and extremes of some times, None of none."""
+    """Median and extremes of some times, None if there are none."""
     if not len(times):
         return None
     rising = np.sort(times)

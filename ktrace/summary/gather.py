@@ -1,12 +1,12 @@
-"""What a summary needs of a trace, gathered from its batches: some numbers for each piece of work.
+"""Collects what a summary needs from the batches of a trace: some numbers for each piece of work.
 
     work    ts, dur, correlation, occupancy, id, shape  kernels, copies, ...: 40 bytes each
-    calls   ts, dur, correlation, id, thread            what may have launched work: 36 bytes each
-    marks   ts, dur, track, meaning                     ranges that are called as a step or a layer
+    calls   ts, dur, correlation, id, thread            calls that may have launched work: 36 bytes each
+    marks   ts, dur, track, meaning                     ranges with the name of a step or a layer
     links   key, role, event                            arrows from calls to work
 
-A shape is the rest of a row: its track, kind, name and labels. Memory grows with the shapes; the columns wait in
-temporary files where they are many (`ktrace.summary.columns`).
+A shape is the rest of a row: its track, kind, name and labels. Memory grows with the number of shapes; large columns
+are kept in temporary files (`ktrace.summary.columns`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ktrace.store.spill import Spill
 from ktrace.summary.columns import StoredColumns, StoredRows, source_of
 from ktrace.summary.shapes import Shapes
 
-#: What tells one kind of work from another.
+#: The columns of a shape.
 _SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
 
-#: What is added up where there is no device work: calls and operators, else ranges.
+#: What is added up if there is no device work: calls and operators, else ranges.
 _HOST = (*HOST_KINDS, "range")
 
-#: So many names of ranges are remembered.
+#: How many names of ranges are remembered.
 _REMEMBERED = 1 << 20
 
 #: The duration of a slice without an end.
@@ -66,9 +66,9 @@ _STATISTICS = (
 
 
 class SummaryInput:
-    """What batches say that a summary is made of. `know` and `count` all of them first.
+    """The input of a summary. Call `know` and `count` for all batches first.
 
-    Those of events and links are of one source each (`by_source`).
+    Batches of events and links must have one source each (`by_source`).
     """
 
     def __init__(self, taxonomy: Taxonomy, spill: Spill) -> None:
@@ -90,7 +90,7 @@ class SummaryInput:
         self.span: tuple[int, int] | None = None
 
     def know(self, batch: Batch) -> None:
-        """Takes of a batch what tells when work was launched, and in what: calls, arrows, ranges."""
+        """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
         if batch.record == "events" and len(batch):
             self._launching(batch)
         elif batch.record == "links" and len(batch):
@@ -99,7 +99,7 @@ class SummaryInput:
                 self.links.add(source_of(batch), _some(batch, mine, ("key", "role", "event")))
 
     def count(self, batch: Batch) -> None:
-        """Takes of a batch what is added up, and the catalog."""
+        """Collects the work and statistics of a batch, which are added up, and the catalog."""
         if batch.record == "catalog":
             self.catalog.add(batch)
         elif batch.record == "events" and len(batch) and not is_sampled(batch):
@@ -110,12 +110,13 @@ class SummaryInput:
                 self.statistics.append(_some(batch, mine, _STATISTICS))
 
     def _meaning(self, name: str) -> int:
-        """The number of what the name of a range says, its step and its layer; -1 where it says neither."""
+        """The number of the (step, layer) in the name of a range; -1 if it has neither."""
         if name not in self._known:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            says = name.strip() if step_of(name) is not None else None, self._taxonomy.layer(name)
-            self._known[name] = -1 if says == (None, None) else self.meanings.setdefault(says, len(self.meanings))
+            meaning = name.strip() if step_of(name) is not None else None, self._taxonomy.layer(name)
+            known = meaning != (None, None)
+            self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
         return self._known[name]
 
     def _launching(self, batch: Batch) -> None:
@@ -160,7 +161,7 @@ class SummaryInput:
         )
 
     def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
-        """Takes the ranges of which the name says a step or a layer."""
+        """Collects the ranges whose name contains a step or a layer."""
         if not mine.any():
             return
         names = batch.column("name")
@@ -181,7 +182,7 @@ class SummaryInput:
 
 
 def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
-    """For each set of kinds which rows are of one of them."""
+    """For each set of kinds, which rows have one of them."""
     column = batch.column("kind")
     coded = encoded(column)
     words, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
@@ -189,7 +190,7 @@ def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
 
 
 def durations(batch: Batch) -> Int64:
-    """The durations, UNFINISHED where there is none or one that can't be."""
+    """The durations, UNFINISHED where there is none or an impossible one."""
     dur, known = values(batch.columns, "dur")
     possible = known & (dur >= 0) & (dur < LIMIT)
     return dur if possible.all() else np.where(possible, dur, UNFINISHED)

@@ -1,15 +1,15 @@
-"""What work can be grouped by, and the keys of groups that need a name of their own."""
+"""What work can be grouped by, and the keys of special groups."""
 
 from __future__ import annotations
 
 #: What work can be grouped by.
 BY = ("kernel", "operation", "library", "precision", "layer", "stream", "device", "rank", "step", "source", "run")
 
-#: Kernels of which no rule says the operation, by their whole names: in `groups` only where it is asked for.
+#: Groups kernels without an operation by their whole names; in `groups` only if asked for.
 UNCLASSIFIED = "unclassified"
 
-#: The key of work of which the column isn't known.
+#: The key of work whose column isn't known.
 OTHER = "other"
 
-#: The key of all that has an operation or needs none, where kernels without one are asked for.
+#: The key of work that has an operation or needs none, when grouping by UNCLASSIFIED.
 CLASSIFIED = ""

@@ -1,9 +1,9 @@
-"""What groups are called: the keys by which work is grouped.
+"""The names of groups: the keys by which work is grouped.
 
 by kernel      gemm                          its short name
-by device      device 0                      with the source, or the host, where there are several
-by stream      device 0 stream 7             with the device where there are several
-by rank        3                             of the source, as its facts say
+by device      device 0                      with the source, or the host, if there are several
+by stream      device 0 stream 7             with the device if there are several
+by rank        3                             of the source, from its facts
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 from ktrace.model.catalog import Catalog
 from ktrace.summary.keys import CLASSIFIED, OTHER, UNCLASSIFIED
 
-#: A combination of values, or a row of statistics: by column, None or absent where the source doesn't say.
+#: A combination of values, or a row of statistics: by column, None or absent if the source doesn't have a value.
 Shape = dict[str, Any]
 Key = Callable[[Shape], str]
 
 
 class Labels:
-    """Keys of the rows of some sources: `several` devices are told apart, by source and host where need be."""
+    """Keys of the rows of some sources. Names of several devices include source and host if needed."""
 
     def __init__(self, catalog: Catalog, devices: set[tuple[Any, ...]]) -> None:
         """`devices` are (source, host, device) of all work."""
@@ -30,7 +30,7 @@ class Labels:
         self._by_device = len(devices) > 1
 
     def key(self, by: str) -> Key:
-        """What gives a row its key."""
+        """The function that returns the key of a row."""
         own: dict[str, Key] = {
             "kernel": lambda row: row.get("short_name") or row["name"],
             "stream": self.stream,
@@ -43,11 +43,11 @@ class Labels:
         return own.get(by) or (lambda row: row.get(by) or OTHER)
 
     def rank(self, source: str) -> int | None:
-        """The rank of a source, None where it doesn't say."""
+        """The rank of a source, None if it isn't known."""
         return self._catalog.rank(source)
 
     def _run(self, source: str) -> str:
-        """The run of a source, as its facts say."""
+        """The run of a source, from its facts."""
         entry = self._catalog.get("source", source=source)
         return _text(entry.facts.get("run") if entry else None)
 
@@ -63,7 +63,7 @@ class Labels:
         return self.device((row["source"], row.get("host"), row.get("device"))) if known else OTHER
 
     def stream(self, row: Shape) -> str:
-        """The name of a stream: its number, else what else it is called."""
+        """The name of a stream: its number, else its track."""
         stream, track = row.get("stream"), row.get("track")
         if stream is None and track is None:
             return OTHER

@@ -1,13 +1,13 @@
-"""Of which step and which layer each piece of work is, by the ranges that are called so.
+"""Finds the step and the layer of each piece of work, by ranges with such names.
 
     thread 4242    [ ProfilerStep#3                      ]
                       [ layers.9     ]
                         [ launch ]
     stream 7                             [ gemm ]           of ProfilerStep#3 and layers.9
 
-Work belongs to the step during which it was launched; where its call isn't known to the one during which it begins.
-Its layer, where its own name says none, is that of the innermost range around its call on the thread of the call; where
-the call isn't known, around itself on its stream.
+Work belongs to the step during which it was launched; if its call isn't known, to the step during which it begins.
+If its name doesn't contain a layer, its layer is that of the innermost range around its call on the thread of the call;
+if the call isn't known, around the work on its stream.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Shape = dict[str, Any]
 
 
 class _Ranges(NamedTuple):
-    """Ranges, with the number of what each is called and that of its track."""
+    """Ranges, with the number of their label and of their track."""
 
     begin: Int64
     end: Int64
@@ -40,7 +40,7 @@ class _Ranges(NamedTuple):
 
 
 class Marked:
-    """The names of `steps` and `layers`, and those of the work of each source."""
+    """The names of `steps` and `layers`, and the step and layer of the work of each source."""
 
     def __init__(self, work: Work) -> None:
         gathered = work.gathered
@@ -58,7 +58,7 @@ class Marked:
         self._use = np.zeros((len(self.steps), 6), np.int64)
 
     def _placed(self, way: _Way) -> tuple[Int32, Int32]:
-        """Numbers for the places of tracks, and of what is looked for among them: the threads of calls, or work."""
+        """Numbers for the places of tracks, and for those of the threads of calls, or of work, among them."""
         numbers: dict[Any, int] = {}
 
         def of(shapes: list[Shape]) -> Int32:
@@ -68,15 +68,15 @@ class Marked:
         return of(self._tracks), of(self._work.threads if way.at_call else self._work.shapes)
 
     def steps_of(self, events: Events) -> Int32:
-        """The number of the step of each piece of work of a source, -1 where it is in none."""
+        """The number of the step of each piece of work of a source, -1 where there is none."""
         return self._find(events, self._ranges(events.source, self._step_of), _STEP)
 
     def layers_of(self, events: Events) -> Int32:
-        """The number of the layer of each piece of work of a source, -1 where no range says it."""
+        """The number of the layer of each piece of work of a source, -1 where no range has one."""
         return self._find(events, self._ranges(events.source, self._layer_of), _LAYER)
 
     def _ranges(self, source: str, number: Int32) -> _Ranges:
-        """The ranges of a source that are called so."""
+        """The ranges of a source whose meaning has a number."""
         marks = self._marks.of(source)
         ts, dur = marks["ts"], marks["dur"]
         end = np.where(dur < 0, np.maximum(self._last, ts), ts + dur)
@@ -84,7 +84,7 @@ class Marked:
         return _Ranges(ts, end, label, marks["track"]).where(label >= 0)
 
     def _find(self, events: Events, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
-        """The label of the range that each piece of work belongs to: the first way by which there are ranges counts."""
+        """The label of the range that each piece of work belongs to, by the first way for which there are ranges."""
         found = np.full(len(events), -1, np.int32)
         among = []
         for way in ways:
@@ -119,7 +119,7 @@ class Marked:
     def use(self) -> list[StepUse]:
         """The use of each step by the work that was added."""
         walls, often = np.zeros(len(self.steps), np.int64), np.zeros(len(self.steps), np.int64)
-        for source in self._marks.sources:  # those on the host, where the source has some
+        for source in self._marks.sources:  # those on the host, if the source has any
             ranges = self._ranges(source, self._step_of)
             on_device = self._on_device[ranges.track]
             if not on_device.all():
@@ -130,14 +130,14 @@ class Marked:
         return [StepUse(*row[:3], *row[3]) for row in rows]
 
 
-def _numbers(said: list[str | None], words: list[str]) -> Int32:
-    """For each meaning the number of the word that it says, -1 where it says none."""
+def _numbers(meanings: list[str | None], words: list[str]) -> Int32:
+    """The index of each meaning among the words, -1 for None."""
     number = {word: place for place, word in enumerate(words)}
-    return np.array([-1 if word is None else number[word] for word in said], np.int32)
+    return np.array([-1 if word is None else number[word] for word in meanings], np.int32)
 
 
 class _Way(NamedTuple):
-    """How a range is found: at the time and place of the call or of the work itself, among which ranges."""
+    """How a range is found: by time and place of the call or of the work, among ranges on the host or the device."""
 
     at_call: bool
     on_device: bool

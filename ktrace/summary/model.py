@@ -1,4 +1,4 @@
-"""What a summary is made of: groups of work, the use of each device, the steps. All times are ns.
+"""A summary and its parts: groups of work, the use of each device, the steps. All times are ns.
 
 Summary
   groups["operation"]   Group("gemm", count 1,200, total 1.2 s, average, median, p95, ..., durations, steps)
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Group:
-    """Work that has its `key` in common, such as the short name of the kernel.
+    """Work with the same `key`, such as the short name of the kernel.
 
-    `name` is the whole name of kernels, None where several have the same short one, and of other groups.
-    Of events the figures are exact. Of tables of statistics they are what the source says, None where it doesn't: a
-    median of medians is nobody's figure. `durations` are those of the events, rising; None of statistics. `steps` is
-    the total in each step in the order of the steps, None where there are none.
+    `name` is the whole name of a kernel, None if several have the same short name, and for other groups.
+    The figures of events are exact. Those of statistics are the figures in the source, None if it doesn't have them:
+    medians can't be combined. `durations` are those of the events, rising; None for statistics. `steps` is the total in
+    each step, in the order of the steps; None without steps.
     """
 
     key: str
@@ -44,7 +44,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Spread:
-    """Times of which the middle and the extremes count: gaps between work, waits before it."""
+    """Median and extremes of some times: gaps between work, or waits before it."""
 
     count: int
     total: int
@@ -57,12 +57,12 @@ class Spread:
 class DeviceUse:
     """What a device did between the begin of its first and the end of its last work, `span` ns.
 
-    Each time is that of a union of intervals, so that nothing counts twice: `busy` is anything, `compute` kernels
-    that are no collectives (and memsets, graphs), `communication` collectives, `copies` copies. `overlapped` is the
-    communication (copies) during which there is compute, `exposed` that without: communication = overlapped + exposed.
-    `gaps` are the times of no work, `idle` their sum. `queueing` is the time from the return of the call that launched
-    work to the begin of the work, 0 where it began before, None where launches aren't known. `occupancy` is the mean of
-    kernels that say theirs, weighed by time, in percent. `name` is what the source calls the device.
+    Each time is that of a union of intervals, so that nothing counts twice: `busy` is any work, `compute` kernels
+    that aren't collectives (and memsets, graphs), `communication` collectives, `copies` copies. Exposed communication
+    (copies) is the time of communication (copies) without compute at the same time.
+    `gaps` are the times without work, `idle` their sum. `queueing` is the time from the return of the call that
+    launched work to the begin of the work, 0 if the work began before, None if launches aren't known. `occupancy` is
+    the mean of kernels that have one, weighted by time, in percent. `name` is the name of the device in the source.
     """
 
     label: str
@@ -89,10 +89,10 @@ class DeviceUse:
 
 @dataclass(frozen=True)
 class StepUse:
-    """A step of a profiler or a training loop: `wall` is how long it took on the host, ns.
+    """A step of a profiler or a training loop: `wall` is its duration on the host, in ns.
 
-    The other times are unions, as in `DeviceUse`, of the work that was launched in it, over all devices one after the
-    other. A step of several sources, or that comes several times, is the sum of these, and `count` says of how many.
+    The other times are unions, as in `DeviceUse`, of the work that was launched in the step, summed over all devices.
+    A step of several sources, or with several occurrences, is the sum of all, and `count` is their number.
     """
 
     label: str
@@ -110,12 +110,12 @@ class StepUse:
 class Summary:
     """Where the time went.
 
-    `work` says what was added up: "events" of device work, "statistics" where the source has no such events, "host"
-    (calls, operators) where there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
-    "%" where a source says shares alone. `span` is first begin and last end of all events. `groups` has an entry for
-    each of `BY` that was asked for and the trace says something about, heaviest first, and of steps and layers in their
-    own order. `step_use` is in the order of `steps`. `runs` has the summary of each run where statistics are of
-    several. `notes` are sentences on what the figures mean or lack, `report` is the account of the reading.
+    `work` tells what was added up: "events" of device work, "statistics" if the source has no such events, "host"
+    (calls, operators) if there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
+    "%" if a source has only shares. `span` is the first begin and the last end of all events. `groups` has an entry for
+    each of `BY` that was asked for and that the trace has values of; groups are sorted by time, steps and layers in
+    their own order. `step_use` is in the order of `steps`. `runs` has the summary of each run if statistics have
+    several. `notes` are sentences about what the figures mean or lack, `report` is the report of the reading.
     """
 
     sources: list[str]
@@ -135,8 +135,8 @@ class Summary:
     def tables(self, by: Sequence[str] | None = None, top: int | None = None, *, brief: bool = False) -> list[Table]:
         """The summary as tables: an overview, the use of each device and step, and one for each of `by`.
 
-        `by` is all of `groups` by default. At most `top` rows of steps and groups; `more` of a table says how many
-        others there are. `brief` leaves out columns that are too much for a terminal.
+        `by` is all of `groups` by default. Tables of steps and groups have at most `top` rows; `more` is the number of
+        others. `brief` leaves out columns that a terminal has no space for.
         """
         from ktrace.summary.tables import tables
 

@@ -1,9 +1,9 @@
-"""Groups out of tables of statistics, for sources that have no events of device work.
+"""Makes groups from tables of statistics, for sources that have no events of device work.
 
-kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as the source says it
-kernel   gemm    run a   table 1   total 30 ms         left out: a table that says the same again
+kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as in the source
+kernel   gemm    run a   table 1   total 30 ms         left out: repeats another table
 metric   occupancy, parent gemm                        left out: no time
-total    TOTAL   run a   table 0   total 42 ms         left out: adds up the others
+total    TOTAL   run a   table 0   total 42 ms         left out: sum of the others
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from ktrace.summary.model import Group
 
 Row = dict[str, Any]
 
-#: Titles of tables that divide the kernels of another table anew: by range, by launch, by grid.
+#: Titles of tables that divide the kernels of another table differently: by range, by launch, by grid.
 _DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|kernexecsum|kern_gb_sum|kerngbsum|gpu_sum")
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """What a source says of a thing: `total` in ns, or in percent where it says shares alone (`is_share`)."""
+    """A row of statistics: `total` in ns, or in percent if the source has only shares (`is_share`)."""
 
     row: Row
     total: float
     is_share: bool
 
     def group(self, key: str) -> Group:
-        """The statistic as a group of its own."""
+        """The statistic as a group."""
         row, figure = self.row, self.row.get
         if self.is_share:
             return Group(key, self.total, name=row["name"])
@@ -45,7 +45,7 @@ class Statistic:
 
 @dataclass
 class Statistics:
-    """The statistics of a source that add up: of a `device`, or of the host. Rows that don't are counted."""
+    """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't."""
 
     found: list[Statistic]
     device: bool
@@ -54,13 +54,13 @@ class Statistics:
 
 
 def statistics(rows: Iterable[Row]) -> Statistics:
-    """What adds up among the rows of one source: device work, where there is none what the host did."""
+    """The rows of one source that add up: device work, or what the host did if there is none."""
     rows = list(rows)
     device = [row for row in rows if row["kind"] in DEVICE_KINDS]
     mine = device or rows
     timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
     known = {row["id"] for row in timed}
-    timed = [row for row in timed if row.get("parent") not in known]  # the others are in the time of these
+    timed = [row for row in timed if row.get("parent") not in known]  # the time of these includes the others
     found = [Statistic(row, total, False) for row in timed if (total := _total(row)) is not None]
     without = len(timed) - len(found)
     if not found:
@@ -70,7 +70,7 @@ def statistics(rows: Iterable[Row]) -> Statistics:
 
 
 def _total(row: Row) -> float | None:
-    """The time of a row in ns; that of one where it doesn't say how many; None where it says none."""
+    """The total time of a row in ns, or its average if it has no count; None if it has no time."""
     if "total" in row:
         total = row["total"]
     elif "avg" in row:
@@ -81,9 +81,9 @@ def _total(row: Row) -> float | None:
 
 
 def _once(found: list[Statistic]) -> Iterator[Statistic]:
-    """What isn't said again: by a table that divides the work of another anew, or by equal figures under another title.
+    """Yields the statistics without those in tables that divide the work of others, or with equal figures elsewhere.
 
-    A table with a time of its own is of that time, and no repetition of others.
+    A table with a time describes that time, and doesn't repeat others.
     """
     runs: defaultdict[Any, list[Statistic]] = defaultdict(list)
     for one in found:
@@ -99,7 +99,7 @@ def _once(found: list[Statistic]) -> Iterator[Statistic]:
 
 
 def _undivided(found: list[Statistic]) -> list[Statistic]:
-    """Without what divides the work of other tables anew; of several that do, where there is no other, the first."""
+    """The statistics without tables that divide the work of others; if there are only such tables, the first one."""
     whole = [one for one in found if "ts" in one.row or not _DIVIDED.search(_title(one))]
     kinds = {one.row["kind"] for one in whole}
     rest = [one for one in found if one.row["kind"] not in kinds]
@@ -111,7 +111,7 @@ def _title(one: Statistic) -> str:
 
 
 def _shares(rows: list[Row]) -> Iterator[Statistic]:
-    """The shares of things that have no times: several metrics of a thing say the same one."""
+    """The greatest share of each name without a time: several metrics of it repeat the share."""
     most: dict[tuple[Any, ...], Row] = {}
     for row in rows:
         share = row.get("percent")
@@ -123,7 +123,7 @@ def _shares(rows: list[Row]) -> Iterator[Statistic]:
 
 
 def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:
-    """Groups of statistics by what `key` says of their rows, heaviest first."""
+    """Groups of statistics by the `key` of their rows, heaviest first."""
     groups: dict[str, Group] = {}
     for one in found:
         group = one.group(key(one.row))
@@ -132,7 +132,7 @@ def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group
 
 
 def joined(one: Group, other: Group) -> Group:
-    """Two groups as one: what isn't known of a part isn't known of the whole, and a median of medians is nobody's."""
+    """Two groups as one. A figure that isn't known for both isn't known for the result; medians can't be combined."""
     total = one.total + other.total
     count = None if one.count is None or other.count is None else one.count + other.count
     return replace(

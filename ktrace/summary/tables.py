@@ -1,4 +1,4 @@
-"""A summary as tables: what it is of, what each device did, and where the time went by this and that."""
+"""A summary as tables: an overview, the use of devices and steps, and the groups."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ktrace.tables.table import Cell, Column, Table
 if TYPE_CHECKING:
     from ktrace.summary.model import DeviceUse, Group, Summary
 
-#: So many devices have, in short, a table each.
+#: Up to this many devices have their own table in the brief form.
 _APART = 2
 
-#: So many sources are named.
+#: How many sources are named.
 _SOURCES = 3
 
-#: What is counted, for people.
+#: What is counted, as text.
 _WORK = {"events": "events of device work", "statistics": "statistics", "host": "what the host did"}
 
 
-#: Figures of a group beside count and total; the first are those for people.
+#: Figures of a group in addition to count and total; the first list is for the brief form.
 _BRIEF = ("average", "median", "p95", "max")
 _FIGURES = ("average", "median", "p95", "p99", "min", "max")
 
@@ -37,7 +37,7 @@ def tables(
         found += _uses(summary, top, brief)
     if not summary.runs:
         return found + [_by(name, [("", summary)], top, brief) for name in wanted]
-    for name in wanted:  # in short a table a run, else their rows in one
+    for name in wanted:  # in brief a table for each run, else one table for all
         runs = [(run, one) for run, one in summary.runs.items() if name in one.groups]
         if name == "run":
             found.append(_by(name, [("", summary)], top, brief))
@@ -47,7 +47,7 @@ def tables(
 
 
 def _uses(summary: Summary, top: int | None, brief: bool) -> list[Table]:
-    """What the devices did, and the steps."""
+    """The tables of devices and steps."""
     steps = [_steps(summary, top, brief)] if summary.step_use else []
     if brief and len(summary.devices) <= _APART:
         return [*map(_device, summary.devices), *steps]
@@ -61,16 +61,16 @@ def _overview(summary: Summary) -> Table:
     more = len(summary.sources) - _SOURCES
     sources = ", ".join(summary.sources[:_SOURCES]) + (f" and {more:,} more" if more > 0 else "")
     counted = _WORK[summary.work] if summary.count != 0 else "nothing"
-    total = None if summary.runs and summary.unit == "%" else summary.total  # shares of several wholes don't add up
+    total = None if summary.runs and summary.unit == "%" else summary.total  # shares of different wholes can't be added
     row: list[Cell] = [sources, counted, summary.count, total]
-    if summary.span and len(summary.sources) == 1:  # clocks of several may differ
+    if summary.span and len(summary.sources) == 1:  # the clocks of several sources may differ
         columns.append(Column("span", "ns"))
         row.append(summary.span[1] - summary.span[0])
     return Table("overview", "", tuple(columns), [tuple(row)], list(summary.notes))
 
 
 def _device(use: DeviceUse) -> Table:
-    """The use of one device, a figure a row."""
+    """The use of one device, one figure per row."""
     columns = [Column("figure"), Column("time", "ns"), Column("share", "%"), Column("times", "count")]
     columns += [Column(name, "ns") for name in ("median", "p95", "max")]
     names = ("busy", "compute", "communication", "exposed communication", "copies", "exposed copies", "idle")
@@ -86,12 +86,12 @@ def _device(use: DeviceUse) -> Table:
     return Table(f"use of {use.label}", title, tuple(columns), rows)
 
 
-#: The cells of a figure that is no spread.
+#: The empty cells of a figure that isn't a spread.
 _NONE: tuple[Cell, ...] = (None,) * 4
 
 
 def _devices(devices: list[DeviceUse], brief: bool) -> Table:
-    """The use of each device, a row each."""
+    """The use of devices, one device per row."""
     kinds = ("communication", "copies")
     columns = [Column("device"), Column("span", "ns"), Column("busy", "%"), Column("compute", "%")]
     columns += [Column(f"{exposed}{kind}", "%") for exposed in ("", "exposed ") for kind in kinds]
@@ -109,26 +109,26 @@ def _devices(devices: list[DeviceUse], brief: bool) -> Table:
 
 
 def _waits(devices: list[DeviceUse], brief: bool) -> Table:
-    """Gaps, queueing and occupancy of each device, a row each. Waits that overlap have no total that says anything."""
+    """Gaps, queueing and occupancy, one device per row. Waits overlap, so their total would mean nothing."""
     columns = [Column("device"), Column("occupancy", "%")]
-    told = {"gaps": ("total", "median", "p95", "max"), "queueing": ("median", "p95", "max")}
-    told = dict.fromkeys(told, told["queueing"]) if brief else told
-    for name, figures in told.items():
+    figures_of = {"gaps": ("total", "median", "p95", "max"), "queueing": ("median", "p95", "max")}
+    figures_of = dict.fromkeys(figures_of, figures_of["queueing"]) if brief else figures_of
+    for name, figures in figures_of.items():
         columns += [] if brief else [Column(name, "count")]
         columns += [Column(f"{name} {figure}", "ns") for figure in figures]
     rows = []
     for use in devices:
         found: list[Cell] = []
-        for name, figures in told.items():
+        for name, figures in figures_of.items():
             waits = getattr(use, name)
             found += [] if brief else [getattr(waits, "count", None)]
             found += [getattr(waits, figure, None) for figure in figures]
         rows.append((use.label, use.occupancy, *found))
-    return Table("waits", "gaps between work, and waits of work behind its call", tuple(columns), rows)
+    return Table("waits", "gaps between work, and waits of work after its call", tuple(columns), rows)
 
 
 def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
-    """Each step; in full with the time of each operation in it."""
+    """The steps; the full form has the time of each operation in them."""
     times = ["wall", "compute", "communication", "exposed communication", "copies"]
     times += [] if brief else ["exposed copies", "busy"]
     columns = [Column("step"), Column("times", "count"), Column("busy", "%"), *(Column(name, "ns") for name in times)]
@@ -146,12 +146,12 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
     """The groups of one summary ("", summary), or of several runs."""
     every = [group for _, summary in runs for group in summary.groups[name]]
     in_time = runs[0][1].unit == "ns"
-    told = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
+    figures_of = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
     columns = [Column("run")] if len(runs) > 1 else []
     columns.append(Column("kernel" if name == UNCLASSIFIED else name))
     columns += [Column("time", "ns") if in_time else Column("of the whole", "%"), Column("share", "%")]
     columns += [Column("count", "count")] if _any(every, "count") else []
-    columns += [Column(figure, "ns") for figure in told]
+    columns += [Column(figure, "ns") for figure in figures_of]
     whole = not brief and name == "kernel" and any(group.name not in (None, group.key) for group in every)
     columns += [Column("name")] if whole else []
     rows: list[tuple[Cell, ...]] = []
@@ -160,7 +160,7 @@ def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool
             row: list[Cell] = [run] if len(runs) > 1 else []
             row += [group.key, group.total, percent(group.total, summary.total)]
             row += [group.count] if _any(every, "count") else []
-            row += [getattr(group, figure) for figure in told]
+            row += [getattr(group, figure) for figure in figures_of]
             rows.append((*row, group.name) if whole else tuple(row))
     run = runs[0][0] if len(runs) == 1 else ""
     title = {UNCLASSIFIED: "kernels without an operation"}.get(name, f"by {name}")
@@ -179,4 +179,4 @@ def _unclassified(runs: list[tuple[str, Summary]]) -> str:
     """How much of the time has no operation."""
     time = sum(group.total for _, summary in runs for group in summary.groups[UNCLASSIFIED])
     share = percent(time, sum(summary.total for _, summary in runs)) or 0.0
-    return f"{share:.1f}% of the time has no operation" + ("; rules of your own may say one." if time else ".")
+    return f"{share:.1f}% of the time has no operation" + ("; add your own rules to label it." if time else ".")

@@ -1,7 +1,7 @@
-"""What devices did with their time: unions of intervals, what overlaps and what doesn't.
+"""What devices did with their time, from unions of intervals and their overlap.
 
 stream 7    [ gemm        ]      [ norm ]          compute
-stream 20          [ all_reduce      ]             communication, of which       ██████ is exposed
+stream 20          [ all_reduce      ]             communication; exposed        ██████
 busy        ████████████████████████████
 """
 
@@ -17,7 +17,7 @@ from ktrace.summary.columns import BLOCK
 from ktrace.summary.figures import sorted_by, spread
 from ktrace.summary.model import DeviceUse
 
-#: What a piece of work is to the use of a device.
+#: The role of a piece of work for the use of a device.
 COMPUTE, COMMUNICATION, COPY = 0, 1, 2
 
 #: The greatest time on a line.
@@ -25,7 +25,7 @@ _GREATEST = 1 << 61
 
 
 class Usage(NamedTuple):
-    """The times of no work between some work, and the time that it takes, ns, as in `DeviceUse`."""
+    """The gaps between work, and the times of `DeviceUse`, in ns."""
 
     gaps: Int64
     busy: int
@@ -37,9 +37,9 @@ class Usage(NamedTuple):
 
 
 def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage:
-    """How the time of some work is used; `role` is COMPUTE, COMMUNICATION or COPY of each piece.
+    """The use of a device by some work; `role` is COMPUTE, COMMUNICATION or COPY for each piece.
 
-    Window after window of time, each with the begins of `block` pieces; what lasts beyond is open in the next one.
+    Computed in windows of time with the begins of `block` pieces each; work that lasts longer continues in the next.
     """
     order = None if np.all(begin[1:] >= begin[:-1]) else np.argsort(begin, kind="stable")
     times, gaps, reached = np.zeros(6, np.int64), [np.zeros(0, np.int64)], None
@@ -62,7 +62,7 @@ def usage(begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Usage
 
 
 def _beyond(until: np.int64, end: Int64, role: Integers) -> tuple[Int64, Int64, Integers]:
-    """What of each role lasts beyond a time, from then on."""
+    """The work of each role that lasts beyond a time, as one piece from that time on."""
     lasts = end > until
     roles = np.unique(role[lasts])
     ends = np.array([end[lasts & (role == one)].max() for one in roles], np.int64)
@@ -81,7 +81,7 @@ def _times(begin: Int64, end: Int64, role: Integers, busy: Intervals) -> list[in
 def parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integers, block: int = BLOCK) -> Int64:
     """A row for each group of work: busy, compute, communication, copies, exposed communication and exposed copies.
 
-    `group` is -1 where work is in none. As many groups as have about `block` pieces are looked at at once.
+    `group` is -1 for work without a group. Groups with together about `block` pieces are computed at once.
     """
     order = sorted_by(group + 1, groups + 1)
     bounds = np.cumsum(np.bincount(group + 1, minlength=groups + 1))
@@ -107,13 +107,13 @@ def _parts_of(group: Int64, groups: int, begin: Int64, end: Int64, role: Integer
 
 
 def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
-    """How much time the intervals of each group take: at once, the groups one behind the other on a line."""
+    """The total time of the intervals of each group; computed at once, with the groups one after another on a line."""
     found = np.zeros(groups, np.int64)
     if not len(group):
         return found
     low = int(begin.min())
     stride = int(end.max()) - low + 1
-    block = max(1, _GREATEST // stride)  # so many groups fit on the line
+    block = max(1, _GREATEST // stride)  # how many groups the line has space for
     for first in range(0, groups, block):
         mine = slice(None) if block >= groups else (group >= first) & (group < first + block)
         start = (group[mine] - first) * stride - low
@@ -123,7 +123,7 @@ def _lengths(group: Int64, groups: int, begin: Int64, end: Int64) -> Int64:
 
 
 class Place(NamedTuple):
-    """The device that is used."""
+    """A device."""
 
     label: str
     source: str
@@ -142,16 +142,16 @@ def device_use(
 ) -> DeviceUse:
     """The use of a device by this work.
 
-    `waits` are the times between the return of a call and the begin of the work that it launched, where that is known;
-    `occupancy` is in percent, NaN where a kernel doesn't say it.
+    `waits` are the known times between the return of a call and the begin of the work that it launched; `occupancy` is
+    in percent, NaN if it isn't known.
     """
     found = usage(begin, end, role)
-    said = ~np.isnan(occupancy) & (end > begin)
-    weights = (end - begin)[said]
+    known = ~np.isnan(occupancy) & (end > begin)
+    weights = (end - begin)[known]
     return DeviceUse(
         **place._asdict(),
         **(found._asdict() | {"gaps": spread(found.gaps)}),
         span=int(end.max() - begin.min()),
         queueing=spread(waits),
-        occupancy=float(np.average(occupancy[said], weights=weights)) if len(weights) else None,
+        occupancy=float(np.average(occupancy[known], weights=weights)) if len(weights) else None,
     )

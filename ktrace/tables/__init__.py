@@ -1,1 +1,9 @@
-"""Tables of figures as text, CSV, JSON and Markdown."""
+"""Tables of figures.
+
+table       a table: columns with units, and rows
+figures     figures and names as readable text
+text        tables as text, fitted to a terminal
+csv_text    tables as CSV
+json_text   tables as JSON
+markdown    tables as Markdown
+"""

@@ -3,6 +3,9 @@
 with ktrace.viewer.served("run.json") as view:
     view.open()      # the browser, at view.link
     view.wait()      # until it has fetched the trace
+
+`server` serves one trace on 127.0.0.1, `peers` finds the program at the other end of a connection, and `ui` makes the
+link to the Perfetto UI.
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ def test_a_time_is_exact(text: str, ns: int) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("10", "'10' is no time with its unit"),
-        ("", "'' is no time with its unit"),
-        ("us", "'us' is no time with its unit"),
-        ("10 sec", r"'sec' is no unit of time \(in '10 sec'\)"),
-        ("0x", "'x' is no unit of time"),
+        ("10", "'10' isn't a time with a unit"),
+        ("", "'' isn't a time with a unit"),
+        ("us", "'us' isn't a time with a unit"),
+        ("10 sec", r"'sec' isn't a unit of time \(in '10 sec'\)"),
+        ("0x", "'x' isn't a unit of time"),
         ("1e3s", "'1e3s' is no time"),
         ("nans", "'nans' is no time"),
     ],

@@ -216,11 +216,11 @@ def test_what_a_pattern_needs(pattern: str, word: str) -> None:
 @pytest.mark.parametrize(
     ("text", "where"),
     [
-        ("[", "no JSON"),
+        ("[", "isn't JSON"),
         ("[]", 'no list "rules"'),
         ('{"rules": 1}', 'no list "rules"'),
         ('{"rules": [1]}', "rules[0]"),
-        ('{"rules": [{"name": "x"}]}', "rules[0]: the rule says nothing"),
+        ('{"rules": [{"name": "x"}]}', "rules[0]: the rule sets no column"),
         ('{"rules": [{"operation": "x"}, {"nam": "x", "operation": "y"}]}', "rules[1]: 'nam'"),
         ('{"rules": [{"name": "(", "operation": "y"}]}', "rules[0].name"),
         ('{"rules": [{"name": "x", "layer": "\\\\1"}]}', "rules[0].name"),
@@ -292,7 +292,7 @@ def test_an_option_that_takes_an_input_for_its_file_says_so(tmp_path: Path) -> N
     log = SAMPLES / "doppler/cut-in-a-report.log"
     done = convert("--classify", log, STEP, "-o", tmp_path / "o.csv")
     assert done.returncode == 1
-    assert "takes that for its file" in done.stderr
+    assert "reads that input as its file of rules" in done.stderr
 
 
 def test_a_trace_is_classified_whole_and_comes_back_equal(tmp_path: Path) -> None:

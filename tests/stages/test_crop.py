@@ -17,7 +17,7 @@ from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
 from ktrace.stages.select import crop as stage
 from ktrace.stages.select.crop import Crop, cropped
-from ktrace.stages.select.dependents import Attached
+from ktrace.stages.select.dependents import Dependents
 from ktrace.stages.select.filter import Filter
 from ktrace.stages.select.intervals import Intervals
 from ktrace.stages.select.marks import step_of
@@ -246,7 +246,7 @@ def test_begins_and_ends_are_slices_before(tmp_path: Path) -> None:
         (Crop(range="ProfilerStep#2"), ["no range is called 'ProfilerStep#2'", "ProfilerStep#1"]),
         (Crop(range="gemm"), ["no range is called 'gemm'", "ProfilerStep#0"]),
         (Crop(around="gem"), ["no event is called 'gem'", "such as gemm"]),
-        (Crop("400ns..", step=0), ["nothing is in all of the parts"]),
+        (Crop("400ns..", step=0), ["nothing is in all of the selected parts"]),
     ],
 )
 def test_what_is_not_there_is_told(tmp_path: Path, wanted: Crop, words: list[str]) -> None:
@@ -264,10 +264,10 @@ def test_tables_alone_have_no_time(tmp_path: Path) -> None:
 
 def test_wrong_words_are_told() -> None:
     for given, what in (
-        ({}, "no part is named"),
+        ({}, "no part is selected"),
         ({"time": "1s"}, "'1s' isn't a time interval"),
-        ({"step": "a"}, "'a' is no step"),
-        ({"around": "a", "margin": "5"}, "'5' is no time with its unit"),
+        ({"step": "a"}, "'a' isn't a step"),
+        ({"around": "a", "margin": "5"}, "'5' isn't a time with a unit"),
     ):
         with pytest.raises(UsageError, match=what):
             Crop(**given)
@@ -295,7 +295,7 @@ def test_small_ranges_and_spilled_rows_give_the_same(monkeypatch: pytest.MonkeyP
     expected = _ids(ktrace.Trace(cropped(trace.batches(), part, Report())))
     monkeypatch.setattr(stage, "SPILL_BYTES", 1000)
     monkeypatch.setattr(stage, "RANGE_ROWS", 3)
-    monkeypatch.setattr(Attached.rest, "__defaults__", (3,))
+    monkeypatch.setattr(Dependents.rest, "__defaults__", (3,))
     parts = [
         ktrace.Batch(batch.record, batch.columns.slice(first, 4))
         for batch in trace.batches()
@@ -308,8 +308,8 @@ def test_small_ranges_and_spilled_rows_give_the_same(monkeypatch: pytest.MonkeyP
 def test_intervals_are_sets() -> None:
     some = Intervals.of([(5, 7), (1, 3), (3, 4), (6, 9), (2, 2)])
     assert some.pairs() == [(1, 4), (5, 9)]
-    assert some.both(Intervals.of([(0, 2), (3, 6), (8, 20)])).pairs() == [(1, 2), (3, 4), (5, 6), (8, 9)]
-    assert Intervals.of([]).both(some).pairs() == []
+    assert some.intersection(Intervals.of([(0, 2), (3, 6), (8, 20)])).pairs() == [(1, 2), (3, 4), (5, 6), (8, 9)]
+    assert Intervals.of([]).intersection(some).pairs() == []
 
 
 def test_steps_are_told_by_their_names() -> None:

@@ -17,7 +17,7 @@ import ktrace
 from ktrace.cli import cli
 from ktrace.errors import InputError, UsageError
 from ktrace.report import Report
-from ktrace.stages.select import dependents as attached
+from ktrace.stages.select import dependents
 from ktrace.stages.select.filter import Filter, filtered
 
 STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
@@ -217,7 +217,7 @@ def test_a_rank_that_nobody_has_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"there is no rank 5\n  expected: one of the ranks 3"):
         ktrace.convert(source, tmp_path / "out.csv", filter=Filter(ranks=[5]))
     bare = _written(tmp_path / "bare.jsonl", [row for row in ROWS if row["id"] != 61])
-    with pytest.raises(InputError, match="no source says its rank"):
+    with pytest.raises(InputError, match="no source has a rank"):
         ktrace.convert(bare, tmp_path / "out.csv", filter=Filter(ranks=[5]))
     assert not (tmp_path / "out.csv").exists()
 
@@ -236,7 +236,7 @@ def test_of_several_ranks_one_stays(tmp_path: Path) -> None:
 def test_wrong_words_are_told() -> None:
     with pytest.raises(UsageError, match="there is no kind 'krnl'"):
         Filter(kinds="krnl")
-    with pytest.raises(UsageError, match="'10' is no time with its unit"):
+    with pytest.raises(UsageError, match="'10' isn't a time with a unit"):
         Filter(min_dur="10")
     assert Filter(kinds="x_mine", names="a", min_dur="1.5us") == Filter(kinds=("x_mine",), names=("a",), min_dur=1500)
 
@@ -262,7 +262,7 @@ def test_small_ranges_and_spilled_rows_give_the_same(monkeypatch: pytest.MonkeyP
     wanted = Filter(kinds=["op"], names=["*e*"])
     expected = _ids(ktrace.Trace(filtered(trace.batches(), wanted, Report())))
     monkeypatch.setattr("ktrace.stages.select.filter.SPILL_BYTES", 1000)
-    monkeypatch.setattr(attached.Attached.rest, "__defaults__", (3,))
+    monkeypatch.setattr(dependents.Dependents.rest, "__defaults__", (3,))
     parts = [
         ktrace.Batch(batch.record, batch.columns.slice(first, 4))
         for batch in trace.batches()

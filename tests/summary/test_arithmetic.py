@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ktrace.model.batch import Batch
 from ktrace.stages.select.intervals import Intervals
+from ktrace.store.launches import Correlated, find_launches
 from ktrace.store.spill import Spill
 from ktrace.summary.figures import Durations, percentiles, spread
-from ktrace.summary.joining import Correlated, Ranges, innermost, launches
+from ktrace.summary.joining import Ranges, innermost
 from ktrace.summary.shapes import Shapes
 from ktrace.summary.use import COMMUNICATION, COMPUTE, COPY, parts_of, usage
 
@@ -111,7 +112,7 @@ def test_slices_around_slices(rows: list[tuple[int, int, int]]) -> None:
 @given(
     st.lists(st.tuples(st.sampled_from([0, 1, 2, 3, 2**40, -5]), st.integers(-1, 2)), max_size=12),
     st.lists(
-        st.tuples(st.sampled_from([0, 1, 2, 2**40]), st.integers(0, 2), st.integers(0, 50), st.integers(0, 9)),
+        st.tuples(st.sampled_from([0, 1, 2, 2**40]), st.integers(-1, 2), st.integers(0, 50), st.integers(0, 9)),
         max_size=12,
     ),
     st.booleans(),
@@ -122,19 +123,18 @@ def test_launches(work: list[tuple[int, int]], calls: list[tuple[int, int, int, 
     correlation, process = columns(work, 2)
     known, of, ts, dur = columns(calls, 4)
     correlation, known = correlation * factor, known * factor
-    machine = {-1: 0, 0: 0, 1: 0, 2: 1}
-    on = np.array([machine[one] for one in process.tolist()], "i4")
-    theirs = np.array([machine[one] for one in of.tolist()], "i4")
-    found = launches(
-        Correlated(correlation, process.astype("i4"), on), Correlated(known, of.astype("i4"), theirs), ts, dur
-    )
+    machine = {-1: 0, 0: 0, 1: 0, 2: 1}  # -1 is the unknown process of machine 0
+
+    def correlated(numbers: np.ndarray, processes: np.ndarray) -> Correlated:
+        on = np.array([machine[one] for one in processes.tolist()], "i4")
+        return Correlated(numbers, np.where(processes < 0, 3, processes).astype("i4"), on, processes >= 0)
+
+    found = find_launches(correlated(correlation, process), correlated(known, of), lambda: (-dur, ts))
     for (number, own), place in zip(work, found.tolist(), strict=True):
-        mine = [n for n, call in enumerate(calls) if number and call[0] == number]
-        if own < 0:
-            mine = [n for n in mine if machine[calls[n][1]] == 0]
-            mine = [] if len({calls[n][1] for n in mine}) > 1 else mine
-        else:
-            mine = [n for n in mine if calls[n][1] == own]
+        here = [n for n, call in enumerate(calls) if number and call[0] == number and machine[call[1]] == machine[own]]
+        mine = [n for n in here if calls[n][1] == own]
+        if not mine and own < 0 and len({calls[n][1] for n in here}) == 1:
+            mine = here
         if not mine:
             assert place == -1
         else:

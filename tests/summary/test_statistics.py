@@ -145,7 +145,7 @@ def test_tables_that_say_the_same_again(tmp_path: Path) -> None:
     ]
     found = summarised(tmp_path, rows, by=["kernel"])
     assert totals(found, "kernel") == {"a": 190, "copy": 50, "b": 9}
-    assert found.notes == ["Not counted: 4 rows of tables that say the same again."]
+    assert found.notes == ["Not counted: 4 rows of tables that repeat others."]
     alone = summarised(tmp_path, rows[4:6], by=["kernel"])
     assert totals(alone, "kernel") == {"a": 100} and not alone.notes
     timed = [row | {"ts": number} for number, row in enumerate(rows[:1] * 3)]

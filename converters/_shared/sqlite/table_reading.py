@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.input.sqlite_file import quoted_name
-from ktrace.parallel.prefetch import ahead_of, prefetch
+from ktrace.parallel.prefetch import prefetch, prefetch_map
 from ktrace.report import Report
 
 from ..columnar.blocks import Block
@@ -69,7 +69,7 @@ class TableReading:
     def blocks(self, size: int) -> Iterator[Block]:
         """Yields all rows. Raises OSError and sqlite3.Error for rows that can't be read."""
         ranges = self._ranges(size)
-        with closing(ahead_of(ranges, lambda bounds: self._fetched(bounds, size), _THREADS)) as fetched:
+        with closing(prefetch_map(ranges, lambda bounds: self._fetched(bounds, size), _THREADS)) as fetched:
             for low, high in ranges:
                 try:
                     batch = next(fetched)

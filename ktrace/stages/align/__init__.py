@@ -1,7 +1,10 @@
-"""Times of several sources in the clock of the first one.
+"""The stage that brings the times of several sources to the clock of the first one.
 
-`wanted` says which rule, `moves` how times move, `clocks` moves by the time of day, `collectives` by what all ranks
-wait for together, `stage` applies it to the batches that pass.
+wanted        the rule that the user asks for
+moves         how times move: an offset, and drift
+clocks        moves by unix time, which clocks of sources record
+collectives   moves by the collectives that ranks take part in together
+stage         moves the batches that pass
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Moves by what the clocks of sources say of unix time.
+"""Moves by unix time, which clocks of sources record.
 
-    rank0   clock  at 0 ns   it is 1724000000.000000000 s        its times stay
-    rank1   clock  at 0 ns   it is 1724000000.001500000 s        + 1,500,000 ns
+    rank0   clock  at 0 ns   unix time 1724000000.000000000 s    reference clock
+    rank1   clock  at 0 ns   unix time 1724000000.001500000 s    + 1,500,000 ns
     page    clock  of its own kind, no unix time                 begins when rank0 does: a guess
 
-A source says it where its main clock has the facts `at_ns` and `unix_ns`.
+A source has an anchor if its main clock has the facts `at_ns` and `unix_ns`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ktrace.errors import InputError
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.stages.align.moves import Move
 
-#: Kinds of clocks of which two readings on one host are of the same clock.
+#: Kinds of clocks that all sources on one host share.
 _SHARED = ("boottime", "monotonic", "unix")
 
 
 def anchor_of(catalog: Catalog, source: str, *, keep_shift: bool = False) -> int | None:
-    """Unix time minus the time of the source's main clock in ns; None where the source doesn't say it, or says two.
+    """Unix time minus the time of the source's main clock in ns; None if the source has no anchor, or several.
 
-    With `keep_shift` what was added to its times by hand is taken as a correction of its clock.
+    With `keep_shift` what was added to its times by hand counts as a correction of its clock.
     """
     clocks = [entry for entry in _clocks_of(catalog, source) if entry.unix_offset is not None]
     clocks = [entry for entry in clocks if entry.name is None] or clocks
@@ -33,7 +33,7 @@ def anchor_of(catalog: Catalog, source: str, *, keep_shift: bool = False) -> int
 
 
 def shift_of(catalog: Catalog, source: str) -> int:
-    """What was added to the source's times by hand when they were exported, in ns."""
+    """The shift added to the source's times by hand at their export, in ns."""
     shifts = (entry.facts.get("shift_ns") for entry in _clocks_of(catalog, source))
     return next((shift for shift in shifts if type(shift) is int), 0)
 
@@ -44,21 +44,21 @@ def _clocks_of(catalog: Catalog, source: str) -> list[Entry]:
 
 @dataclass(frozen=True)
 class Placed:
-    """The move of a source and the rule that it is of: reference, unix, begin, same clock or as it is."""
+    """The move of a source and the rule behind it: reference, unix, begin, same clock or as it is."""
 
     move: Move
     rule: str
 
 
 def by_unix(sources: Sequence[str], catalog: Catalog, *, keep_shift: bool = False) -> dict[str, Placed]:
-    """The moves of all sources by unix time. Raises InputError for one that doesn't say it."""
+    """The moves of all sources by unix time. Raises InputError for a source without it."""
     anchors = {source: anchor_of(catalog, source, keep_shift=keep_shift) for source in sources}
     missing = [source for source in sources if anchors[source] is None]
     if missing:
         raise InputError(
-            f"no clock of {', '.join(missing)} says the time of day",
-            expected="a source with an anchor to unix time, such as baseTimeNanoseconds or utcEpochNs",
-            remedy="--align auto, which guesses there, --align collective, --align 'marker NAME', or --offset",
+            f"no clock of {', '.join(missing)} has an anchor to unix time",
+            expected="an anchor such as baseTimeNanoseconds or utcEpochNs",
+            remedy="use --align auto, which guesses there, --align collective, --align 'marker NAME', or --offset",
         )
     first = anchors[sources[0]] or 0
     return {source: Placed(Move((anchors[source] or 0) - first), "unix") for source in sources}
@@ -69,31 +69,31 @@ def by_auto(
 ) -> dict[str, Placed]:
     """The moves of all sources, as well as the clocks allow.
 
-    `begins` has the first time of each source that has one. Sources that say unix time are placed by it, against one
-    another where the first source doesn't. A source that doesn't moves as one whose clock is of the same kind and host,
-    which is then the same clock; where there is none it begins when the first source does.
+    `begins` has the first time of each source that has one. Sources with unix time are placed by it, relative to one
+    another if the first source has none. A source without it moves like a source whose clock is of the same kind and
+    on the same host, since that is the same clock; if there is none, it begins when the first source does.
     """
     first = sources[0]
     found = ((source, anchor_of(catalog, source, keep_shift=keep_shift)) for source in sources)
     anchors = {source: anchor for source, anchor in found if anchor is not None}
     placed = {first: Placed(Move(), "reference")}
-    leader = next(iter(anchors), None)  # whom the others with an anchor follow
+    leader = next(iter(anchors), None)  # which the others with an anchor follow
     base = 0
     if leader is not None:
-        placed.setdefault(leader, _beside(leader, first, placed, catalog, begins))
+        placed.setdefault(leader, _without_anchor(leader, first, placed, catalog, begins))
         base = anchors[leader] - placed[leader].move.offset
     for source, anchor in anchors.items():
         placed.setdefault(source, Placed(Move(anchor - base), "unix"))
     for source in sources:
         if source not in placed:
-            placed[source] = _beside(source, first, placed, catalog, begins)
+            placed[source] = _without_anchor(source, first, placed, catalog, begins)
     return {source: placed[source] for source in sources}
 
 
-def _beside(
+def _without_anchor(
     source: str, first: str, placed: Mapping[str, Placed], catalog: Catalog, begins: Mapping[str, int]
 ) -> Placed:
-    """The move of a source that says no unix time."""
+    """The move of a source without unix time."""
     if source not in begins or first not in begins:
         return Placed(Move(), "as it is")
     clock = _kind_and_host(catalog, source)

@@ -1,12 +1,12 @@
-"""Moves by the collectives that ranks take part in together: none of them is over before all have come, so that an
-all-reduce ends on all ranks at nearly the same time, however late one of them began.
+"""Moves by the collectives that ranks take part in together. A collective isn't over before all ranks have joined, so
+an all-reduce ends on all ranks at nearly the same time, however late one of them began.
 
     rank 0   ncclDevKernel_AllReduce  group 0, 17th   [==============]      ends 1,000,204,310 ns by its clock
     rank 1   the same                            [===================]      ends 1,001,704,911 ns by its clock
                                                                             its clock is 1,500,601 ns ahead
 
-Of many such differences come offset and drift: by the median and by the slopes between halves first, then by least
-squares without outliers until these stay the same. Ranks that share no group with the first source are placed by
+Offset and drift are fitted to many such differences: first by the median and by the slopes between halves, then by
+least squares without outliers until these stay the same. Ranks that share no group with the first source are placed by
 ranks that do.
 """
 
@@ -24,25 +24,25 @@ from ktrace.errors import InputError
 from ktrace.model.arrays import Bools, Float64, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Fits, truth, words_in
+from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.stages.align.moves import Move
 from ktrace.store.events import values
 
 #: Collectives that two sources must have in common.
 LEAST = 3
 
-#: As many are needed to tell drift from noise.
+#: How many are needed to tell drift from noise.
 _LEAST_FOR_DRIFT = 16
 
-#: A drift beyond that (1,000 ppm) is no clock's, but of events that don't belong together.
+#: No clock drifts more than this (1,000 ppm): the events don't belong together.
 _MOST_DRIFT = 1e-3
 
-#: Outliers are further from the line than so many standard deviations of the others (estimated by the median).
+#: Outliers are further from the line than this many standard deviations of the others (estimated by the median).
 _FAR = 3.5
 
 _ROUNDS = 20
 
-#: Names of kernels of collectives, and the operation in them. Sends and receives don't wait for all ranks.
+#: Names of collective kernels, and the operation in them. Sends and receives don't wait for all ranks.
 _COLLECTIVE = re.compile(r"n?r?ccl|msccl|oneccl|hccl", re.IGNORECASE)
 _OPERATION = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce", re.IGNORECASE)
 _SENDS = re.compile(r"send|recv", re.IGNORECASE)
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Fit:
-    """A move by collectives, and how well it fits: residuals in ns, of all that were matched."""
+    """A move by collectives, and the quality of the fit: residuals of all matched collectives, in ns."""
 
     move: Move
     matched: int
@@ -75,15 +75,15 @@ class Fit:
 
 
 class Collectives:
-    """Gathers the collectives of all sources, and tells how the clocks of these move."""
+    """Collects the collectives of all sources, and computes the moves of their clocks."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
-        self._is_collective = Fits(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
-        self._sends = Fits(lambda name: _SENDS.search(name) is not None)
+        self._is_collective = NameTest(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
+        self._sends = NameTest(lambda name: _SENDS.search(name) is not None)
 
     def add(self, batch: Batch) -> None:
-        """Takes the kernels of collectives from a batch of events."""
+        """Collects the collective kernels of a batch of events."""
         wanted = (
             words_in(batch.column("kind"), ("kernel",)) & self._named(batch) & truth(batch.column("dur").is_valid())
         )
@@ -98,16 +98,16 @@ class Collectives:
             self._rows.setdefault(source, []).append(Row(comm, word, seq, size, begin, end))
 
     def _named(self, batch: Batch) -> Bools:
-        """Which rows are of a collective by their names, or say a group."""
+        """Which rows have the name of a collective, or a group."""
         found = self._is_collective(batch.column("name"))
         if batch.has("comm"):
             found |= truth(batch.column("comm").is_valid()) & ~self._sends(batch.column("name"))
         return found
 
     def fits(self, sources: Sequence[str]) -> dict[str, Fit]:
-        """How each source but the first moves into the clock of the first.
+        """The fit of each source but the first to the clock of the first.
 
-        Raises InputError where one can't be told: fewer than `LEAST` collectives in common with those that can.
+        Raises InputError if a source has fewer than `LEAST` collectives in common with those that are fitted already.
         """
         keyed = {source: _Keyed(self._rows.get(source, [])) for source in sources}
         found: dict[str, Fit] = {}
@@ -136,18 +136,18 @@ class Collectives:
         has = ", ".join(f"{source} has {len(self._rows.get(source, [])):,}" for source in sources[:8])
         few = ", ".join(f"{source} ({best[source]})" for source in left[:8])
         return InputError(
-            f"too few collectives are the same as on other ranks: {few}",
-            expected=f"at least {LEAST} for each source; of kernels of collectives {has}",
-            remedy="--align unix or auto, --align 'marker NAME', or --offset",
+            f"too few collectives match those of other ranks: {few}",
+            expected=f"at least {LEAST} for each source; of all collective kernels {has}",
+            remedy="use --align unix or auto, --align 'marker NAME', or --offset",
         )
 
 
 class _Keyed:
-    """The collectives of a source by what they can be known by on other ranks, with their ends.
+    """The ends of the collectives of a source, by keys that other ranks have too.
 
-    That is their group and sequence number (way 0), else that they are the n-th of their group, operation and size
-    (way 1), else the n-th of their operation (way 2): whatever both sources say. A less certain way is never taken
-    because a more certain one finds nothing in common.
+    A key is the group and sequence number (way 0), else the group, operation, size and an index among these (way 1),
+    else the operation and an index (way 2): the most certain way for which both sources have the data. If that finds
+    nothing in common, a less certain way isn't tried.
     """
 
     def __init__(self, rows: list[Row]) -> None:
@@ -157,7 +157,7 @@ class _Keyed:
         self._ends: dict[int, dict[Key, int]] = {}
 
     def _by(self, way: int) -> dict[Key, int]:
-        """Key -> end; what has several rows of one key has its place among them in it."""
+        """Key -> end. A key includes the index among the rows that are otherwise equal."""
         if way in self._ends:
             return self._ends[way]
         often: dict[Key, int] = {}
@@ -171,12 +171,12 @@ class _Keyed:
         return ends
 
     def common(self, other: _Keyed) -> int:
-        """How many collectives both have."""
+        """How many collectives the two sources have in common."""
         way = max(self._way, other._way)
         return len(self._by(way).keys() & other._by(way).keys())
 
     def match(self, other: _Keyed) -> tuple[Int64, Int64]:
-        """The ends of these by both clocks, in the order of the first."""
+        """The ends of the common collectives by both clocks, in the order of the first."""
         way = max(self._way, other._way)
         mine, theirs = self._by(way), other._by(way)
         common = sorted(mine.keys() & theirs.keys(), key=mine.__getitem__)
@@ -184,8 +184,8 @@ class _Keyed:
 
 
 def _fit(mine: Int64, theirs: Int64) -> Fit:
-    """The move that brings `mine` to `theirs` best."""
-    gap = theirs - mine  # exact; what is left below is small enough for floats
+    """The move that fits `mine` to `theirs` best."""
+    gap = theirs - mine  # exact; the rest is small enough for floats
     base, since = int(np.median(gap)), int(mine[0])
     x, y = (mine - since).astype(np.float64), (gap - base).astype(np.float64)
     line = _line(x, y) if len(x) >= _LEAST_FOR_DRIFT else None
@@ -198,7 +198,7 @@ def _fit(mine: Int64, theirs: Int64) -> Fit:
 
 
 def _line(x: Float64, y: Float64) -> tuple[float, float, Bools] | None:
-    """Begin and slope of the line that most of the points are on, and which these are; None where it is level."""
+    """Intercept and slope of the line through most of the points, and which these are; None if there is no drift."""
     half = len(x) // 2
     apart = x[-half:] - x[:half]
     if not np.all(apart > 0):
@@ -223,7 +223,7 @@ def _line(x: Float64, y: Float64) -> tuple[float, float, Bools] | None:
 
 
 def _constant(y: Float64) -> tuple[float, float, Bools]:
-    """The level that most of the points are on, and which these are."""
+    """The level of most of the points, and which these are."""
     start = float(np.median(y))
     kept = np.zeros(len(y), np.bool_)
     for _ in range(_ROUNDS):
@@ -236,7 +236,7 @@ def _constant(y: Float64) -> tuple[float, float, Bools]:
 
 
 def _near(rest: Float64) -> Bools:
-    """Which points are no outliers."""
+    """Which points aren't outliers."""
     middle = float(np.median(rest))
     width = 1.4826 * float(np.median(np.abs(rest - middle)))
     found: Bools = np.abs(rest - middle) <= max(_FAR * width, 1.0)

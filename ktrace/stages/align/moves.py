@@ -1,9 +1,9 @@
-"""How the times of a source move: by a constant, and with drift by a share of the time since some moment.
+"""How the times of a source move: by a constant, and with drift by a fraction of the time since some moment.
 
     t  ->  t + offset + round((t - since) * rate)
 
-Offsets are whole ns and exact. The share is taken of a whole number of ns and rounded to the nearest one, halves to
-even; as (t - since) is below 2^53 ns (104 days) its error is far below 1 ns.
+Offsets are whole ns and exact. The fraction of a whole number of ns is rounded to the nearest ns, halves to even; since
+(t - since) is below 2^53 ns (104 days), its error is far below 1 ns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktrace.store.events import LIMIT, values
 
 @dataclass(frozen=True)
 class Move:
-    """Times of one clock as those of another. `rate` is the drift: ns gained a ns, far below 1 either way."""
+    """Converts times of one clock to another. `rate` is the drift: ns gained per ns, far below 1 either way."""
 
     offset: int = 0
     rate: float = 0.0
@@ -32,7 +32,7 @@ class Move:
         return bool(self.offset or self.rate)
 
     def times(self, ts: Int64) -> Int64:
-        """The times moved. They rise where `ts` do."""
+        """The moved times. They rise where `ts` rises."""
         if not self.rate:
             return ts + self.offset
         share = np.rint((ts - self.since).astype(np.float64) * self.rate)
@@ -40,33 +40,33 @@ class Move:
         return moved
 
     def time(self, ts: int) -> int:
-        """One time moved."""
+        """One moved time."""
         return int(self.times(np.array([ts], np.int64))[0])
 
     def then(self, other: Move) -> Move:
-        """This move and another one behind it; exact at `since`, and everywhere where there is no drift."""
+        """This move followed by another one; exact at `since`, and everywhere without drift."""
         rate = (1 + self.rate) * (1 + other.rate) - 1 if self.rate and other.rate else self.rate or other.rate
         since = self.since if self.rate else other.since - self.offset
         return Move(other.time(self.time(since)) - since, rate, since)
 
     def later(self, ns: int) -> Move:
-        """The same move, and so many ns on top."""
+        """The same move plus some ns."""
         return Move(self.offset + ns, self.rate, self.since)
 
 
 def moved(batch: Batch, move: Move) -> Batch:
-    """The rows at their new times. With drift a duration is what lies between the moved begin and the moved end, so
-    that what nested before nests as before; without, durations are untouched.
+    """The rows at their new times. With drift a duration is the time between the moved begin and the moved end, so
+    that slices nest as before; without drift durations are unchanged.
 
-    Samples that count from their launch stay. Raises InputError where a time leaves the range of the model.
+    Samples that count from their launch stay. Raises InputError if a time leaves the range of the model.
     """
     if not move or not batch.has("ts") or is_sampled(batch):
         return batch
     ts, has = values(batch.columns, "ts")
-    good = has & (ts > -LIMIT) & (ts < LIMIT)  # others are left out later, as they would be anyway
+    good = has & (ts > -LIMIT) & (ts < LIMIT)  # a later stage leaves out the others
     new = np.where(good, move.times(np.where(good, ts, 0)), ts)
     if np.any(good & ((new <= -LIMIT) | (new >= LIMIT))):
-        raise InputError("a time would leave the range of +-2^62 ns", expected="an offset that fits the times")
+        raise InputError("a time would leave the range of +-2^62 ns", expected="a smaller offset")
     columns = _with(batch.columns, "ts", new, has)
     if move.rate and batch.has("dur"):
         dur, lasts = values(batch.columns, "dur")

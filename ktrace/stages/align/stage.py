@@ -1,10 +1,10 @@
-"""The stage `align`: batches of several sources in, the same at the times of the first source's clock out.
+"""The stage `align`: moves the times of several sources to the clock of the first one.
 
     rank0 ─────────────────────────────────────► passes at once: the reference clock
     rank1 ── waits until its move is known ────► moved
     clocks ── wait for the end ────────────────► anchors that agree with one another
 
-With unix anchors a move is known as soon as both anchors are, else when all sources have ended; until then rows wait in
+By unix time a move is known as soon as both anchors are, else when all sources have ended; until then rows wait in
 memory, above a limit in a temporary folder.
 """
 
@@ -34,18 +34,17 @@ from ktrace.stages.select.marks import Marks, called, no_such
 from ktrace.store.events import LIMIT
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
-#: A gap is long if it is so many times as long as all of the rest.
+#: A gap is reported if it is this many times as long as everything else.
 _EMPTY = 20
 
 
 def aligned(
     batches: Iterable[Batch], wanted: Align, report: Report, inputs: Mapping[str, str] | None = None
 ) -> Iterator[Batch]:
-    """The batches with all times in the clock of the source that comes first; facts on clocks come last.
+    """Yields the batches with all times in the clock of the source that comes first; facts about clocks come last.
 
-    `inputs` says of which path a source is, for `wanted.offsets`. What was done with each source stands in
-    `report.alignment`. Raises InputError where a source can't be aligned as wanted, UsageError for an offset of no
-    input.
+    `inputs` maps sources to paths, for `wanted.offsets`. `report.alignment` records how each source was aligned.
+    Raises InputError if a source can't be aligned as wanted, UsageError for an offset of an unknown input.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -59,7 +58,7 @@ def aligned(
 
 
 class _Stage:
-    """What is known of each source so far, and the rows that wait for more."""
+    """What is known about each source so far, and the rows that wait."""
 
     def __init__(self, wanted: Align, spill: Spill, inputs: Mapping[str, str]) -> None:
         self._wanted = wanted
@@ -70,14 +69,14 @@ class _Stage:
         self._moves: dict[str, Move] = {}  # of sources whose rows don't wait any more, with their offsets
         self._placed: dict[str, Placed] = {}
         self._fits: dict[str, Fit] = {}
-        self._held: dict[str, tuple[list[str], Batches]] = {}
+        self._waiting: dict[str, tuple[list[str], Batches]] = {}
         self._spans: dict[str, tuple[int, int]] = {}  # first begin and last end of each source, by its own clock
         self._collectives = Collectives() if wanted.rule == "collective" else None
         self._marks = Marks(called(wanted.marker)) if wanted.marker is not None else None
         self._rows = 0
 
     def take(self, batch: Batch) -> Iterator[Batch]:
-        """What can be given on now that this batch has come."""
+        """Yields the rows whose move is known now that this batch has come."""
         sources = decoded(batch.column("source").unique()).to_pylist()
         for source in sources:
             self._meet(source)
@@ -92,10 +91,10 @@ class _Stage:
             if source in self._moves:
                 yield moved(rows, self._moves[source])
             else:
-                self._hold(rows, source)
+                self._keep(rows, source)
 
     def _meet(self, source: str) -> None:
-        """The first source passes at once, and so do all where times stay."""
+        """Registers a source. The first one passes at once; with the rule "none" all do."""
         if source in self._sources:
             return
         if not self._sources or self._wanted.rule == "none":
@@ -103,7 +102,7 @@ class _Stage:
         self._sources[source] = None
 
     def _learn(self, batch: Batch, sources: list[str]) -> Iterator[Batch]:
-        """Takes facts; those on clocks wait, since their anchors may move."""
+        """Adds facts to the catalog; those about clocks wait, since their anchors may move."""
         self._catalog.add(batch)
         clocks = truth(pc.equal(decoded(batch.column("entity")), "clock"))
         if self._wanted.rule == "none" or not clocks.any():
@@ -120,7 +119,7 @@ class _Stage:
                     yield from self._settle(source, Placed(Move(anchor - base), "unix"))
 
     def _look(self, rows: Batch, source: str) -> None:
-        """Sees what the rule needs to know of rows."""
+        """Collects what the rule needs from rows."""
         if rows.record != "events" or is_sampled(rows):
             return
         ts = rows.column("ts")
@@ -134,24 +133,24 @@ class _Stage:
         if self._marks is not None:
             self._marks.add(rows)
 
-    def _hold(self, rows: Batch, source: str) -> None:
-        if source not in self._held:
-            self._held[source] = [], Batches(self._spill, f"waiting{list(self._sources).index(source)}")
-        records, kept = self._held[source]
+    def _keep(self, rows: Batch, source: str) -> None:
+        if source not in self._waiting:
+            self._waiting[source] = [], Batches(self._spill, f"waiting{list(self._sources).index(source)}")
+        records, kept = self._waiting[source]
         records.append(rows.record)
         kept.append(rows.columns)
 
     def _settle(self, source: str, placed: Placed) -> Iterator[Batch]:
-        """Gives the rows of a source that waited, at their new times."""
+        """Yields the waiting rows of a source at their new times."""
         self._placed[source] = placed
         move = self._moves.setdefault(source, placed.move.later(self._extra(source)))
-        records, kept = self._held.pop(source, ([], None))
+        records, kept = self._waiting.pop(source, ([], None))
         for number, record in enumerate(records):
             assert kept is not None
             yield moved(Batch(record, kept.get(number)), move)
 
     def rest(self) -> Iterator[Batch]:
-        """What waited for the end, and the clocks."""
+        """Yields the rows that waited for the end, and the clocks."""
         self._check_offsets()
         sources = list(self._sources)
         if not sources or self._wanted.rule == "none":
@@ -162,7 +161,7 @@ class _Stage:
         yield from self._clocks(sources)
 
     def _decided(self, sources: list[str]) -> dict[str, Placed]:
-        """The moves of all sources by the rule, once all is known."""
+        """The moves of all sources by the rule, after all rows have come."""
         first = sources[0]
         reference = {first: Placed(Move(), "reference")}
         if self._wanted.rule == "unix":
@@ -181,7 +180,7 @@ class _Stage:
         return {source: Placed(Move(found[first] - found[source]), "marker") for source in sources} | reference
 
     def _clocks(self, sources: list[str]) -> Iterator[Batch]:
-        """The facts on clocks: anchors at their new times, and at the unix time of the first source that says one."""
+        """Yields the facts about clocks, with anchors at their new times, by the first source that has an anchor."""
         anchors = ((source, self._anchor_of(source)) for source in sources)
         base = next((anchor - self._placed[source].move.offset for source, anchor in anchors if anchor is not None), 0)
         rows: list[dict[str, Any]] = []
@@ -198,13 +197,13 @@ class _Stage:
         return anchor_of(self._catalog, source, keep_shift=self._wanted.keep_shift)
 
     def _shift(self, source: str, placed: Placed) -> int:
-        """What was added to a source's times by hand more than to those of the first one, where unix time places it."""
+        """How much more was added to a source's times by hand than to those of the first one; 0 unless by unix time."""
         if placed.rule != "unix":
             return 0
         return shift_of(self._catalog, source) - shift_of(self._catalog, next(iter(self._sources)))
 
     def _extra(self, source: str) -> int:
-        """The offset that is asked for the source's input."""
+        """The offset that the user asked for, for the source's input."""
         found = 0
         for name, offset in self._wanted.offsets.items():
             assert isinstance(offset, int)
@@ -221,32 +220,32 @@ class _Stage:
             if name not in known:
                 paths = dict.fromkeys([*self._inputs.values(), *self._sources])
                 raise UsageError(
-                    f"there is no input '{name}' to give an offset to", expected=f"one of {', '.join(list(paths)[:8])}"
+                    f"there is no input '{name}' for an offset", expected=f"one of {', '.join(list(paths)[:8])}"
                 )
 
     def account(self, report: Report) -> None:
-        """Says of each source what was done, and counts the rows."""
+        """Reports how each source was aligned, and counts the rows."""
         ledger = report.stage("align")
         ledger.taken = ledger.given = self._rows
         for source in self._sources:
             placed = self._placed.get(source, Placed(Move(), "none"))
-            said: dict[str, Any] = {"source": source, "rule": placed.rule, "offset_ns": placed.move.offset}
+            alignment: dict[str, Any] = {"source": source, "rule": placed.rule, "offset_ns": placed.move.offset}
             if placed.move.rate:
-                said |= {"drift_ppm": placed.move.rate * 1e6, "since_ns": placed.move.since}
+                alignment |= {"drift_ppm": placed.move.rate * 1e6, "since_ns": placed.move.since}
             if source in self._fits:
                 fit = self._fits[source]
-                said |= {"matched": fit.matched, "outliers": fit.outliers}
-                said |= {"residual_median_ns": fit.median, "residual_p95_ns": fit.p95}
-                said |= {"through": fit.through} if fit.through else {}
+                alignment |= {"matched": fit.matched, "outliers": fit.outliers}
+                alignment |= {"residual_median_ns": fit.median, "residual_p95_ns": fit.p95}
+                alignment |= {"through": fit.through} if fit.through else {}
             if extra := self._extra(source):
-                said["extra_ns"] = extra
+                alignment["extra_ns"] = extra
             if shift := self._shift(source, placed):
-                said["shift_ns" if self._wanted.keep_shift else "shift_undone_ns"] = shift
+                alignment["shift_ns" if self._wanted.keep_shift else "shift_undone_ns"] = shift
                 if not self._wanted.keep_shift:
                     report.issue("shift-undone", source, f"{time_text(shift)} more than of the first input", 0)
-            report.alignment.append(said)
+            report.alignment.append(alignment)
             if placed.rule == "begin":
-                report.issue("begin-guessed", source, "no unix time, and another clock than the first source", 0)
+                report.issue("begin-guessed", source, "no unix time, and a different clock than the first source", 0)
         for source, gap in apart({source: self._moved(span, source) for source, span in self._spans.items()}).items():
             report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
 
@@ -256,7 +255,7 @@ class _Stage:
 
 
 def _anchor(facts: dict[str, Any], move: Move, base: int) -> dict[str, Any]:
-    """The facts of a clock in the common one, whose unix time is its time plus `base`.
+    """The facts of a clock, converted to the common clock, whose unix time is its time plus `base`.
 
     With drift the two clocks are compared where the drift was measured, not at a time that may be far from it.
     """
@@ -266,8 +265,8 @@ def _anchor(facts: dict[str, Any], move: Move, base: int) -> dict[str, Any]:
 
 
 def apart(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
-    """Sources that begin so long after all before them that a viewer shows next to nothing of either, and how long
-    that is in ns: more than `_EMPTY` times as long as all that the sources cover."""
+    """The sources that begin so long after all earlier ones that a viewer shows next to nothing of either, and the
+    length of these gaps in ns: more than `_EMPTY` times the time that all sources cover."""
     covered, end, gaps = 0, None, {}
     for source, span in sorted(spans.items(), key=lambda item: item[1]):
         if end is not None and span[0] > end:
@@ -278,6 +277,6 @@ def apart(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
 
 
 def _of_source(error: InputError, source: str, found: Mapping[str, int]) -> InputError:
-    """The error, with the source that lacks the name, and those that have it."""
+    """The error, extended by the source that lacks the name and those that have it."""
     has = f"; {', '.join(list(found)[:8])} has it" if found else ""
     return InputError(f"{error.what}, in {source}{has}", expected=error.expected, remedy=error.remedy)

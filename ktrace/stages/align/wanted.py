@@ -1,4 +1,4 @@
-"""What is asked of the alignment: a rule, and offsets of files that come on top."""
+"""The alignment that the user asks for: a rule, and additional offsets of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES = ("auto", "unix", "collective", "marker", "none")
 
 @dataclass(frozen=True)
 class Align:
-    """How the times of sources come into the clock of the first one, whose own times stay.
+    """How the times of sources are converted to the clock of the first one, whose times stay.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Align:
 
     @classmethod
     def of(cls, text: str, offsets: Mapping[str, int | str] | None = None) -> Align:
-        """The alignment of a text: "auto", "unix", "collective", "none", "marker NAME" or "marker:NAME"."""
+        """Parses a text: "auto", "unix", "collective", "none", "marker NAME" or "marker:NAME"."""
         rule, _, name = text.partition(":") if text.startswith("marker:") else text.partition(" ")
         return cls(rule, name.strip() or None, offsets or {})
 
@@ -68,5 +68,5 @@ def _ns(time: int | str) -> int:
     if isinstance(time, str):
         return parse_time(time)
     if type(time) is not int:
-        raise UsageError(f"'{time}' is no offset", expected="whole ns, or text such as '+1.5ms'")
+        raise UsageError(f"'{time}' isn't an offset", expected="whole ns, or text such as '+1.5ms'")
     return time

@@ -1,1 +1,5 @@
-"""Tables on timelines: a bar for every total, a slice for every launch that has no time."""
+"""The stage that lays out tables on a timeline.
+
+tables          a synthetic slice for each total
+launch_tables   a synthetic slice for each launch without a time
+"""

@@ -1,13 +1,13 @@
-"""The part of the stage `layout` for launches: rows that say their stream, with metrics, but no time.
+"""Lays out launches that have a stream and metrics, but no time.
 
     id  parent  kind    name  metric              total   stream           stream 7
     1           kernel  gemm  duration            30 us   7          ──►   [ gemm           ][ norm ]
     2   1       metric        sm__throughput..    63.7 %                   63.7 %            12.9 %
     3           kernel  norm  duration            10 us   7                0                 30    40 us
 
-They follow one another in the order of the source, each as wide as it is long, on the stream where they ran: as if
-nothing had overlapped, which is how profilers that replay kernels run them. Metrics are counters of their kernel; what
-says how it was launched, what isn't a number, and notes are its arguments.
+They follow one another in the order of the source, each with its duration, on the stream where they ran: as if nothing
+had overlapped, which is how profilers that replay kernels run them. Metrics are counters of their kernel; metrics about
+its launch, texts and notes are its arguments.
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger
+from ktrace.store.joins import distinct_rows
 
-#: The clock of samples that count from the begin of the launch that is their parent.
+#: The clock of samples whose times count from the begin of the launch that is their parent.
 LAUNCH_CLOCK = "launch"
 
-#: Metrics that say how a kernel was launched and on what: arguments, not counters.
+#: Metrics about the launch of a kernel and its device: arguments, not counters.
 _OF_LAUNCH = r"^(?:launch__|device__|sm__maximum_warps_)"
 
-#: Room for a launch whose duration isn't known, so that no two stand at one place: 1 us.
+#: The space for a launch whose duration isn't known, so that no two are at the same time: 1 us.
 _ROOM = 1000
 
-#: A launch that is said to be longer, 104 days, is drawn as one whose duration isn't known.
+#: A launch with a longer duration (104 days) is drawn as one whose duration isn't known.
 _LONGEST = 2.0**53
 
-#: Columns that a kernel takes over from its row, and those that its metrics have of it.
+#: Columns that a kernel copies from its row, and those that its metrics copy from the kernel.
 _KERNEL = (
     *("host", "pid", "tid", "device", "context", "stream", "clock", "cat", "short_name"),
     *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "shared_dynamic"),
@@ -47,12 +48,12 @@ _KERNEL = (
 )
 _PLACE = ("host", "pid", "tid", "device", "context", "stream", "clock")
 
-#: What is kept of a row until its launch is whole.
+#: The columns that are kept until all rows of a launch have come.
 _COLUMNS = ("source", "id", "parent", "kind", "name", "metric", "unit", "value", "total", "count", "avg", "scope")
 
 
 def is_launch(batch: Batch) -> Bools:
-    """Which summaries are a launch each: device work that says its stream or context, not its time."""
+    """Which summaries are launches: device work with a stream or context, but without a time."""
     if not batch.has("stream") and not batch.has("context"):
         return np.zeros(len(batch), np.bool_)
     placed = pc.or_(batch.column("stream").is_valid(), batch.column("context").is_valid())
@@ -64,7 +65,7 @@ def is_launch(batch: Batch) -> Bools:
 
 
 def is_sampled(batch: Batch) -> bool:
-    """Whether events count from the begin of the launch that is their parent; a batch has such ones alone, or none."""
+    """Whether all times of a batch count from the begin of the launch that is the parent; a batch doesn't mix these."""
     if not batch.has("clock") or not batch.has("parent"):
         return False
     clock = decoded(batch.column("clock"))
@@ -72,42 +73,42 @@ def is_sampled(batch: Batch) -> bool:
 
 
 class Launches:
-    """Lays out launches of one source. Holds those that aren't whole yet, and where each stands."""
+    """Lays out the launches of one source. Keeps the last one, which may be incomplete, and the places of all."""
 
     def __init__(self, ledger: Ledger, start: int) -> None:
         self._ledger = ledger
         self._cursor = start
-        self._held: pa.Table | None = None  # the last launch, and what has come of its metrics
+        self._pending: pa.Table | None = None  # the last launch, and its metrics so far
         self._placed: list[pa.Table] = []  # id, ts, dur and place of all launches
 
     def take(self, batch: Batch) -> tuple[Batch | None, list[Batch]]:
-        """The rows that are none of launches, and the events of launches that are whole."""
+        """The rows that don't belong to launches, and the events of launches that are complete."""
         heads = is_launch(batch)
-        if not heads.any() and self._held is None:
+        if not heads.any() and self._pending is None:
             return batch, []
-        mine = heads | self._is_behind(batch, batch.column("id").filter(pa.array(heads)))
+        mine = heads | self._is_detail(batch, batch.column("id").filter(pa.array(heads)))
         rest = None if mine.all() else Batch("summaries", batch.columns.filter(pa.array(~mine)))
         if not mine.any():
             return rest, []
         self._ledger.taken += int(mine.sum())
         rows = _plain(batch).filter(pa.array(mine))
         is_head = heads[mine]
-        if self._held is not None:
-            is_head = np.concatenate([self._held["head"].to_numpy(), is_head])
-            rows = pa.concat_tables([self._held.drop_columns("head"), rows], promote_options="default")
+        if self._pending is not None:
+            is_head = np.concatenate([self._pending["head"].to_numpy(), is_head])
+            rows = pa.concat_tables([self._pending.drop_columns("head"), rows], promote_options="default")
         last = int(np.flatnonzero(is_head)[-1]) if is_head.any() else 0
-        self._held = rows.slice(last).append_column("head", pa.array(is_head[last:]))
+        self._pending = rows.slice(last).append_column("head", pa.array(is_head[last:]))
         return rest, list(self._events(rows.slice(0, last), is_head[:last]))
 
     def finish(self) -> list[Batch]:
         """The events of the last launch."""
-        held, self._held = self._held, None
-        return [] if held is None else list(self._events(held.drop_columns("head"), held["head"].to_numpy()))
+        pending, self._pending = self._pending, None
+        return [] if pending is None else list(self._events(pending.drop_columns("head"), pending["head"].to_numpy()))
 
     def samples(self, batch: Batch) -> Iterator[Batch]:
-        """Samples (`is_sampled`) at the place of their launch; those before its begin and behind its end are left out.
+        """Yields samples (`is_sampled`) at the time of their launch, without those before its begin or after its end.
 
-        They belong to another replay of the launch, so that they are no metrics of it: they have no parent.
+        They come from another replay of the launch, so they aren't its metrics and have no parent.
         """
         ids, begins, extents = self._places()
         order = np.argsort(ids)
@@ -129,10 +130,10 @@ class Launches:
         yield _batch(made, kept.num_rows)
 
     def _places(self) -> tuple[Int64, Int64, Int64]:
-        """Id, begin and room of all launches, that of the last one, too."""
+        """Id, begin and extent of all launches, including the last one."""
         parts = [tuple(table[name].to_numpy() for name in ("id", "ts", "dur")) for table in self._placed]
-        if self._held is not None:
-            heads = self._held.filter(self._held["head"])
+        if self._pending is not None:
+            heads = self._pending.filter(self._pending["head"])
             width = _widths(heads)
             begins = self._cursor + np.cumsum(np.where(width > 0, width, _ROOM)) - np.where(width > 0, width, _ROOM)
             parts.append((heads["id"].to_numpy(), begins, width))
@@ -141,38 +142,38 @@ class Launches:
         ids, begins, widths = (np.concatenate([part[which] for part in parts]) for which in range(3))
         return ids, begins, np.where(widths > 0, widths, _ROOM)
 
-    def _is_behind(self, batch: Batch, new: pa.Array) -> Bools:
+    def _is_detail(self, batch: Batch, new: pa.Array) -> Bools:
         """Which rows are metrics and notes of launches."""
         if not batch.has("parent"):
             return np.zeros(len(batch), np.bool_)
         known = [new, *(chunk for table in self._placed for chunk in table["id"].chunks)]
-        if self._held is not None:
-            known += self._held["id"].filter(self._held["head"]).chunks
+        if self._pending is not None:
+            known += self._pending["id"].filter(self._pending["head"]).chunks
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(("metric", "note")))
         mine = pc.and_(kind, pc.is_in(batch.column("parent"), pa.concat_arrays(known)))
         found: Bools = mine.to_numpy(zero_copy_only=False)
         return found
 
     def _events(self, rows: pa.Table, is_head: Bools) -> Iterator[Batch]:
-        """Kernels and counters of whole launches."""
+        """Yields the kernels and counters of complete launches."""
         if not len(rows):
             return
         heads = rows.filter(pa.array(is_head))
-        behind = rows.filter(pa.array(~is_head))
+        details = rows.filter(pa.array(~is_head))
         places = self._place(heads)
-        of = pc.index_in(behind["parent"], self._ids()).to_numpy()  # all launches are placed by now
-        figure = pc.is_valid(behind["value"]).to_numpy()
-        argument = pc.match_substring_regex(behind["metric"], _OF_LAUNCH).to_numpy()
+        of = pc.index_in(details["parent"], self._ids()).to_numpy()  # all launches are placed by now
+        figure = pc.is_valid(details["value"]).to_numpy()
+        argument = pc.match_substring_regex(details["metric"], _OF_LAUNCH).to_numpy()
         counter = figure & ~argument
-        twice = _repeated(behind, of, counter)
+        twice = _repeated(details, of, counter)
         kernels = {name: places[name] for name in ("id", "ts", "dur")}
         kernels |= {name: heads[name] for name in ("source", "kind", "name", *_KERNEL) if name in heads.schema.names}
         own = np.flatnonzero(~counter)
         first = len(self._ids()) - len(heads)
-        arguments = _arguments(behind.take(pa.array(own)), of[own] - first, heads)
+        arguments = _arguments(details.take(pa.array(own)), of[own] - first, heads)
         yield _batch({**kernels, **arguments}, len(heads))
         drawn = np.flatnonzero(counter & ~twice)
-        yield from self._counters(behind.take(pa.array(drawn)), of[drawn])
+        yield from self._counters(details.take(pa.array(drawn)), of[drawn])
         self._ledger.given += len(heads) + len(drawn)
         if len(own):
             self._ledger.removed["argument of a slice"] += len(own)
@@ -183,7 +184,7 @@ class Launches:
         return pa.chunked_array([chunk for table in self._placed for chunk in table["id"].chunks], pa.int64())
 
     def _place(self, heads: pa.Table) -> pa.Table:
-        """Gives each launch its time."""
+        """Assigns a time to each launch."""
         width = _widths(heads)
         extent = np.where(width > 0, width, _ROOM)
         ends = self._cursor + np.cumsum(extent)
@@ -195,7 +196,7 @@ class Launches:
         return placed
 
     def _counters(self, rows: pa.Table, of: Int64) -> Iterator[Batch]:
-        """The metrics as counters at the begin of their kernel."""
+        """Yields the metrics as counters at the begin of their kernel."""
         if not len(rows):
             return
         places = pa.concat_tables(self._placed, promote_options="default").take(pa.array(of))
@@ -207,7 +208,7 @@ class Launches:
 
 
 def _widths(heads: pa.Table) -> Int64:
-    """How long each launch is, 0 where that isn't known."""
+    """The duration of each launch, 0 where it isn't known."""
     several = pc.multiply(heads["count"].cast(pa.float64()), heads["avg"])
     figure = pc.coalesce(heads["total"], several, heads["value"]).to_numpy()
     in_ns = pc.fill_null(pc.equal(heads["unit"], "ns"), False).to_numpy()
@@ -217,14 +218,14 @@ def _widths(heads: pa.Table) -> Int64:
 
 
 def _plain(batch: Batch) -> pa.Table:
-    """The columns that are needed, decoded; those that kernels take over as far as the batch has them."""
+    """The columns that are needed, decoded; those that kernels copy only if the batch has them."""
     names = [*_COLUMNS, *(name for name in _KERNEL if batch.has(name) or name == "args")]
     columns = {name: decoded(batch.args_text() if name == "args" else batch.column(name)) for name in names}
     return pa.table(columns)
 
 
 def _batch(columns: dict[str, Any], rows: int) -> Batch:
-    """Synthetic events; columns full of nulls are left out."""
+    """Synthetic events, without columns that are all null."""
     made = {}
     for name, column in columns.items():
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -236,36 +237,33 @@ def _batch(columns: dict[str, Any], rows: int) -> Batch:
 
 
 def _repeated(rows: pa.Table, of: Int64, counter: Bools) -> Bools:
-    """Counters that say the same of the same kernel as one before: pages show some metrics in two sections."""
+    """Counters that repeat an earlier one of the same kernel: pages show some metrics in two sections."""
     twice = np.zeros(len(rows), np.bool_)
     which = np.flatnonzero(counter)
     if len(which):
         part = rows.take(pa.array(which))
-        keys = [of[which]]
-        for name in ("metric", "unit", "value"):
-            codes = part[name].combine_chunks().dictionary_encode().indices
-            keys.append(pc.fill_null(codes, -1).to_numpy(zero_copy_only=False))
-        _, first = np.unique(np.stack(keys), axis=1, return_index=True)
+        columns = [part[name].combine_chunks() for name in ("metric", "unit", "value")]
+        first, _ = distinct_rows([pa.array(of[which]), *columns], len(which))
         twice[which] = True
         twice[which[first]] = False
     return twice
 
 
 def _arguments(rows: pa.Table, of: Int64, heads: pa.Table) -> dict[str, pa.Array]:
-    """What becomes arguments of the kernels: a column a metric, a list of the notes, the ranges around."""
+    """The arguments of the kernels: a column for each metric, a list of the notes, the ranges around."""
     found: dict[str, list[Any]] = {}
     notes: list[list[Any]] = [[] for _ in range(len(heads))]
     columns = (rows[name].to_pylist() for name in ("kind", "name", "metric", "value", "args"))
     for kernel, (kind, name, metric, value, args) in zip(of.tolist(), zip(*columns, strict=True), strict=True):
-        if kernel < 0:  # a launch that was given on before
+        if kernel < 0:  # a launch that was yielded before
             continue
-        said = json.loads(args) if args else {}
+        extra = json.loads(args) if args else {}
         if kind == "note":
-            notes[kernel].append({"text": name, **said} if said else name)
+            notes[kernel].append({"text": name, **extra} if extra else name)
             continue
         key = unique_name(metric, partial(_is_set, found, kernel), " #")
         if value is None:
-            text = next(iter(said.values())) if len(said) == 1 else said
+            text = next(iter(extra.values())) if len(extra) == 1 else extra
         found.setdefault(key, [None] * len(heads))[kernel] = text if value is None else value
     made = {f"args.{key}": _typed(values) for key, values in found.items()}
     if any(notes):
@@ -282,7 +280,7 @@ def _is_set(columns: dict[str, list[Any]], row: int, name: str) -> bool:
 
 
 def _typed(values: list[Any]) -> pa.Array:
-    """A column of numbers, integers where all are whole; of texts; of JSON where some are neither."""
+    """A column of numbers (integers if all are whole), of texts, or of JSON for anything else."""
     given = [value for value in values if value is not None]
     if all(isinstance(value, float) for value in given):
         if all(value == value // 1 and abs(value) < 2**53 for value in given):

@@ -1,12 +1,12 @@
-"""The stage that lays out summaries as synthetic slices, so that a table can be seen on a timeline.
+"""The stage `layout`: turns summaries into synthetic slices, so that a timeline can show a table.
 
     | kernel | total |            run q4f16, track "Statistics"
     | gemm   | 30 ms |    ──►     [ gemm               ][ norm   ]
     | norm   | 10 ms |            0                    30       40 ms
 
-Every slice is as wide as its total, in the order of the source; a table with a time of its own ends
-there, others follow one another on their track; rows with a parent nest in it. Each run is a process,
-each section a track. All figures of a row are arguments of its slice. Launches that say their stream stay on it
+The duration of a slice is its total, and slices have the order of the source. A table with a time ends
+there; tables without one follow one another on their track; rows with a parent nest in it. Each run is a process,
+each section a track. All figures of a row are arguments of its slice. Launches with a stream stay on it
 (`ktrace/stages/layout/launch_tables.py`).
 """
 
@@ -32,22 +32,22 @@ DESCRIPTION = (
     "side by side, as wide as their total and in their order."
 )
 
-#: What a track of such slices says of itself in its name.
+#: What the name of a track with such slices contains.
 TOTALS = "totals, not a timeline"
 
 #: Figures of a summary in the order in which an argument list shows them.
 FIGURES = ("value", "count", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
 
-#: Rows that are gathered before they are given on.
+#: How many rows a batch has.
 BATCH_ROWS = 16_384
 
-#: What shares are drawn of where the source doesn't say: 100 ms, so that 1 % is 1 ms.
+#: The whole of shares for which the source doesn't record one: 100 ms, so that 1 % is 1 ms.
 NOMINAL_WHOLE = 100_000_000
 
-#: Kinds of summaries that are told in words or single numbers, not drawn as slices.
+#: Kinds of summaries that are texts or single numbers, and not drawn as slices.
 REMARKS = ("metric", "note")
 
-#: Columns that a slice takes over from its row unchanged.
+#: Columns that a slice copies from its row.
 _KEPT = (
     *("source", "id", "parent", "host", "pid", "tid", "clock", "cat", "short_name"),
     *("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers", "shared_memory", "shared_dynamic"),
@@ -56,9 +56,9 @@ _KEPT = (
 
 
 def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
-    """Passes events, links and facts through, and turns summaries into events with timing `synthetic`.
+    """Yields events, links and facts unchanged, and summaries as events with timing `synthetic`.
 
-    Holds one table of the source at a time. Opens the account "layout" of the report.
+    Keeps one table of the source in memory at a time. Opens the ledger "layout" of the report.
     """
     plan = _Plan(report, report.stage("layout"))
     for batch in batches:
@@ -78,7 +78,7 @@ def layout(batches: Iterable[Batch], report: Report) -> Iterator[Batch]:
 
 @dataclass
 class _Slice:
-    """A row that is drawn, with the rows that are its arguments and the slices in it."""
+    """A row that is drawn, with the rows that become its arguments and the slices in it."""
 
     head: Row
     measures: list[Row] = field(default_factory=list)
@@ -87,12 +87,12 @@ class _Slice:
 
     @property
     def extent(self) -> int:
-        """What the slice takes up: a point takes 1 ns, so that no two stand at one time."""
+        """The time that the slice takes; 1 ns for a point, so that no two are at the same time."""
         return self.width or 1
 
 
 class _Plan:
-    """Where the next table goes, and the table being collected."""
+    """The place of the next table, and the table that is being collected."""
 
     def __init__(self, report: Report, ledger: Ledger) -> None:
         self.report = report
@@ -102,9 +102,9 @@ class _Plan:
         self._table: list[Row] = []
         self._table_key: tuple[Any, ...] | None = None
         self._cursor: dict[tuple[Any, ...], int] = {}  # (process, track) -> where its last table ended
-        self._orders: dict[tuple[Any, ...], int] = {}  # the same -> its place among the tracks
+        self._orders: dict[tuple[Any, ...], int] = {}  # (process, track) -> its position among the tracks
         self._first: dict[str, int] = {}  # source -> its earliest time so far
-        self._whole: dict[tuple[Any, ...], int] = {}  # (source, run) -> ns that shares are shares of
+        self._whole: dict[tuple[Any, ...], int] = {}  # (source, run) -> the ns that are 100 %
         self._described: set[str] = set()
         self._launches: dict[str, Launches] = {}
 
@@ -118,7 +118,7 @@ class _Plan:
             self._first[source] = min(start, self._first.get(source, start))
 
     def place_samples(self, batch: Batch) -> Iterator[Batch]:
-        """Gives samples that count from their launch the time at which that stands."""
+        """Yields samples that count from their launch, at the time of this launch."""
         self.ledger.taken += len(batch)
         launches = self._launches.get(batch.column("source")[0].as_py())
         if launches is None:
@@ -127,7 +127,7 @@ class _Plan:
             yield from launches.samples(batch)
 
     def take(self, batch: Batch) -> Iterator[Batch]:
-        """Collects rows; gives the slices of each table that is whole, and launches."""
+        """Collects rows; yields the slices of each complete table, and launches."""
         source = batch.column("source")[0].as_py()
         if source not in self._launches:
             self._launches[source] = Launches(self.ledger, self._first.get(source, 0))
@@ -141,7 +141,7 @@ class _Plan:
             self._table.append(row)
 
     def finish(self) -> Iterator[Batch]:
-        """Gives the last table and the last launches."""
+        """Yields the last table and the last launches."""
         for source, launches in self._launches.items():
             yield from self._of_launches(source, launches.finish())
         if self._table:
@@ -154,7 +154,7 @@ class _Plan:
         yield from events
 
     def _describe(self, source: str) -> None:
-        """Says once of a source that its times are ours."""
+        """Adds a fact about a source, once: its times are made by ktrace."""
         if source not in self._described:
             self._described.add(source)
             facts = dump_json({"description": DESCRIPTION})
@@ -180,21 +180,21 @@ class _Plan:
             yield from self._given()
 
     def _given(self) -> Iterator[Batch]:
-        """What was laid out so far, as batches."""
+        """Yields what was laid out so far."""
         for record, rows in (("catalog", self._facts), ("events", self._events)):
             if rows:
                 yield to_batch(record, rows)
                 rows.clear()
 
     def _note_whole(self, row: Row) -> None:
-        """A total is what shares are shares of, in its run."""
+        """Remembers a total: the whole of the shares in its run."""
         if row["kind"] == "total" and row["metric"] == "duration" and row.get("unit") == "ns":
             whole = row.get("total", row.get("value", row.get("avg")))
             if whole:
                 self._whole[row["source"], row.get("run")] = _ns(whole)
 
     def _block(self, rows: list[Row], *, apart: bool) -> None:
-        """Lays out what is of one table, of one run, with one time."""
+        """Lays out the rows of one table, one run and one time."""
         first = rows[0]
         heads = {row["id"] for row in rows if row["kind"] not in REMARKS}
         remarks = [row for row in rows if row["kind"] in REMARKS and row.get("parent") not in heads]
@@ -222,7 +222,7 @@ class _Plan:
             start += piece.extent
 
     def _measure(self, piece: _Slice) -> None:
-        """Sets the widths: a slice is as wide as its figure says, and never narrower than what is in it."""
+        """Sets the widths: the figure of a slice, but at least the sum of the slices in it."""
         for child in piece.children:
             self._measure(child)
         piece.width = max(self._width(piece.head), sum(child.extent for child in piece.children))
@@ -245,7 +245,7 @@ class _Plan:
 
 
 def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
-    """The rows that stand side by side: those of one place and time, children with their parent."""
+    """The rows that are laid out together: those of one place and time, children with their parent."""
     columns = ("host", "pid", "run", "ts", "clock", "device") if apart else ("host", "pid", "run", "ts", "clock")
     keys: dict[int, tuple[Any, ...]] = {}
     blocks: dict[tuple[Any, ...], list[Row]] = {}
@@ -257,9 +257,9 @@ def _blocks(rows: list[Row], *, apart: bool) -> list[list[Row]]:
 
 
 def _trees(rows: list[Row]) -> list[_Slice]:
-    """The slices of a table, rising by id, those with a parent in it below their parent.
+    """The slices of a table in the order of their ids, nested in their parents.
 
-    Several measures of one thing are one slice: a row that repeats name and device of the one before
+    Several measures of the same work are one slice: a row that repeats name and device of an earlier one
     with another metric, and a child whose metric isn't a duration.
     """
     roots: list[_Slice] = []
@@ -285,7 +285,7 @@ def _metrics(piece: _Slice) -> set[str]:
 
 
 def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
-    """Appends the slice and what is in it."""
+    """Appends the slice and the slices in it."""
     head = piece.head
     event = {name: head[name] for name in _KEPT if name in head} | common
     if common["device"] is None and "device" in head:
@@ -302,26 +302,26 @@ def _emit(piece: _Slice, start: int, common: Row, events: list[Row]) -> None:
 
 
 def _event_kind(kind: str, width: int) -> str:
-    """A total encloses others: a range. What has no width is a point."""
+    """The kind of an event: a total is a range around others, a row without a width is a point."""
     if not width:
         return "instant"
     return "range" if kind == "total" else kind
 
 
 def _arguments(piece: _Slice) -> Row:
-    """Every figure of the slice, and what the source said besides."""
+    """All figures of the slice, and the arguments of the source."""
     arguments: Row = {}
     for row in (piece.head, *piece.measures):
         figures = {name: _plain(row[name]) for name in FIGURES if name in row}
-        said = json.loads(row.get("args", "{}"))
+        extra = json.loads(row.get("args", "{}"))
         if row["kind"] == "note":
-            said = {"text": row["name"]} | said
+            extra = {"text": row["name"]} | extra
         if row is piece.head and row["metric"] == "duration":
             suffix = "_ns" if row.get("unit") == "ns" else ""
             arguments |= {name if name == "count" else name + suffix: value for name, value in figures.items()}
-            arguments |= {f"args.{key}" if key in arguments else key: value for key, value in said.items()}
+            arguments |= {f"args.{key}" if key in arguments else key: value for key, value in extra.items()}
         else:
-            measure = figures | said
+            measure = figures | extra
             name = unique_name(_measure_name(row), arguments.__contains__, " #")
             arguments[name] = measure["value"] if list(measure) == ["value"] else measure
         if "percent" in row:
@@ -338,7 +338,7 @@ def _measure_name(row: Row) -> str:
 
 
 def _ns(figure: float) -> int:
-    """A width in whole ns; NaN, the infinities and negative figures have none."""
+    """A width in whole ns; 0 for NaN, infinities and negative figures."""
     return round(figure) if math.isfinite(figure) and figure > 0 else 0
 
 
@@ -348,7 +348,7 @@ def _plain(figure: float) -> float | int:
 
 
 def _remark(rows: list[Row], ts: int) -> Row:
-    """One point in time for all metrics, or notes, of a section."""
+    """One point for all metrics, or notes, of a section."""
     first = rows[0]
     arguments: Row = {}
     for number, row in enumerate(rows, 1):
@@ -369,12 +369,12 @@ def _track_name(row: Row) -> str:
 
 
 def _untitled(row: Row) -> str:
-    """What stands under no heading is the run's own: its metrics, its notes, its rows."""
+    """The name for rows without a heading, by their kind."""
     return {"metric": "metrics", "note": "notes"}.get(row["kind"], "rows")
 
 
 def _track_fact(row: Row, track: str, device: int | None) -> Row:
-    """The track is shown by the last part of its scope, and says of itself that its times are ours."""
+    """A fact about a track: it is named by the last part of its scope, and its times are made by ktrace."""
     name = f"{(row.get('scope') or [_untitled(row)])[-1]} ({TOTALS})"
     key = {column: row[column] for column in ("source", "host", "pid") if column in row}
     facts = dump_json({"description": DESCRIPTION})

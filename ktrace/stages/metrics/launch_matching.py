@@ -1,13 +1,14 @@
-"""Which kernel of a timeline each launch is that another tool measured.
+"""Finds the kernel of a timeline for each launch that another tool measured.
 
     launches   0 gemm 64x256   1 norm 8x256   2 gemm 64x256
     kernels    0 gemm 64x256   1 gemm 64x256  2 norm 8x256       ──►   0, 2, 1
 
-Launches belong together by process, device, name, grid and block: the first here is the first there, and so on, but
-only where both sides have equally many. Where launches were skipped before the first that was measured, those behind
-must follow one another here as there. What doesn't has no kernel; nothing is guessed.
+Launches and kernels are grouped by process, device, name, grid and block; the first launch of a group is its first
+kernel, and so on, if the group has as many launches as kernels. If launches were skipped before the first that was
+measured, the others must have the same order in the timeline. A launch that doesn't match has no kernel; nothing is
+guessed.
 
-Kernels are numbers only, so that a timeline may have millions: what they say in words stands once in a `Distinct`.
+Kernels are rows of numbers, so that a timeline may have millions: their texts are kept once, in a `Distinct`.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.naming.spelling import base_name, spelled_alike
+from ktrace.store.joins import distinct_rows
 
-#: How names are compared, the strictest way first.
+#: How names are compared, the strictest comparison first.
 SPELLINGS: tuple[Callable[[str], str], ...] = (str, spelled_alike, base_name)
 
-#: Where a kernel is; its size; what it is called.
+#: Columns of the place, the size and the name of a kernel.
 PLACE = ("source", "host", "pid", "tid", "device", "context", "stream", "track", "clock")
 SIZE = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 NAMES = ("name", "short_name")
@@ -40,7 +42,7 @@ _NONE = "no such kernel in the timeline"
 
 @dataclass
 class Launch:
-    """A launch that was measured. `place` says where it stands, for a report."""
+    """A launch that was measured. `place` names its row, for a report."""
 
     place: str
     process: int | None
@@ -50,36 +52,24 @@ class Launch:
 
 
 class Distinct:
-    """The different rows that some columns have, each with a number."""
+    """The distinct combinations of values in some columns, each with a number."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self.rows: dict[tuple[Any, ...], int] = {}
         self._columns = columns
 
     def numbers(self, batch: Batch) -> Int64:
-        """The number of the columns' values in each row of a batch."""
+        """The number of the combination in each row of a batch."""
         columns = [batch.column(name) for name in self._columns if batch.has(name)]
-        codes = combined(columns, len(batch))
-        firsts = pa.array(np.unique(codes, return_index=True)[1])
-        texts = {name: decoded(batch.column(name).take(firsts)).to_pylist() for name in self._columns}
+        first, which = distinct_rows(columns, len(batch))
+        texts = {name: decoded(batch.column(name).take(pa.array(first))).to_pylist() for name in self._columns}
         rows = zip(*texts.values(), strict=True)
-        return np.array([self.rows.setdefault(row, len(self.rows)) for row in rows], np.int64)[codes]
-
-
-def combined(columns: Iterable[pa.Array], rows: int) -> Int64:
-    """A number from 0 for each row, the same where all columns are the same."""
-    codes = np.zeros(rows, np.int64)
-    for column in columns:
-        encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode("encode")
-        own = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False).astype(np.int64)
-        both = pa.array(codes * (len(encoded.dictionary) + 1) + own).dictionary_encode()
-        codes = both.indices.to_numpy().astype(np.int64)
-    return np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        return np.array([self.rows.setdefault(row, len(self.rows)) for row in rows], np.int64)[which]
 
 
 @dataclass
 class Kernels:
-    """The kernels of a timeline: columns of numbers, and the rows that `place`, `size` and `name` number."""
+    """The kernels of a timeline as columns of numbers; `places`, `sizes` and `names` have the values behind them."""
 
     places: Distinct = field(default_factory=lambda: Distinct(PLACE))
     sizes: Distinct = field(default_factory=lambda: Distinct(SIZE))
@@ -87,7 +77,7 @@ class Kernels:
     _parts: list[pa.Table] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
-        """Remembers rows, all of them kernels."""
+        """Adds a batch of kernels."""
         kept = {name: batch.column(name) for name in ("id", "ts", "dur", "correlation")}
         numbers = {"place": self.places, "size": self.sizes, "name": self.names}
         kept |= {name: pa.array(distinct.numbers(batch).astype(np.int32)) for name, distinct in numbers.items()}
@@ -105,14 +95,14 @@ class Kernels:
 
 
 class Keys(NamedTuple):
-    """Launches or kernels of a process by what is compared: numbers that are the same here and there."""
+    """Launches or kernels of a process, with the numbers by which they are compared."""
 
     rows: Int64
     name: Int64
     whole: Int64
 
-    def those(self, mask: Bools) -> Keys:
-        """Some of them."""
+    def where(self, mask: Bools) -> Keys:
+        """The rows of a mask."""
         return Keys(self.rows[mask], self.name[mask], self.whole[mask])
 
 
@@ -143,14 +133,14 @@ class Matching:
         self._find()
 
     def _find(self) -> None:
-        """Sets for each launch the row of its kernel, or -1 and why."""
+        """Sets the row of the kernel for each launch, or -1 and the reason."""
         mine: defaultdict[int | None, list[int]] = defaultdict(list)
         for number, launch in enumerate(self._launches):
             mine[launch.process].append(number)
         pids = [place[_PID] for place in self._places]
         for process, numbers in mine.items():
             if process not in self._process:
-                self._say(numbers, f"no process of the timeline is known to be {process}")
+                self._say(numbers, f"no process of the timeline matches {process}")
                 continue
             there = np.array([pid == self._process[process] for pid in pids], np.bool_)
             theirs = np.flatnonzero(there[self._place]) if pids else np.zeros(0, np.int64)
@@ -161,7 +151,7 @@ class Matching:
             self.why[number] = why
 
     def _match(self, mine: Int64, theirs: Int64) -> None:
-        """Finds the kernels of the launches of a process, each by the strictest spelling in which its name is there."""
+        """Finds the kernels of the launches of a process, each by the strictest spelling that finds its name."""
         reason = ""
         for spelling in SPELLINGS:
             here, there = self._keys(mine, theirs, spelling)
@@ -171,13 +161,13 @@ class Matching:
                     return
                 continue
             ours, others = np.isin(here.name, there.name), np.isin(there.name, here.name)
-            self._pair_groups(here.those(ours), there.those(others))
+            self._pair_groups(here.where(ours), there.where(others))
             mine, theirs = mine[~ours], theirs[~others]
         if reason:
             self._say(mine.tolist(), reason)
 
     def _keys(self, mine: Int64, theirs: Int64, spelling: Callable[[str], str]) -> tuple[Keys, Keys]:
-        """What is compared, the sizes and devices only where all launches have them."""
+        """The numbers by which rows are compared; sizes and devices only if all launches have them."""
         launches = [self._launches[number] for number in mine.tolist()]
         sized = all(launch.size[0] is not None for launch in launches)
         devices = [place[_DEVICE] for place in self._places]
@@ -193,19 +183,18 @@ class Matching:
         here = [numbers(key(spelling(launch.name), launch.device, launch.size)) for launch in launches]
         spelled = [spelling(short if spelling is base_name and short else name) for name, short in self._names]
         parts = (self._name[theirs], self._place[theirs], self._size[theirs])
-        codes = combined([pa.array(part) for part in parts], len(theirs))
-        first = np.unique(codes, return_index=True)[1]
+        first, which = distinct_rows([pa.array(part) for part in parts], len(theirs))
         rows = zip(*(part[first].tolist() for part in parts), strict=True)
         there = [(spelled[name], key(spelled[name], devices[place], self._sizes[size])) for name, place, size in rows]
         their_names = np.array([names(name) for name, _ in there], np.int64)
         their_keys = np.array([numbers(whole) for _, whole in there], np.int64)
         return (
             Keys(mine, np.array(ours, np.int64), np.array(here, np.int64)),
-            Keys(theirs, their_names[codes], their_keys[codes]),
+            Keys(theirs, their_names[which], their_keys[which]),
         )
 
     def _pair_groups(self, here: Keys, there: Keys) -> None:
-        """Pairs what is equally often here and there."""
+        """Pairs the groups that have as many launches as kernels."""
         if not len(here.rows):
             return
         most = int(max(here.whole.max(), there.whole.max(initial=0))) + 1
@@ -215,38 +204,38 @@ class Matching:
             if not even[key]:
                 counts = f"{ours[key]:,} launches of this size have metrics, {theirs[key]:,} are in the timeline"
                 self.why[number] = counts
-        here, there = here.those(even[here.whole]), there.those(even[there.whole] & (ours[there.whole] > 0))
+        here, there = here.where(even[here.whole]), there.where(even[there.whole] & (ours[there.whole] > 0))
         first, second = np.argsort(here.whole, kind="stable"), np.argsort(there.whole, kind="stable")
         self.kernel[here.rows[first]] = there.rows[second]
 
     def _in_sequence(self, here: Keys, there: Keys, skip: int) -> str:
-        """Pairs the launches with the kernels behind those that were skipped, if these are the same, else says why not.
+        """Pairs the launches with the kernels after those that were skipped, or returns why this isn't possible.
 
-        The number may be of all kernels, or of those with the names that have metrics, as tools count that were asked
-        for some names.
+        The number of skipped launches may count all kernels, or only those with names that have metrics, as tools count
+        that filter by name.
         """
-        fitting: list[Int64] = []
-        for counted in (there, there.those(np.isin(there.name, here.name))):
+        candidates: list[Int64] = []
+        for counted in (there, there.where(np.isin(there.name, here.name))):
             part = slice(skip, skip + len(here.rows))
             rows = counted.rows[part]
-            if np.array_equal(counted.whole[part], here.whole) and not any(np.array_equal(rows, o) for o in fitting):
-                fitting.append(rows)
-        if len(fitting) != 1:
-            what = "may be those of all names or of these" if fitting else "aren't these"
-            return f"the launches behind the first {skip:,} of the timeline {what}"
-        self.kernel[here.rows] = fitting[0]
+            if np.array_equal(counted.whole[part], here.whole) and not any(np.array_equal(rows, o) for o in candidates):
+                candidates.append(rows)
+        if len(candidates) != 1:
+            what = "may be those of all names or of these names" if candidates else "are different ones"
+            return f"the launches after the first {skip:,} of the timeline {what}"
+        self.kernel[here.rows] = candidates[0]
         return ""
 
 
 class _Numbers(dict[Any, int]):
-    """A number for each different thing."""
+    """A number for each distinct value."""
 
     def __call__(self, thing: Any) -> int:
         return self.setdefault(thing, len(self))
 
 
 class _Side:
-    """The processes of a side, with the devices of each, and their names."""
+    """The processes of the launches or of the timeline, with their devices and names."""
 
     def __init__(self, places: set[tuple[int | None, int | None]], catalog: Catalog) -> None:
         self.devices: defaultdict[int | None, set[int | None]] = defaultdict(set)
@@ -255,7 +244,7 @@ class _Side:
         self.names = {pid: _name(catalog, pid) for pid in self.devices}
 
     def of_name(self, name: str | None) -> list[int | None]:
-        """The processes of that name."""
+        """The processes with this name."""
         return [pid for pid, known in self.names.items() if name and known == name]
 
     def of_devices(self, devices: set[int | None]) -> list[int | None]:
@@ -269,10 +258,10 @@ def _name(catalog: Catalog, pid: int | None) -> str | None:
 
 
 def _processes(ours: _Side, theirs: _Side) -> dict[int | None, int | None]:
-    """The process of the timeline that each of ours is.
+    """The process of the timeline for each process with launches.
 
-    It has the same number, or is the only one, or the only one of its name, or the only one on its device where each
-    has one of its own, as the ranks of a job have.
+    It has the same pid, or is the only one, or the only one with its name, or the only one on its device if each
+    process has its own device, as the ranks of a job have.
     """
     if set(ours.devices) <= set(theirs.devices):
         return {pid: pid for pid in ours.devices}
@@ -291,6 +280,6 @@ def _processes(ours: _Side, theirs: _Side) -> dict[int | None, int | None]:
 
 
 def _own_devices(side: _Side) -> bool:
-    """Whether each process of a side has one device, and no two the same."""
+    """Whether each process has one device, and no two processes the same one."""
     devices = [device for own in side.devices.values() for device in own]
     return len(devices) == len(side.devices) == len(set(devices)) and None not in devices

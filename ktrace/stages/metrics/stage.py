@@ -1,9 +1,9 @@
-"""Metrics that one tool measured of each launch are put on the launches in the timeline of another.
+"""Adds the metrics that one tool measured for each launch to the kernels in the timeline of another.
 
     ncu       gemm (64,1,1)x(256,1,1)   sm__throughput... 63.7 %       a launch each, in the order of the launches
     nsys      gemm (64,1,1)x(256,1,1)   ts 1,000  dur 31,000           ──► a counter of the kernel, at its time
 
-Which launch is which kernel says `matching`. A launch of which that isn't known is reported.
+`launch_matching` finds the kernel of each launch. A launch without a kernel is reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import to_rows
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import is_sampled
-from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching, combined
+from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
+from ktrace.store.joins import distinct_rows
 
 _DURATION = "gpu__time_duration.sum"
 _METRICS = pa.schema(
@@ -53,11 +54,14 @@ _ROWS = 16_384
 
 @dataclass
 class Measured:
-    """Launches of which metrics are known, in the order of the source.
+    """Launches with metrics, in the order of the source.
 
-    `metrics` has a row for each figure, in the order of `launches`, that numbers their column `launch`; `texts` one for
-    what is no figure, notes among it; `samples` one for values over the time of the launch. `twice` says how many rows
-    of a launch repeat one; `apart` counts the rows of no launch.
+    metrics   a row for each figure, in the order of `launches`; the column `launch` is an index into these
+    texts     a row for each text, such as a note
+    samples   a row for each value during a launch
+    twice     how many rows of each launch repeat another one
+    apart     the number of rows that don't belong to a launch
+    known     the catalog
     """
 
     launches: list[Launch]
@@ -70,7 +74,7 @@ class Measured:
 
 
 def read_launches(batches: Iterable[Batch]) -> Measured:
-    """The launches that tables say, with their metrics; and what is known beside."""
+    """Reads the launches in tables, with their metrics and the catalog."""
     catalog = Catalog()
     launches: list[Launch] = []
     numbers: dict[tuple[str, int], int] = {}
@@ -108,7 +112,7 @@ def read_launches(batches: Iterable[Batch]) -> Measured:
 
 
 def _texts(batch: Batch, of: Int64, args: pa.Array) -> pa.Table:
-    """What rows say that are no figures: a note by its text, a metric by its id with the text in its arguments."""
+    """The texts of rows without a figure: a note by its text, a metric by its id with the text in its arguments."""
     is_note = pc.fill_null(pc.equal(decoded(batch.column("kind")), "note"), False)
     name = pc.if_else(is_note, batch.column("name"), decoded(batch.column("metric")))
     scopes = [scope[-1] if scope else None for scope in batch.column("scope").to_pylist()]
@@ -116,7 +120,7 @@ def _texts(batch: Batch, of: Int64, args: pa.Array) -> pa.Table:
 
 
 def _sampled(batch: Batch, numbers: dict[tuple[str, int], int]) -> pa.Table:
-    """The samples of launches that are known."""
+    """The samples of known launches."""
     columns = [pa.array(_heads(batch, numbers)), batch.column("ts"), batch.column("name")]
     columns += [decoded(batch.column("unit")), batch.column("value"), decoded(batch.args_text())]
     return pa.table(columns, schema=_SAMPLES).filter(pc.field("launch") >= 0)
@@ -128,7 +132,7 @@ def _launch(row: dict[str, Any]) -> Launch:
 
 
 def _duration(row: dict[str, Any], launch: int) -> list[dict[str, Any]]:
-    """What the head says of the duration, as a metric."""
+    """The duration of a launch, as a metric."""
     value = row.get("total", row.get("value"))
     if row["metric"] != "duration" or value is None:
         return []
@@ -136,19 +140,18 @@ def _duration(row: dict[str, Any], launch: int) -> list[dict[str, Any]]:
 
 
 def _heads(batch: Batch, numbers: dict[tuple[str, int], int]) -> Int64:
-    """The launch that each row is behind, -1 for none."""
-    codes = combined([batch.column("source"), batch.column("parent")], len(batch))
-    first = pa.array(np.unique(codes, return_index=True)[1])
-    keys = zip(*(decoded(batch.column(name).take(first)).to_pylist() for name in ("source", "parent")), strict=True)
-    return np.array([numbers.get(key, -1) for key in keys], np.int64)[codes]
+    """The launch that each row belongs to, -1 for none."""
+    first, which = distinct_rows([batch.column("source"), batch.column("parent")], len(batch))
+    rows = pa.array(first)
+    keys = zip(*(decoded(batch.column(name).take(rows)).to_pylist() for name in ("source", "parent")), strict=True)
+    return np.array([numbers.get(key, -1) for key in keys], np.int64)[which]
 
 
 def _once(metrics: pa.Table, launches: int) -> tuple[pa.Table, Int64]:
-    """The metrics by launch, each once, since pages show some in two sections; and how many of each were left out."""
+    """The metrics by launch without repetitions, and how many these are for each launch: pages show some twice."""
     metrics = metrics.combine_chunks()
-    said = metrics.drop_columns("args").columns
-    codes = combined([column.chunk(0) for column in said] if len(metrics) else [], len(metrics))
-    kept = np.sort(np.unique(codes, return_index=True)[1])
+    columns = metrics.drop_columns("args").columns
+    kept = np.sort(distinct_rows([column.chunk(0) for column in columns] if len(metrics) else [], len(metrics))[0])
     of = metrics["launch"].to_numpy()
     twice = np.bincount(of, minlength=launches) - np.bincount(of[kept], minlength=launches)
     return metrics.take(pa.array(kept[np.argsort(of[kept], kind="stable")])), twice
@@ -157,9 +160,9 @@ def _once(metrics: pa.Table, launches: int) -> tuple[pa.Table, Int64]:
 def with_metrics(
     batches: Iterable[Batch], measured: Measured, report: Report, skip: int | None = None
 ) -> Iterator[Batch]:
-    """Passes batches on, and then the metrics of launches as counters of the kernels to which they belong.
+    """Yields all batches, and then the metrics of launches as counters of their kernels.
 
-    `skip` is how many launches of each process came before those whose metrics were taken; None where all have some.
+    `skip` is how many launches of each process came before the first that was measured; None if all were measured.
     Launches without a kernel are reported as "unmatched-launch".
     """
     names = {spelling(launch.name) for launch in measured.launches for spelling in SPELLINGS}
@@ -188,13 +191,13 @@ def with_metrics(
 
 
 def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
-    """Remembers the kernels of a batch, of those with certain names."""
+    """Remembers the kernels of a batch; with `names` only those with one of these."""
     wanted = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
     if names is not None:
         name = batch.column("name")
         coded = encoded(name)
-        fits = [any(how(word) in names for how in SPELLINGS) for word in coded.dictionary.to_pylist()]
-        mine = pa.array(np.array(fits, np.bool_)[coded.indices.to_numpy(zero_copy_only=False)])
+        is_wanted = [any(spelling(word) in names for spelling in SPELLINGS) for word in coded.dictionary.to_pylist()]
+        mine = pa.array(np.array(is_wanted, np.bool_)[coded.indices.to_numpy(zero_copy_only=False)])
         if batch.has("short_name"):
             mine = pc.or_(mine, pc.is_in(decoded(batch.column("short_name")), pa.array(list(names))))
         wanted = pc.and_(wanted, mine)
@@ -203,7 +206,7 @@ def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
 
 
 def _account(measured: Measured, matching: Matching, report: Report, ledger: Ledger) -> None:
-    """Says what becomes of the rows of each launch."""
+    """Reports what became of the rows of each launch."""
     figures = np.bincount(measured.metrics["launch"].to_numpy(), minlength=len(measured.launches))
     others = (measured.texts, measured.samples)
     rows = figures + measured.twice
@@ -221,7 +224,7 @@ def _account(measured: Measured, matching: Matching, report: Report, ledger: Led
 
 
 class _Places(NamedTuple):
-    """Where the kernels of launches are: `kernel` has for each launch the row in `kernels`, -1 for none."""
+    """The kernels of launches: `kernel` has for each launch the row in `kernels`, -1 for none."""
 
     kernel: Int64
     seen: Kernels
@@ -230,10 +233,10 @@ class _Places(NamedTuple):
 
 
 def _events(rows: pa.Table, kind: str, places: _Places, ledger: Ledger) -> Iterator[Batch]:
-    """What launches say that have a kernel, as events at its time: counters of it, or lines of a log.
+    """Yields the rows of launches that have a kernel as events at its time: counters of it, or lines of a log.
 
-    Rows with a `ts` are samples that count from the begin of the launch. They are of another run of the kernel: those
-    that are behind its end here are left out, and they have no parent.
+    Rows with a `ts` are samples that count from the begin of the launch. They come from another run of the kernel, so
+    they have no parent, and those after its end in the timeline are left out.
     """
     rows = rows.filter(pa.array(places.kernel[rows["launch"].to_numpy()] >= 0))
     sampled = "ts" in rows.schema.names
@@ -281,7 +284,7 @@ def _inside(samples: pa.Table, kernels: pa.Table) -> pa.ChunkedArray:
 
 
 def _ids(sources: pa.Array, greatest: dict[str, int]) -> pa.Int64Array:
-    """Ids of new rows, behind the greatest of their source."""
+    """Ids of new rows, after the greatest of their source."""
     texts = np.array(decoded(sources).to_pylist(), object)
     ids = np.zeros(len(texts), np.int64)
     for source in dict.fromkeys(texts):

@@ -1,10 +1,16 @@
-"""The parts of the stage `order` (ktrace/stages/order/timeline.py puts them together).
+"""The stage `order`, which sorts, pairs, nests and links all events of a trace once for every timeline writer.
 
-eventstore   events while they wait: whole batches, and a row of numbers for each event   spill, words, trackindex
-pairing      begins and ends that the source wrote apart become slices
-launches     arrows by correlation                                                        matching, arrows
-links        arrows that the source wrote: numbered, bound to a row or a slice
-sweep        range after range: sorting, lanes, slices around arrows                      slices, nesting
-edges        begins and ends as a timeline shows them
-finish       the rows of a range, complete
+    timeline      runs the steps and yields the events in ranges of time
+    pairing       makes slices of begins and ends that the source wrote apart
+    launch_join   makes arrows from calls to the work they launched, by correlation
+    links         numbers the arrows that the source wrote and attaches their ends to events and slices
+    endlinks      moves links on the end of a slice to the slice, for table writers
+    arrows        the ends of arrows, however they were attached
+    sweep         sorts range after range and assigns lanes
+    slices        the slices of a range: their lanes, and which one encloses a time
+    nesting       how the slices of a track nest
+    edges         begins and ends in the order in which a timeline shows them
+    finish        the complete rows of a range
+
+Events wait in `ktrace.store.events` meanwhile.
 """

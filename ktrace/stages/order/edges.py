@@ -6,7 +6,7 @@ import numpy as np
 
 from ktrace.model.arrays import Int32, Int64, Structured
 
-#: An end: when, the serial of the row that it closes, where.
+#: An end: its time, the serial of the row that it closes, its track and lane.
 _END = np.dtype([("ts", "i8"), ("closes", "i8"), ("track", "i4"), ("lane", "i4")])
 
 
@@ -19,9 +19,9 @@ class OpenEnds:
     def edges(
         self, rows: Structured, track: Int32, serial: int, until: int | None
     ) -> tuple[Int64, Int32, Int32, Int32]:
-        """The edges of a range: begins and points at its rows, and ends below `until` (all, where it is None).
+        """The edges of a range: the begins and points of its rows, and the ends below `until` (all if it is None).
 
-        They are ts, row (-1 for an end), track, lane. `serial` is the number of the first row.
+        Returns ts, row (-1 for an end), track and lane. `serial` is the number of the first row.
         """
         ends = np.concatenate([self._waiting, _ends(rows, track, serial)])
         if until is not None:
@@ -47,10 +47,10 @@ def _ends(rows: Structured, track: Int32, serial: int) -> Structured:
 
 
 def edge_order(begin: Int64, end: Int64, closing: Int64) -> Int64:
-    """The order of begins and ends: indexes into the begins followed by the ends.
+    """The order of begins and ends: indices into the begins followed by the ends.
 
     `begin` are the times of the rows in their order, `end` the times of ends, `closing` the position of the row
-    that each end closes (below 0: an earlier range). Of one nanosecond the ends come first, innermost first;
+    that each end closes (below 0: a row of an earlier range). In one nanosecond the ends come first, innermost first;
     a slice without duration ends directly after its begin.
     """
     count = len(begin)

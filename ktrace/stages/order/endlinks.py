@@ -1,4 +1,4 @@
-"""Links on the end of a slice that was written apart from its begin: they become links on the slice.
+"""Moves links on the end of a slice that was written apart from its begin to the slice.
 
 event  id 16  begin            event  id 16  slice
 event  id 21  end        ──►
@@ -22,26 +22,26 @@ from ktrace.store.vocabulary import Vocabularies
 
 
 class EndLinks:
-    """Links that name an event, until it is known which events are ends of slices."""
+    """Keeps links that name an event until it is known which events are ends of slices."""
 
     def __init__(self, spill: Spill, words: Vocabularies) -> None:
         self._spill = spill
         self._words = words
-        self._held = Batches(spill, "end_links")
+        self._waiting = Batches(spill, "end_links")
         self._starts = [0]
         self._on = Runs(spill, "on_ends", [("event", "i8"), ("source", "i4"), ("number", "i8")])
 
-    def hold(self, columns: pa.RecordBatch) -> None:
+    def keep(self, columns: pa.RecordBatch) -> None:
         """Keeps links that name an event."""
         event, _ = values(columns, "event")
         source = self._words.encode("source", columns.column("source"), arrow_schema("links").field("source").type)
         first = self._starts[-1]
         self._on.append(event=event, source=source.to_numpy(), number=np.arange(first, first + len(event)))
-        self._held.append(columns)
+        self._waiting.append(columns)
         self._starts.append(first + len(event))
 
     def rest(self, store: EventStore, pairs: Runs, sources: Int32, size: int) -> Iterator[Batch]:
-        """The links, on begins where they were on ends. `sources` is the number of the source of each track."""
+        """Yields the links, moved from ends to begins. `sources` is the number of the source of each track."""
         event = np.zeros(len(self._on), np.int64)
         moved = np.zeros(len(self._on), np.bool_)
         ends = Runs(self._spill, "ids_of_ends", [("end", "i8"), ("source", "i4"), ("begin", "i8")])
@@ -56,8 +56,8 @@ class EndLinks:
                 there = found >= 0
                 event[wanted["number"][there]] = known["begin"][found[there]]
                 moved[wanted["number"][there]] = True
-        for number in range(len(self._held)):
-            columns, here = self._held.get(number), slice(*self._starts[number : number + 2])
+        for number in range(len(self._waiting)):
+            columns, here = self._waiting.get(number), slice(*self._starts[number : number + 2])
             if moved[here].any():
                 new = pc.if_else(pa.array(moved[here]), pa.array(event[here]), columns.column("event"))
                 columns = columns.set_column(columns.schema.get_field_index("event"), "event", new)

@@ -1,4 +1,4 @@
-"""Rows of a range as they are given on: in order, begins completed by what their ends say."""
+"""The complete rows of a range: in order, each begin with the duration and arguments of its end."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _paired(columns: pa.RecordBatch, added: pa.RecordBatch, begins: Int64, dur: 
 
 
 def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.Array, index: pa.Array) -> None:
-    """Puts the arguments of ends into `args`; typed arguments of those rows are folded in before."""
+    """Merges the arguments of ends into `args`, after the typed arguments of those rows."""
     theirs = texts.take(index)
     changed = pc.is_valid(theirs)
     ours = pc.if_else(changed, Batch("events", columns).args_text(), Batch("events", columns).column("args"))
@@ -72,5 +72,5 @@ def _merge_args(found: dict[str, pa.Array], columns: pa.RecordBatch, texts: pa.A
 
 @lru_cache(maxsize=4096)
 def _merge(begin: str, end: str) -> str:
-    """The arguments of both; where they say different things, the end's."""
+    """The arguments of both; the end's value where they differ."""
     return dump_json(json.loads(begin) | json.loads(end))

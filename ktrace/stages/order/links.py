@@ -1,4 +1,4 @@
-"""Links, one end of an arrow each: numbered by their key, bound to the event or the slice that they mean."""
+"""Links, each one end of an arrow: numbered by their key, and attached to the event or slice that they mean."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ktrace.model.batch import TRACK_COLUMNS, Batch, arrow_schema
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.slices import Slices
 from ktrace.store.events import BATCH_ROWS, GONE, EventStore, values
-from ktrace.store.joins import find, fresh
+from ktrace.store.joins import find, starts
 from ktrace.store.spill import Batches, Runs, Spill, ranges
 from ktrace.store.tally import Tally
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
 
-#: What an end is bound by.
+#: What tells where an end belongs: nothing, the id of an event, the slice around its time, the next slice.
 NOTHING, EVENT, ENCLOSING, NEXT = range(4)
 
 _OWN = [("arrow", "i8"), ("id", "i8"), ("kind", "u1"), ("out", "?")]
@@ -28,9 +28,9 @@ _USED = ("id", "ts", "event", "key")
 
 
 class LinkStore:
-    """Links while they wait: as they came, and as numbers without what a timeline doesn't show.
+    """Keeps links: as they came, and as rows of the numbers that a timeline needs.
 
-    After `number_arrows` they stand in `by_event`, `enclosed` and `next`, by what they are bound by.
+    After `number_arrows` they are in `by_event`, `enclosed` and `next`, depending on what they are attached by.
     """
 
     def __init__(self, spill: Spill, words: Vocabularies) -> None:
@@ -57,12 +57,12 @@ class LinkStore:
         if not len(batch):
             return
         self._pending.append(self._used(batch))
-        self._whole.append(_said(batch.full()))
+        self._whole.append(_non_null(batch.full()))
         if sum(part.num_rows for part in self._pending) >= BATCH_ROWS:
             self.flush()
 
     def _used(self, batch: Batch) -> pa.RecordBatch:
-        """The columns that matter here, of the types of the model, with numbers for words."""
+        """The columns that are needed here, with the types of the model and numbers for words."""
         columns = {}
         for field in arrow_schema("links"):
             if field.name not in (*_USED, *TRACK_COLUMNS, "link", "role", "bind"):
@@ -71,7 +71,7 @@ class LinkStore:
         return pa.RecordBatch.from_pydict(columns)
 
     def flush(self) -> None:
-        """Keeps the links that are still waiting to be joined with others."""
+        """Keeps the links that still wait to be joined with others."""
         if not self._pending:
             return
         columns = pa.Table.from_batches(self._pending).combine_chunks().to_batches()[0]
@@ -98,21 +98,21 @@ class LinkStore:
         )
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """All links as they came, with the columns that say something, some thousand rows at a time."""
+        """Yields all links as they came, without columns that are all null, some thousand rows at a time."""
         return map(self._rows.get, range(len(self._rows)))
 
     def _is(self, columns: pa.RecordBatch, name: str, word: str) -> Bools:
-        return self._words[name].those(columns.column(name), word.__eq__)
+        return self._words[name].where(columns.column(name), word.__eq__)
 
     def _kinds(self, columns: pa.RecordBatch) -> UInt8:
-        """Indexes into ARROW_KINDS; a kind of another package is a flow."""
+        """Indices into ARROW_KINDS; a kind that another package adds is a flow."""
         kinds = np.full(columns.num_rows, ARROW_KINDS.index("flow"), np.uint8)
         for number, word in enumerate(ARROW_KINDS):
             kinds[self._is(columns, "link", word)] = number
         return kinds
 
     def _digests(self, columns: pa.RecordBatch) -> Int64:
-        """128 bits of (source, link, key) for each row: two arrows never share them in practice."""
+        """A hash of (source, link, key) for each row; with 128 bits two arrows never share one in practice."""
         source, link = (self._words[name].decode(columns.column(name)).cast(pa.string()) for name in ("source", "link"))
         joined = pc.binary_join_element_wise(source, link, columns.column("key"), "\0").dictionary_encode()
         digests = b"".join(blake2b(text.encode(), digest_size=16).digest() for text in joined.dictionary.to_pylist())
@@ -120,14 +120,14 @@ class LinkStore:
         return found
 
     def number_arrows(self, first: int, tracks: TrackIndex, size: int) -> None:
-        """Gives the ends of one arrow one number, from `first` on, and sorts them by what they are bound by.
+        """Numbers the arrows from `first` on, and sorts their ends by what they are attached by.
 
         `tracks` are those of the events.
         """
         source, track = self._tracks.sources(), self._tracks.among(tracks)
         for part in self._keyed.parts(size):
             rows = part[np.lexsort((part["id"], part["rest"], part["digest"]))]
-            arrow = first - 1 + np.cumsum(fresh((rows["digest"], rows["rest"])))
+            arrow = first - 1 + np.cumsum(starts((rows["digest"], rows["rest"])))
             first = int(arrow[-1]) + 1
             columns = {name: rows[name] for name in ("event", "ts", "id", "kind", "out")}
             columns |= {"arrow": arrow, "source": source[rows["track"]], "track": track[rows["track"]]}
@@ -137,10 +137,10 @@ class LinkStore:
             self.unbound.add(rows["id"][rows["by"] == NOTHING].tolist())
 
 
-def bind_by_event(
+def attach_by_event(
     links: LinkStore, store: EventStore, pairs: Runs, ends: Runs, spill: Spill, source: Int32, size: int
 ) -> None:
-    """Binds the ends that name an event. The end of a pair stands for the pair.
+    """Attaches the ends that name an event. The id of a pair's end names the pair.
 
     `source` is the number of the source of each track of the events.
     """
@@ -155,11 +155,11 @@ def bind_by_event(
         known = events.rows[events.between(low, high)]
         known = known[np.argsort(known["place"], kind="stable")]
         found = find((rows["event"], rows["source"]), (known["id"], source[known["track"]]))
-        bound = found >= 0
-        place = known["place"][found[bound]]
-        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+        attached = found >= 0
+        place = known["place"][found[attached]]
+        columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         ends.append(ts=keys["ts"][place], place=place, peer=-1, link=True, last=False, **columns)
-        links.unbound.add(rows["id"][~bound].tolist())
+        links.unbound.add(rows["id"][~attached].tolist())
 
 
 def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Runs:
@@ -174,10 +174,10 @@ def _events_by_id(store: EventStore, pairs: Runs, spill: Spill, size: int) -> Ru
     return events
 
 
-class PlaceBinder:
-    """Binds ends by their time and track to slices, range of time after range.
+class SliceAttacher:
+    """Attaches ends to slices by time and track, one range of time after another.
 
-    `tracks` says of each track whether ends are bound on it.
+    `tracks` tells for each track whether any end is attached on it.
     """
 
     def __init__(self, links: LinkStore, ends: Runs, tracks: int) -> None:
@@ -189,32 +189,32 @@ class PlaceBinder:
         self._ends = ends
         self._waiting = np.empty(0, links.next.rows.dtype)
 
-    def bind(self, slices: Slices, low: int | None, high: int | None) -> None:
-        """Binds the ends with low <= ts < high, and those from before that wait for the next slice."""
+    def attach(self, slices: Slices, low: int | None, high: int | None) -> None:
+        """Attaches the ends with low <= ts < high, and earlier ones that wait for the next slice."""
         enclosed = self._links.enclosed
         rows = enclosed.rows[enclosed.between(low, high)]
         if len(rows):
-            self._settle(rows, slices, slices.innermost(rows["track"], rows["ts"]))
+            self._attach(rows, slices, slices.innermost(rows["track"], rows["ts"]))
         later = self._links.next
         rows = np.concatenate([self._waiting, later.rows[later.between(low, high)]])
         if len(rows):
             found = slices.next(rows["track"], rows["ts"])
             self._waiting = rows[found < 0]
-            self._settle(rows[found >= 0], slices, found[found >= 0])
+            self._attach(rows[found >= 0], slices, found[found >= 0])
 
     def close(self) -> None:
-        """Gives up the ends that no slice followed."""
+        """Counts the ends that no slice followed as unbound."""
         self._links.unbound.add(self._waiting["id"].tolist())
 
-    def _settle(self, rows: Structured, slices: Slices, found: Int64) -> None:
-        bound = found >= 0
-        at = found[bound]
-        columns = {name: rows[name][bound] for name in ("arrow", "kind", "out")}
+    def _attach(self, rows: Structured, slices: Slices, found: Int64) -> None:
+        attached = found >= 0
+        at = found[attached]
+        columns = {name: rows[name][attached] for name in ("arrow", "kind", "out")}
         self._ends.append(ts=slices.begin[at], place=slices.place[at], peer=-1, link=True, last=False, **columns)
-        self._links.unbound.add(rows["id"][~bound].tolist())
+        self._links.unbound.add(rows["id"][~attached].tolist())
 
 
-def _said(columns: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that aren't null throughout."""
+def _non_null(columns: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that aren't all null."""
     names = columns.schema.names
     return columns.select([name for name in names if columns.column(name).null_count < columns.num_rows])

@@ -1,12 +1,12 @@
-"""How slices of a track nest: the slice around each, lanes for those that overlap partially.
+"""How the slices of a track nest: the slice around each, and lanes for slices that overlap partially.
 
-A track is a row of brackets as long as its slices nest, which is checked for all tracks at once:
+The slices of most tracks nest like brackets, which is checked for all tracks at once:
 
     depth   0 ████████████████   ██████
             1   █████ ███          ██
-    lane    a slice that crosses another's end goes to the first lane in which it nests
+    lane    a slice that crosses the end of another goes to the first lane in which it nests
 
-Slices come sorted by (ts, -dur, id); one ends before another begins in the same nanosecond.
+Slices must be sorted by (ts, -dur, id); in one nanosecond slices end before others begin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ktrace.model.arrays import Bools, Int32, Int64
 def around(track: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int32]:
     """For each slice the position of the slice around it (-1: none), and the tracks on which slices cross.
 
-    Slices are grouped by track and sorted. On tracks where slices cross the positions are of no use.
+    Slices must be grouped by track and sorted. The positions are meaningless on tracks where slices cross.
     """
     depth = _depth(track, begin, end)
     found = np.full(len(track), -1, np.int64)
@@ -39,14 +39,14 @@ def around(track: Int32, begin: Int64, end: Int64) -> tuple[Int64, Int32]:
 
 
 def _depth(track: Int32, begin: Int64, end: Int64) -> Int64:
-    """How many slices of the track are open when each begins, itself left out."""
+    """How many other slices of the track are open when each one begins."""
     count = len(track)
     lasts = end > begin  # a slice without duration closes before anything else begins
     before: Int64 = np.cumsum(lasts) - lasts
     closers = np.flatnonzero(lasts)
     times = np.concatenate([end[closers], begin])
     tracks = np.concatenate([track[closers], track])
-    order = np.lexsort((times, tracks))  # stable: of one time, the ends come first
+    order = np.lexsort((times, tracks))  # stable: at one time, the ends come first
     is_end = order < len(closers)
     closed = np.empty(count, np.int64)
     closed[order[~is_end] - len(closers)] = np.cumsum(is_end)[~is_end]
@@ -54,9 +54,9 @@ def _depth(track: Int32, begin: Int64, end: Int64) -> Int64:
 
 
 def around_crossing(begin: Int64, end: Int64) -> Int64:
-    """For each slice of one track on which slices cross, the position of the last one begun before and still open."""
+    """The position of the last slice begun before each slice and open then (-1: none), on one track with crossings."""
     found = np.full(len(begin), -1, np.int64)
-    open_: list[tuple[int, int]] = []  # (end, position); ends fall, since an earlier end hides behind a later begin
+    open_: list[tuple[int, int]] = []  # (end, position); ends fall: only slices that outlast later ones matter
     for position, (starts, stops) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         while open_ and open_[-1][0] <= starts:
             open_.pop()
@@ -69,10 +69,10 @@ def around_crossing(begin: Int64, end: Int64) -> Int64:
 
 
 def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
-    """Fills `lane` of the slices of one track from position `first` on; those before are open and have theirs."""
+    """Fills `lane` for the slices of one track from position `first` on; those before are open and have one."""
     lane[first:] = 0
-    some = first + np.flatnonzero(_hold_something(begin, end)[first:])  # others cross none
-    stacks: list[list[int]] = [[_NEVER]]  # of each lane the ends of what is open, innermost last
+    some = first + np.flatnonzero(_enclose_an_edge(begin, end)[first:])  # others don't cross any
+    stacks: list[list[int]] = [[_NEVER]]  # for each lane the ends of its open slices, innermost last
     for number, stops in zip(lane[:first].tolist(), end[:first].tolist(), strict=True):
         while number >= len(stacks):
             stacks.append([_NEVER])
@@ -90,8 +90,8 @@ def lanes(begin: Int64, end: Int64, lane: Int32, first: int) -> None:
     lane[some] = found
 
 
-def _hold_something(begin: Int64, end: Int64) -> Bools:
-    """In which slices another begins or ends: a slice that crosses another holds its end or begin."""
+def _enclose_an_edge(begin: Int64, end: Int64) -> Bools:
+    """In which slices another one begins or ends: two slices that cross each enclose an edge of the other."""
     times = np.sort(np.concatenate([begin, end]), kind="stable")
     found: Bools = np.searchsorted(times, end, "left") > np.searchsorted(times, begin, "right")
     return found
@@ -102,7 +102,7 @@ _NEVER = 1 << 63
 
 
 def _free_lane(stacks: list[list[int]], starts: int, stops: int) -> int:
-    """The first lane in which the slice nests, and puts it there."""
+    """Puts the slice into the first lane in which it nests, and returns that lane."""
     for number, stack in enumerate(stacks):
         while stack[-1] <= starts:
             stack.pop()

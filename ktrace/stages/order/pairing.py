@@ -1,4 +1,4 @@
-"""Begins and ends that a source wrote apart are paired: an end closes the innermost begin of its track."""
+"""Pairs begins and ends that a source wrote apart: an end closes the innermost begin of its track."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.store.events import GONE, UNFINISHED, EventStore
-from ktrace.store.joins import fresh
+from ktrace.store.joins import starts
 from ktrace.store.spill import Runs, Spill
 from ktrace.store.tally import Tally
 
 
 class Matched(NamedTuple):
-    """Positions of halves in their order: pairs, and what was left over."""
+    """Positions of halves in their order: pairs, and halves without another half."""
 
     begins: Int64
     ends: Int64
@@ -23,10 +23,10 @@ class Matched(NamedTuple):
 
 
 def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
-    """Gives each begin its end in `store.keys`, and takes ends out.
+    """Sets the end of each begin in `store.keys`, and marks the ends as gone.
 
     Returns the pairs as runs (ts of the begin, place of the begin, place of the end),
-    and the tally of the ends without a begin. Halves of one nanosecond keep the order of their ids.
+    and the tally of the ends without a begin. Halves in one nanosecond keep the order of their ids.
     """
     pairs = Runs(spill, "pairs", [("ts", "i8"), ("begin", "i8"), ("end", "i8")])
     keys = store.keys.rows
@@ -47,12 +47,12 @@ def pair(store: EventStore, spill: Spill, size: int) -> tuple[Runs, Tally]:
 
 
 def match(track: Int32, is_end: Bools) -> Matched:
-    """Pairs begins and ends like brackets, each track for itself. Rows are grouped by track and in order of time."""
+    """Pairs begins and ends like brackets on each track. Rows must be grouped by track and in order of time."""
     position = np.arange(len(track))
     lone_end = _lone_ends(track, is_end)
     kept = position[~lone_end]
     track, is_end = track[kept], is_end[kept]
-    level = _level(track, is_end) + is_end  # of a begin and its end the same
+    level = _level(track, is_end) + is_end  # the same for a begin and its end
     order = np.lexsort((np.arange(len(kept)), level, track))
     first, second = order[:-1], order[1:]
     closes = (track[first] == track[second]) & (level[first] == level[second]) & is_end[second] & ~is_end[first]
@@ -63,20 +63,20 @@ def match(track: Int32, is_end: Bools) -> Matched:
 
 
 def _level(track: Int32, is_end: Bools) -> Int64:
-    """How many begins are open after each row, where every end has its begin, else below 0."""
+    """How many begins are open after each row; below 0 after an end without a begin."""
     total = np.cumsum(np.where(is_end, -1, 1))
-    start = np.flatnonzero(fresh((track,)))
+    start = np.flatnonzero(starts((track,)))
     before = np.concatenate([[0], total[:-1]])[start]
     level: Int64 = total - np.repeat(before, np.diff(np.append(start, len(track))))
     return level
 
 
 def _lone_ends(track: Int32, is_end: Bools) -> Bools:
-    """Ends at which nothing is open: there the level of the track is lower than ever before."""
+    """Ends at which nothing is open: the level of the track is lower there than anywhere before."""
     if not len(track):
         return np.zeros(0, np.bool_)
     level = np.minimum(_level(track, is_end), 0)
-    start = np.flatnonzero(fresh((track,)))
+    start = np.flatnonzero(starts((track,)))
     number = np.repeat(np.arange(len(start)), np.diff(np.append(start, len(track))))
     lowest = np.minimum.accumulate(level - number * (len(track) + 1))  # a band for each track, below the last one's
     lower = np.empty(len(track), np.bool_)

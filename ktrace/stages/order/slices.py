@@ -1,4 +1,4 @@
-"""The slices of a range of time with those still open from before: their lanes, and which one is at a time."""
+"""The slices of a range of time and those still open from before: their lanes, and which one encloses a time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Columns(NamedTuple):
     lane: Int32
 
     def where(self, index: Int64 | Bools) -> Columns:
-        """Those at an index, or of a mask."""
+        """The slices at these indices, or of this mask."""
         return Columns(self.track[index], self.begin[index], self.end[index], self.place[index], self.lane[index])
 
     def then(self, more: Columns) -> Columns:
-        """These and then those."""
+        """These slices followed by more."""
         return Columns(
             np.concatenate([self.track, more.track]),
             np.concatenate([self.begin, more.begin]),
@@ -35,16 +35,16 @@ class Columns(NamedTuple):
         )
 
 
-def none_open() -> Columns:
+def no_slices() -> Columns:
     """No slices."""
     none = np.empty(0, np.int64)
     return Columns(none.astype(np.int32), none, none, none, none.astype(np.int32))
 
 
 class Slices:
-    """Slices as columns, grouped by track, in each track those that are open from before first.
+    """Slices as columns, grouped by track; on each track those that are open from before come first.
 
-    The new ones come sorted by (ts, -dur, id). `lane` is filled; `place` says which events they are.
+    The new ones must be sorted by (ts, -dur, id). `lane` is computed; `place` identifies the events.
     """
 
     def __init__(self, opened: Columns, track: Int32, begin: Int64, end: Int64, place: Int64) -> None:
@@ -66,18 +66,18 @@ class Slices:
         return list(zip(first.tolist(), last.tolist(), strict=True))
 
     def new_lanes(self) -> Int32:
-        """The lanes of the new slices in the order in which they were given."""
+        """The lanes of the new slices in the order in which they were passed."""
         lane = np.empty(len(self._order) - self._old, np.int32)
         lane[self._order[self._is_new] - self._old] = self.lane[self._is_new]
         return lane
 
     def open_at(self, high: int) -> Columns:
-        """The slices that are open at `high` or end there."""
+        """The slices that are open at `high` or end at it."""
         return self._rows.where(self.end >= high)
 
     @cached_property
     def _outer(self) -> Int64:
-        """For each slice the last one begun before it and open at its begin, -1 where none is."""
+        """For each slice the last one that began before it and is open at its begin, -1 where there is none."""
         outer = self._around.copy()
         for first, last in self._spans():
             found = around_crossing(self.begin[first:last], self.end[first:last])
@@ -85,9 +85,9 @@ class Slices:
         return outer
 
     def innermost(self, track: Int32, ts: Int64) -> Int64:
-        """The slice on the track that began last of those open at ts, else of those that end there, else -1.
+        """The slice on the track that began last among those open at ts, else among those that end at ts, else -1.
 
-        A slice is open from its begin on, one without duration in its one nanosecond.
+        A slice is open from its begin on, one without duration during one nanosecond.
         """
         last = _last_begun(self.track, self.begin, track, ts)
         found = np.full(len(ts), -1, np.int64)
@@ -104,7 +104,7 @@ class Slices:
         return np.where(found >= 0, found, ended)
 
     def next(self, track: Int32, ts: Int64) -> Int64:
-        """The first new slice on the track that begins at ts or later, -1 where none does."""
+        """The first new slice on the track that begins at ts or later, -1 where there is none."""
         new = np.flatnonzero(self._is_new)
         before = _count_before(self.track[new], self.begin[new], track, ts)
         there = before < len(new)
@@ -115,7 +115,7 @@ class Slices:
 
 
 def _last_begun(track: Int32, begin: Int64, asked_track: Int32, ts: Int64) -> Int64:
-    """The position of the last slice of the track that begins at ts or before, -1 where none does."""
+    """The position of the last slice of the track that begins at ts or before, -1 where there is none."""
     count = len(track)
     order = np.lexsort((np.concatenate([begin, ts]), np.concatenate([track, asked_track])))
     asked = order >= count
@@ -127,7 +127,7 @@ def _last_begun(track: Int32, begin: Int64, asked_track: Int32, ts: Int64) -> In
 
 
 def _count_before(track: Int32, begin: Int64, asked_track: Int32, ts: Int64) -> Int64:
-    """How many slices stand before the first one of the track that begins at ts or later."""
+    """How many slices come before the first one of the track that begins at ts or later."""
     asked_count = len(ts)
     order = np.lexsort((np.concatenate([ts, begin]), np.concatenate([asked_track, track])))
     asked = order < asked_count

@@ -1,4 +1,4 @@
-"""All events in the order of time, range after range: sorted, in lanes, with place-bound arrows on their slices."""
+"""Sorts all events by time, range after range, assigns lanes and attaches arrows to the slices around their time."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 
 from ktrace.model.arrays import Bools, Int32, Int64, Structured, UInt16
 from ktrace.model.tracks import Track
-from ktrace.stages.order.links import PlaceBinder
-from ktrace.stages.order.slices import Slices, none_open
+from ktrace.stages.order.links import SliceAttacher
+from ktrace.stages.order.slices import Slices, no_slices
 from ktrace.store.events import GONE, LAID_OUT, RANGE, SLICE, WORK, EventStore
 from ktrace.store.spill import Runs, Spill, ranges
 
 
 class Ordered(NamedTuple):
-    """The events in order: each run of `rows` is a range of time, from `bounds` of the same number.
+    """The events in order: each run of `rows` is a range of time, whose bounds have the same index in `bounds`.
 
-    `rows` has ts, end (of a point its ts; of a slice without an end that of the trace), place, track, lane,
-    and whether the event is a slice. `moved` slices are on lanes above 0.
+    `rows` has ts, end, place, track, lane, and whether the event is a slice. The end of a point is its ts, that of a
+    slice without an end is the end of the trace. `moved` slices are on lanes above 0.
     """
 
     rows: Runs
@@ -30,9 +30,9 @@ class Ordered(NamedTuple):
 
 @dataclass(frozen=True)
 class OnDevice:
-    """Which events are shown as the work of a device, by the tracks on which device work and ranges are.
+    """Which events are shown as the work of a device, by the tracks of device work and ranges.
 
-    Rows of tables that were laid out on a track of their own aren't; launches that are laid out on their stream are.
+    Rows of tables that were laid out on their own track aren't; launches that were laid out on their stream are.
     """
 
     work: Bools
@@ -40,24 +40,26 @@ class OnDevice:
 
     @classmethod
     def of(cls, tracks: Sequence[Track], *, with_ranges: bool) -> OnDevice:
-        """Work on any track with a device or stream, ranges on streams alone, and only if asked for."""
+        """Work on any track with a device or stream; ranges only on streams, and only `with_ranges`."""
         return cls(
             np.array([track.is_on_device for track in tracks], np.bool_),
             np.array([with_ranges and track.stream is not None and track.track is None for track in tracks], np.bool_),
         )
 
     def rows(self, flags: UInt16, track: Int32) -> Bools:
-        """Which of the events with these flags, on these tracks, are."""
+        """Which events with these flags on these tracks are device work."""
         found: Bools = (flags & (WORK | LAID_OUT) == WORK) & self.work[track]
         if self.ranges.any():
             found |= (flags & (RANGE | LAID_OUT) == RANGE) & self.ranges[track]
         return found
 
 
-def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overlap: OnDevice | None = None) -> Ordered:
-    """Orders the events by (ts, -dur, track, id) in ranges of about `size` rows.
+def sweep(
+    store: EventStore, attacher: SliceAttacher, spill: Spill, size: int, overlap: OnDevice | None = None
+) -> Ordered:
+    """Sorts the events by (ts, -dur, track, id) in ranges of about `size` rows.
 
-    The events `overlap` get no lanes; they are no slices in the result.
+    Events that are in `overlap` may overlap: they have no lanes and aren't slices in the result.
     """
     rows = Runs(
         spill,
@@ -66,15 +68,15 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overl
     )
     bounds = []
     moved = 0
-    opened = none_open()
+    opened = no_slices()
     for low, high in ranges(store.keys.cuts(size)):
         place, keys = _sorted(store, low, high)
         ts, end, track = (np.ascontiguousarray(keys[name]) for name in ("ts", "end", "track"))
         is_slice = keys["flags"] & SLICE != 0
         aside = None if overlap is None else overlap.rows(keys["flags"], track)
-        nested = is_slice if aside is None else is_slice & (~aside | binder.tracks[track])
+        nested = is_slice if aside is None else is_slice & (~aside | attacher.tracks[track])
         slices = Slices(opened, track[nested], ts[nested], end[nested], place[nested])
-        binder.bind(slices, low, high)
+        attacher.attach(slices, low, high)
         lane = np.zeros(len(ts), np.int32)
         lane[nested] = slices.new_lanes()
         if aside is not None:
@@ -85,19 +87,19 @@ def sweep(store: EventStore, binder: PlaceBinder, spill: Spill, size: int, overl
             bounds.append((low, high))
         if high is not None:
             opened = slices.open_at(high)
-    binder.close()
+    attacher.close()
     return Ordered(rows, bounds, moved)
 
 
 def _sorted(store: EventStore, low: int | None, high: int | None) -> tuple[Int64, Structured]:
-    """Places and keys of the events of a range that are not gone, in order."""
+    """The places and keys of the events of a range that aren't gone, in order."""
     place = store.keys.between(low, high)
     keys = store.keys.rows[place]
     kept = keys["flags"] & GONE == 0
     if not kept.all():
         place, keys = place[kept], keys[kept]
     ts = np.ascontiguousarray(keys["ts"])
-    same = ts[1:] == ts[:-1]  # the keys come in the order of ts: only what begins together is to be sorted
+    same = ts[1:] == ts[:-1]  # the keys are sorted by ts already: only events that begin together must be sorted
     if not same.any():
         return place, keys
     tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))

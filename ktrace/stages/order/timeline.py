@@ -1,10 +1,10 @@
-"""The stage before a timeline writer: it sorts, pairs, nests, binds and joins once, for all of them.
+"""The stage before a timeline writer: it sorts, pairs, nests and links events once for all such writers.
 
     batches in any order ──► spilled to temporary Arrow files above 64 MB ──► Timeline
 
 A `Timeline` knows the whole catalog, the span and the tracks before it gives its first batch. Its batches
-hold the events in ranges of time, sorted per track by (ts, -dur, id); halves are paired, each slice has
-its lane, arrows are bound to rows and launches joined with their work. Writers never sort, pair or wait.
+contain the events in ranges of time, sorted per track by (ts, -dur, id); halves are paired, each slice has
+its lane, arrows are attached to rows, and launches are joined with their work. Writers never sort, pair or wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ktrace.stages.order.arrows import find_last, find_peers, new_ends, on_rows
 from ktrace.stages.order.edges import OpenEnds
 from ktrace.stages.order.finish import finished
 from ktrace.stages.order.launch_join import join_launches
-from ktrace.stages.order.links import LinkStore, PlaceBinder, bind_by_event
+from ktrace.stages.order.links import LinkStore, SliceAttacher, attach_by_event
 from ktrace.stages.order.pairing import pair
 from ktrace.stages.order.sweep import OnDevice, Ordered, sweep
 from ktrace.store.events import LAUNCHED, EventStore
@@ -40,8 +40,8 @@ from ktrace.store.vocabulary import Vocabularies
 class Edges:
     """Begins and ends of slices, and points, in the order in which a timeline shows them.
 
-    Three arrays of one length. On each (track, lane) the begins and ends nest like brackets: an end is
-    always that of the innermost open slice, and stands before a begin of the same nanosecond.
+    The arrays have the same length. On each (track, lane) the begins and ends nest like brackets: an end is
+    always that of the innermost open slice, and comes before a begin in the same nanosecond.
     Slices that end in a later range of time have their end there. Device work without lanes is a point.
 
     ts      int64 ns
@@ -58,17 +58,16 @@ class Edges:
 
 @dataclass(frozen=True)
 class Arrows:
-    """Ends of arrows on the rows of a batch, sorted by row. Eight arrays of one length.
+    """Ends of arrows on the rows of a batch, sorted by row. The arrays have the same length.
 
     row     int32 row of the batch
-    arrow   int64 number of the arrow, unique in the timeline, from 1; its ends share it
+    arrow   int64 number of the arrow, from 1, unique in the timeline; its ends share it
     out     bool: whether the arrow leaves here; a middle step of a chain arrives (False)
     kind    uint8 index into `ktrace.stages.order.arrows.ARROW_KINDS`
     peer    int64 serial of the row at the other end: for an arrival where the arrow leaves, for a departure where it
             first arrives; 0 where there is no other end
-    last    bool: whether it arrives here and no further time before it leaves again; of a step that other ends of the
-            same arrow follow it is false
-    work    bool: whether that row is one of `TimelineBatch.work`
+    last    bool: whether this is the last arrival before the arrow leaves again
+    work    bool: whether the row at the other end is one of `TimelineBatch.work`
     launched bool: whether a call launched that row by `correlation`
     """
 
@@ -86,14 +85,16 @@ class Arrows:
 class TimelineBatch:
     """Events of a range of time.
 
-    `rows` are events of all kinds, sorted by (ts, -dur, track, id), `lane` the lane of each, `track` the index
-    of its track in `Timeline.tracks`, `serial` a number that is unique in the timeline (from 1, in no order), `work`
-    whether it is device work (kernel, memcpy, memset, graph) whose time was measured, on a track with a device or
-    stream; without device lanes also the ranges on streams.
-    A slice kind whose `dur` is null has no known end: its edge ends with the trace.
-    `link_ends` counts the rows of the record `links` that the arrows of this batch stand for.
+    rows    events of all kinds, sorted by (ts, -dur, track, id)
+    lane    the lane of each
+    track   the index of its track in `Timeline.tracks`
+    serial  a number that is unique in the timeline, from 1, in no order
+    work    whether it is device work (kernel, memcpy, memset, graph) whose time was measured, on a track with a device
+            or stream; without device lanes also a range on a stream
+    link_ends  how many rows of the record `links` the arrows of this batch represent
 
-    `batch` has all of this as columns; `column` and `taken` cost less where some columns or rows are enough.
+    A slice whose `dur` is null has no known end: its edge ends with the trace.
+    `batch` has all columns of all rows; `column` and `taken` cost less where some columns or rows are enough.
     """
 
     rows: GatheredRows
@@ -110,27 +111,27 @@ class TimelineBatch:
 
     @cached_property
     def batch(self) -> Batch:
-        """All rows with all columns, `lane` among them."""
+        """All rows with all columns, including `lane`."""
         return Batch("events", self.rows.batch().columns.append_column("lane", pa.array(self.lane)))
 
     def has(self, name: str) -> bool:
-        """Whether the column is there; one that isn't is null throughout."""
+        """Whether the column is there; one that isn't is null in all rows."""
         return name in self.rows.names
 
     def column(self, name: str) -> pa.Array:
-        """The column of all rows, full of nulls where none has it."""
+        """The column of all rows; all null where no row has it."""
         if self.has(name):
             return self.rows.column(name)
         return pa.nulls(len(self), arrow_schema("events").field(name).type)
 
     def taken(self, rows: Int64) -> Batch:
-        """Some rows with the columns that some of them have, but `lane`."""
+        """Some rows with the columns that any of them has, except `lane`."""
         return self.rows.batch(rows)
 
 
 @dataclass
 class Timeline:
-    """All events of a trace, ordered. `start` and `end` span all slices and points, in ns (0, 0 if there are none)."""
+    """All events of a trace in order. `start` and `end` span all slices and points, in ns (0, 0 if there are none)."""
 
     catalog: Catalog
     tracks: list[Track]
@@ -140,11 +141,11 @@ class Timeline:
     _links: Callable[[], Iterator[pa.RecordBatch]] = field(default=lambda: iter(()), repr=False)
 
     def batches(self) -> Iterator[TimelineBatch]:
-        """The events, in ranges of time that rise. To be taken once."""
+        """The events in rising ranges of time. To be taken once."""
         return self._batches()
 
     def links(self) -> Iterator[Batch]:
-        """All links as they came, also those that no arrow stands for. To be taken before the last of `batches`."""
+        """All links as they came, also those without an arrow. To be taken before the last of `batches`."""
         return (Batch("links", columns) for columns in self._links())
 
 
@@ -156,12 +157,12 @@ def order(
     spill_bytes: int = SPILL_BYTES,
     range_rows: int = RANGE_ROWS,
 ) -> Timeline:
-    """Takes all batches and gives them back as a timeline.
+    """Reads all batches and returns them as a timeline.
 
-    Summaries must have gone through `layout` before. Above `spill_bytes` of Arrow data, batches go to a
-    temporary folder that is removed when the last batch was taken or the timeline is garbage collected.
-    `range_rows` is about how many rows a batch of the timeline has. Without `device_lanes` the rows that are
-    `TimelineBatch.work` may overlap: all are on lane 0, and have no ends.
+    Summaries must have passed through `layout` before. Above `spill_bytes` of Arrow data, batches go to a
+    temporary folder, which is removed when the last batch was taken or the timeline is garbage collected.
+    A batch of the timeline has about `range_rows` rows. Without `device_lanes` the rows that are
+    `TimelineBatch.work` may overlap: all are on lane 0 and have no ends.
     """
     spill = Spill(spill_bytes)
     try:
@@ -183,7 +184,7 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
         elif batch.record == "links":
             links.add(batch)
         else:
-            raise ValueError(f"order takes no {batch.record}: they go through layout before")
+            raise ValueError(f"order doesn't take {batch.record}: they must pass through layout before")
     store.flush()
     links.flush()
     ledger = report.stage("order")
@@ -195,12 +196,14 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
     ends = new_ends(spill)
     tracks = index.tracks()
     on_device = OnDevice.of(tracks, with_ranges=not device_lanes)
-    with ThreadPoolExecutor(1) as beside:
-        joined = beside.submit(join_launches, store, tracks, ends, size)
-        if len(links):  # their arrows and ends stand behind those of launches
+    with ThreadPoolExecutor(1) as thread:
+        joined = thread.submit(join_launches, store, tracks, ends, size)
+        if len(links):  # their arrows and ends come after those of launches
             links.number_arrows(joined.result() + 1, index, size)
-            bind_by_event(links, store, pairs, ends, spill, index.sources(), size)
-        ordered = sweep(store, PlaceBinder(links, ends, len(tracks)), spill, size, None if device_lanes else on_device)
+            attach_by_event(links, store, pairs, ends, spill, index.sources(), size)
+        ordered = sweep(
+            store, SliceAttacher(links, ends, len(tracks)), spill, size, None if device_lanes else on_device
+        )
         joined.result()
     find_peers(ends, spill, size)
 
@@ -214,12 +217,12 @@ def _order(batches: Iterable[Batch], report: Report, spill: Spill, size: int, de
             report.issue(kind, "timeline", rows=rows)
 
     shown, numbers = _shown(tracks, ordered)
-    given = _Given(store, pairs, ordered, ends, numbers, on_device, spill)
-    return Timeline(catalog, shown, start, end, given.batches, links.rows)
+    ordered_batches = _OrderedBatches(store, pairs, ordered, ends, numbers, on_device, spill)
+    return Timeline(catalog, shown, start, end, ordered_batches.batches, links.rows)
 
 
 def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
-    """The tracks that events are on, and for each track its number among them."""
+    """The tracks that have events, and for each track its number among these."""
     used = np.zeros(len(tracks), np.bool_)
     for number in range(ordered.rows.runs):
         used[ordered.rows.run(number)["track"]] = True
@@ -228,8 +231,8 @@ def _shown(tracks: list[Track], ordered: Ordered) -> tuple[list[Track], Int32]:
 
 
 @dataclass
-class _Given:
-    """What a timeline gives out, range after range."""
+class _OrderedBatches:
+    """Yields the batches of a timeline, range after range."""
 
     store: EventStore
     pairs: Runs
@@ -271,7 +274,7 @@ class _Given:
         )
 
     def _peers(self, places: Int64) -> tuple[Bools, Bools]:
-        """Whether the events at those places (-1: none) are `TimelineBatch.work`, and whether calls launched them."""
+        """Whether the events at these places (-1: none) are `TimelineBatch.work`, and whether calls launched them."""
         keys = self.store.keys.rows
         if not len(keys):
             return np.zeros(len(places), np.bool_), np.zeros(len(places), np.bool_)

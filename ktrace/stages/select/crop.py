@@ -1,4 +1,4 @@
-"""A part of a trace by time: an interval, what is around a name, a profiler's step, a range.
+"""Selects a part of a trace by time: an interval, the time around a name, a profiler's step, a range.
 
     Crop(time="1.5s..2.0s")         0 s        1.5 s ······ 2.0 s        3 s
     op       [ 1.4 .. 1.6 ]                    stays, whole
@@ -6,7 +6,7 @@
     op       [ 2.1 .. 2.2 ]                    left out
 
 Rows are never cut. Which ones stay is known when the source has ended, since its first time, ranges and launches may
-come last; until then rows wait in a temporary folder, as those of the stage `order` do.
+come last; until then rows wait in a temporary folder, as in the stage `order`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ktrace.errors import InputError, UsageError
 from ktrace.model.arrays import Bools, Int64, Structured
 from ktrace.model.batch import POINT_KINDS, TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import some, truth, words_in
+from ktrace.model.masks import rows_where, truth, words_in
 from ktrace.model.times import parse_interval, parse_time
 from ktrace.report import Report
 from ktrace.stages.order.links import LinkStore
 from ktrace.stages.select.crop_bounds import Bounds, CropBounds, steps_of
-from ktrace.stages.select.dependents import Attached, are_figures
+from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.filter import WITH_EVENT, WITH_ROW, account
 from ktrace.stages.select.launched import launch_ends, launch_links
 from ktrace.store.events import GONE, SLICE, EventStore, values
@@ -36,7 +36,7 @@ from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
 
-#: Columns that say what hangs on a row, and where it is.
+#: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "kind", "ts", "dur", *TRACK_COLUMNS)
 
 
@@ -81,7 +81,7 @@ class Crop:
 
     def __post_init__(self) -> None:
         if self.time is None and self.around is None and self.step is None and self.range is None:
-            raise UsageError("no part is named", expected="a time, a name to be around, a step or a range")
+            raise UsageError("no part is selected", expected="a time, a name to crop around, a step or a range")
         if self.time is not None:
             parse_interval(self.time)
         if isinstance(self.margin, str):
@@ -90,18 +90,18 @@ class Crop:
             steps_of(self.step)
 
 
-def _last(batch: Batch) -> Bools:
-    """Which points say a duration: a counter whose value holds for a while. For a timeline they take no time."""
+def _lasting_points(batch: Batch) -> Bools:
+    """Which points have a duration, such as a counter with a value that is valid for a while."""
     if not batch.has("dur"):
         return np.zeros(len(batch), np.bool_)
     return words_in(batch.column("kind"), POINT_KINDS) & truth(pc.greater(batch.column("dur"), 0))
 
 
 def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[Batch]:
-    """The batches without the rows outside of the part that is wanted, events in the order of time.
+    """Yields the rows of the selected part, events in the order of time.
 
     Begins and ends must have been paired before. Statistics stay if the time at which they were printed is in the part.
-    Raises InputError where there is no such time, name, step or range.
+    Raises InputError if there is no such time, name, step or range.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -118,7 +118,7 @@ def cropped(batches: Iterable[Batch], wanted: Crop, report: Report) -> Iterator[
 
 
 class _Stage:
-    """All rows until the source has ended, then those that stay."""
+    """Keeps all rows until the source has ended, then yields those that stay."""
 
     def __init__(self, wanted: Crop, report: Report, spill: Spill) -> None:
         self._report = report
@@ -147,26 +147,26 @@ class _Stage:
             return
         figure = are_figures(batch)
         self._figures |= bool(figure.any())
-        self._lasting |= bool((_last(batch) & ~figure).any())
+        self._lasting |= bool((_lasting_points(batch) & ~figure).any())
         self._bounds.add(batch)
         self._store.add(batch.columns)
 
     def give(self) -> Iterator[Batch]:
-        """What stays, and the account."""
+        """Yields the rows that stay, and reports the others."""
         self._store.flush()
         start, end = self._store.span(RANGE_ROWS)
         if not len(self._store.keys):
-            raise InputError("has no events, and so no time to crop", remedy="leave out the part, or take a filter")
+            raise InputError("has no events, and so no time to crop", remedy="leave out the crop, or use a filter")
         self._store.end_unfinished(end, RANGE_ROWS)
         part = self._bounds.part(start, end, self.catalog, self._report)
         kept = self._kept(part)
-        attached = Attached(self._spill) if self._figures or self._records else None
+        dependents = Dependents(self._spill) if self._figures or self._records else None
         for low, high in ranges(self._store.keys.cuts(RANGE_ROWS)):
-            yield from self._events(low, high, kept, attached)
-        if attached is not None:
+            yield from self._events(low, high, kept, dependents)
+        if dependents is not None:
             for number, record in enumerate(self._records):
-                yield from self._other(Batch(record, self._others.get(number)), part, attached)
-            for batch, stays in attached.rest():
+                yield from self._other(Batch(record, self._others.get(number)), part, dependents)
+            for batch, stays in dependents.rest():
                 yield from self._stay(batch, stays, WITH_EVENT if batch.record == "links" else WITH_ROW)
         ledger = account(self._report, "crop", self._taken, self._given, self._removed)
         for kind, tally in self._store.removed.items():
@@ -177,23 +177,23 @@ class _Stage:
         self._given += count
         self._removed[reason] += len(batch) - count
         if count:
-            yield some(batch, stays)
+            yield rows_where(batch, stays)
 
-    def _events(self, low: int | None, high: int | None, kept: Bools, attached: Attached | None) -> Iterator[Batch]:
-        """The events of a range of time that stay; figures of others wait."""
+    def _events(self, low: int | None, high: int | None, kept: Bools, dependents: Dependents | None) -> Iterator[Batch]:
+        """Yields the events of a range of time that stay; figures of other rows wait."""
         place = self._store.keys.between(low, high)
         place = place[self._store.keys.rows["flags"][place] & GONE == 0]
         if not len(place):
             return
-        if attached is not None:
+        if dependents is not None:
             rows = self._store.at(place)
             columns = {name: rows.column(name) for name in _PLACE if name in rows.names}
             known = Batch("events", pa.RecordBatch.from_pydict(columns))
             figure = are_figures(known)
-            attached.know(some(known, ~figure), kept[place[~figure]])
+            dependents.remember(rows_where(known, ~figure), kept[place[~figure]])
             if figure.any():
                 waiting = place[figure]
-                attached.hold(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
+                dependents.wait(self._store.at(waiting).batch(), kept[waiting], np.zeros(len(waiting), np.bool_))
                 place = place[~figure]
         mine = place[kept[place]]
         self._removed["another time"] += len(place) - len(mine)
@@ -201,18 +201,18 @@ class _Stage:
             self._given += len(mine)
             yield self._store.at(mine).batch()
 
-    def _other(self, batch: Batch, part: CropBounds, attached: Attached) -> Iterator[Batch]:
-        """The statistics of a batch that stay; its links wait."""
+    def _other(self, batch: Batch, part: CropBounds, dependents: Dependents) -> Iterator[Batch]:
+        """Yields the statistics of a batch that stay; its links wait."""
         ts, timed = values(batch.columns, "ts")
-        inside = part.hold(ts, batch)
+        inside = part.contain(ts, batch)
         none = np.zeros(len(batch), np.bool_)
         if batch.record == "links":
-            attached.hold(batch, inside | ~timed, none)
+            dependents.wait(batch, inside | ~timed, none)
             return
         figure = are_figures(batch)
-        attached.hold(some(batch, figure), (inside & timed)[figure], none[figure])
-        rest, stays = some(batch, ~figure), (inside & timed)[~figure]
-        attached.know(rest, stays)
+        dependents.wait(rows_where(batch, figure), (inside & timed)[figure], none[figure])
+        rest, stays = rows_where(batch, ~figure), (inside & timed)[~figure]
+        dependents.remember(rest, stays)
         yield from self._stay(rest, stays, "no time of their own, or another")
 
     def _kept(self, part: CropBounds) -> Bools:
@@ -224,10 +224,10 @@ class _Stage:
             stop = start + len(rows)
             ts, end = np.ascontiguousarray(rows["ts"]), rows["end"].copy()
             if self._lasting:
-                end += self._held_for(start, rows)
+                end += self._point_durations(start, rows)
             for source, intervals, ids in part.sources(self._words, sources[rows["track"]]):
-                kept[start:stop][source] = intervals.touch(ts[source], end[source])
-                begun[start:stop][source] = intervals.hold(ts[source])
+                kept[start:stop][source] = intervals.overlap(ts[source], end[source])
+                begun[start:stop][source] = intervals.contain(ts[source])
                 if ids:
                     kept[start:stop][source] |= np.isin(rows["id"][source], ids)
         if part.launched:
@@ -235,7 +235,7 @@ class _Stage:
         return kept
 
     def _keep_launched(self, kept: Bools, begun: Bools) -> None:
-        """Keeps the work of the calls that are `begun`: those of its correlation, and those that links name."""
+        """Keeps the work launched by the calls that are `begun`, by correlation or by links."""
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
         leaves = np.zeros(arrows + 1, np.bool_)
         for _, rows in ends.blocks(RANGE_ROWS):
@@ -243,8 +243,8 @@ class _Stage:
         for _, rows in ends.blocks(RANGE_ROWS):
             kept[rows["place"][~rows["out"] & leaves[rows["arrow"]]]] = True
 
-    def _held_for(self, start: int, rows: Structured) -> Int64:
-        """For how long the values of points hold, in ns; 0 for all else. `start` is the place of the first row."""
+    def _point_durations(self, start: int, rows: Structured) -> Int64:
+        """The durations of points in ns, 0 for all other rows. `start` is the place of the first row."""
         dur = np.zeros(len(rows), np.int64)
         points = np.flatnonzero(rows["flags"] & (SLICE | GONE) == 0)
         if len(points):

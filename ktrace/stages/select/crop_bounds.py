@@ -2,9 +2,9 @@
 
     --step 1       ProfilerStep#1 of rank 0: 1100..1200      of rank 1: 1105..1215
     --time 0s..1s  of all: 1000..1000001000
-    both           what is in both
+    both           the intersection
 
-It is known when all events were seen, since the first time of the trace and its ranges may come last.
+This is known after all events, since the first time of the trace and its ranges may come last.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ktrace.store.vocabulary import Vocabularies
 if TYPE_CHECKING:
     from ktrace.stages.select.crop import Crop
 
-#: Steps that an error names.
+#: How many steps an error lists.
 _MOST = 8
 
 
 def steps_of(text: int | str) -> tuple[int, int]:
-    """First and last step. Raises UsageError."""
+    """The first and last step. Raises UsageError."""
     first, dots, last = str(text).partition("..")
     try:
         return int(first), int(last if dots else first)
     except ValueError:
-        raise UsageError(f"'{text}' is no step", expected="a number, or two: 3..5") from None
+        raise UsageError(f"'{text}' isn't a step", expected="a number, or two: 3..5") from None
 
 
 class Bounds:
-    """Gathers from events what says which part is meant."""
+    """Collects the rows that tell which part is meant."""
 
     def __init__(self, wanted: Crop) -> None:
         self._wanted = wanted
@@ -57,35 +57,35 @@ class Bounds:
         return step is not None and first <= step <= last
 
     def add(self, batch: Batch) -> None:
-        """Looks at events."""
+        """Collects from events."""
         for marks in (self._around, self._range, self._step):
             if marks is not None:
                 marks.add(batch)
 
     def part(self, start: int, end: int, catalog: Catalog, report: Report) -> CropBounds:
-        """The time that is wanted of each source, of a trace from `start` to `end` (ns); noted in the report.
+        """The selected time of each source, in a trace from `start` to `end` (ns); noted in the report.
 
-        Raises InputError where there is no such time, name, step or range.
+        Raises InputError if there is no such time, name, step or range.
         """
         common, wanted = ALWAYS, self._wanted
         if wanted.time is not None:
-            common = common.both(interval(wanted.time, start, end, catalog))
+            common = common.intersection(interval(wanted.time, start, end, catalog))
         if self._around is not None:
             if not self._around:
                 raise no_such("event", str(wanted.around), self._around.names)
             assert isinstance(wanted.margin, int)
-            common = common.both(self._around.around(wanted.margin))
+            common = common.intersection(self._around.around(wanted.margin))
         each, ids = self._own()
         part = CropBounds(common, each, ids)
         spans = [pair for found in part.all() for pair in found.pairs()]
         if not any(begin <= end and stop > start for begin, stop in spans):
-            raise InputError("nothing is in all of the parts that are named", remedy="name one of them")
+            raise InputError("nothing is in all of the selected parts", remedy="select one of them")
         shown = [f"{time_text(max(a, start) - start)}..{time_text(min(b, end + 1) - start)}" for a, b in spans]
         report.issue("cropped", ", ".join(shown[:3]) + (", ..." if len(shown) > 3 else ""), rows=0)
         return part
 
     def _own(self) -> tuple[dict[str, Intervals] | None, dict[str, list[int]]]:
-        """The intervals of each source where a step or range is wanted, and the rows that are these."""
+        """The intervals of each source if a step or range is selected, and the rows of these steps and ranges."""
         each: dict[str, Intervals] | None = None
         ids: dict[str, list[int]] = {}
         for marks, error in ((self._step, self._no_step), (self._range, self._no_range)):
@@ -94,7 +94,11 @@ class Bounds:
             if not marks:
                 raise error(marks)
             found = marks.each()
-            each = found if each is None else {name: found.get(name, NEVER).both(own) for name, own in each.items()}
+            each = (
+                found
+                if each is None
+                else {name: found.get(name, NEVER).intersection(own) for name, own in each.items()}
+            )
             ids = marks.ids
         alone = [self._wanted.time, self._around, self._step, self._range].count(None) == 3
         return each, ids if alone else {}
@@ -102,7 +106,7 @@ class Bounds:
     def _no_step(self, marks: Marks) -> InputError:
         steps = sorted({step for name in marks.names if (step := step_of(name)) is not None})
         some = ", ".join(map(str, steps[:_MOST])) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
-        remedy = None if steps else "--range NAME, or --time, where the trace has no ProfilerStep#N or Iteration N"
+        remedy = None if steps else "use --range NAME or --time: the trace has no ProfilerStep#N or Iteration N"
         expected = f"one of the steps {some}" if steps else None
         return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)
 
@@ -112,9 +116,9 @@ class Bounds:
 
 @dataclass(frozen=True)
 class CropBounds:
-    """The time that is wanted: `common` of all sources, and of it what `each` has, where this isn't None.
+    """The selected time: `common` for all sources, intersected with `each` where this isn't None.
 
-    `ids` are rows that stay anyway: ranges on a device, whose time there may be a later one.
+    `ids` are rows that stay anyway: ranges on a device, whose time there may be later.
     """
 
     common: Intervals
@@ -123,38 +127,39 @@ class CropBounds:
 
     @property
     def launched(self) -> bool:
-        """Whether what is launched in it belongs to it."""
+        """Whether the work launched in it is included."""
         return self.each is not None
 
     def of(self, source: str | None) -> Intervals:
         """The intervals of a source."""
-        return self.common if self.each is None else self.common.both(self.each.get(source or "", NEVER))
+        return self.common if self.each is None else self.common.intersection(self.each.get(source or "", NEVER))
 
     def all(self) -> list[Intervals]:
-        """The intervals, of each source that has its own."""
+        """The intervals of each source, or those common to all."""
         return [self.common] if self.each is None else [self.of(source) for source in self.each]
 
     def sources(self, words: Vocabularies, source: Int32) -> Iterator[tuple[Bools, Intervals, list[int]]]:
-        """For each source among the rows: which they are, its intervals, its rows that stay."""
+        """Yields for each source its rows (a mask), its intervals, and the ids that stay anyway."""
         for number in np.unique(source).tolist():
             name = words["source"].word(number)
             yield source == number, self.of(name), self.ids.get(name or "", [])
 
-    def hold(self, ts: Int64, batch: Batch) -> Bools:
-        """Which rows of a batch have their time in it."""
+    def contain(self, ts: Int64, batch: Batch) -> Bools:
+        """Which rows of a batch have their time in the selected time."""
         names = decoded(batch.column("source")).to_pylist()
         coded = np.array(names, object)
         found = np.zeros(len(batch), np.bool_)
         for name in set(names):
             mine = coded == name
-            found[mine] = self.of(name).hold(ts[mine])
+            found[mine] = self.of(name).contain(ts[mine])
         return found
 
 
 def interval(text: str, start: int, end: int, catalog: Catalog) -> Intervals:
-    """The interval of time that is meant, in the clock of the trace.
+    """The time interval in the clock of the trace.
 
-    From the start of the trace on, but where that has no such time: by its own clock, or by the time of day.
+    Times count from the start of the trace; if it doesn't have them, they are read as times of its own clock, or of
+    the day.
     """
     first, last = parse_interval(text)
     given = [time for time in (first, last) if time is not None]

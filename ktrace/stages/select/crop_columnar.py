@@ -3,8 +3,8 @@
     1   id  ts   dur  kind ...         all rows     ──►   the crop   ──►   id 3, 4
     2   id  ts   dur  kind ... args    3, 4         ──►   batches
 
-It pays where columns and rows can be read apart (`Format.columnar`). What stays is decided by the same code as
-otherwise, on the same rows.
+It pays for formats whose columns and rows can be read separately (`Format.columnar`). The same code as otherwise
+decides which rows stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
-from ktrace.model.masks import some
+from ktrace.model.masks import rows_where
 from ktrace.report import Report, Severity
 from ktrace.stages.select.crop import Crop, cropped
 from ktrace.store.events import EventStore
@@ -24,7 +24,7 @@ from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Spill, ranges
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
 
-#: What decides whether a row stays, beside the columns that are never null.
+#: Columns that decide whether a row stays, in addition to those that are never null.
 _DECIDING = frozenset({*TRACK_COLUMNS, "parent", "dur", "event", "bind"})
 
 
@@ -34,11 +34,11 @@ def cropped_twice(
     wanted: Crop,
     report: Report,
 ) -> Iterator[Batch]:
-    """What `cropped` gives, of an input that is read twice.
+    """Yields what `cropped` yields, from an input that is read twice.
 
-    `deciding` gives all rows with some columns at least, `whole` those with some ids (sorted) at least, by an account
-    of its own.
-    What is wrong only in columns that the first reading leaves out is told of the rows that stay, as of the stage.
+    `deciding` yields all rows with at least the columns passed, `whole` at least the rows with the ids passed (sorted),
+    with its own report.
+    Issues in columns that the first reading leaves out are reported for the rows that stay, as issues of the stage.
     Raises what `cropped` raises.
     """
     launched = {"correlation"} if wanted.step is not None or wanted.range is not None else set()
@@ -58,7 +58,7 @@ def cropped_twice(
 
 
 def _sources(batch: Batch) -> Iterator[tuple[str, Bools]]:
-    """Each source that a batch has rows of, and which these are."""
+    """Yields each source of a batch and its rows, as a mask."""
     coded = batch.column("source")
     words = coded.dictionary.to_pylist()
     codes = coded.indices.to_numpy()
@@ -72,7 +72,7 @@ def _add(ids: dict[str, list[Int64]], batch: Batch) -> None:
 
 
 def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
-    """The rows with these ids of each source."""
+    """Yields the rows that have these ids in each source."""
     for batch in batches:
         if batch.record == "catalog":
             continue
@@ -81,11 +81,11 @@ def _those(batches: Iterable[Batch], ids: dict[str, Int64]) -> Iterator[Batch]:
             if source in ids:
                 stays[mine] = among(batch.column("id").to_numpy()[mine], ids[source])
         if stays.any():
-            yield some(batch, stays)
+            yield rows_where(batch, stays)
 
 
 def _by_time(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """All but events as they come, then the events in the order of time."""
+    """Yields all but events as they come, then the events in the order of time."""
     spill = Spill(SPILL_BYTES)
     words = Vocabularies()
     store = EventStore(spill, words, TrackIndex(words))
@@ -105,7 +105,7 @@ def _by_time(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _tell(account: Report, report: Report) -> None:
-    """Takes over what only the second reading has found."""
+    """Copies the issues that only the second reading has found."""
     ledger = next(ledger for ledger in report.stages if ledger.stage == "crop")
     for kind, found in account.issues.items():
         if found.severity >= Severity.SKIP or kind not in report.issues:

@@ -1,12 +1,12 @@
-"""Rows that hang on other rows, for stages that leave rows out: they go where the other goes.
+"""Rows that depend on other rows, for stages that leave rows out: they stay or go with the other row.
 
     kernel   id 7                        left out
-    counter  id 8, parent 7              with its row, as every figure of it
-    link     id 9, event 7               with its event; the other end of the arrow stays
-    link     ts 120, tid 4242            with the slice that is around it on its track at that time
+    counter  id 8, parent 7              goes with its row, as every figure of it
+    link     id 9, event 7               goes with its event; the other end of the arrow stays
+    link     ts 120, tid 4242            goes with the slice around it on its track at that time
 
-The row on which one hangs may come later, so that these wait for the end of the source, in a temporary folder where
-there are many. Of all other rows an id, and of slices begin, end and track are remembered there, 13 and 29 bytes.
+The other row may come later, so dependents wait for the end of the source, in a temporary folder if there are many. The
+ids of all other rows are remembered there (13 bytes each), and begin, end and track of slices (29 bytes each).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import slice_mask, truth, words_in
 from ktrace.model.tracks import Track
-from ktrace.stages.order.slices import Slices, none_open
+from ktrace.stages.order.slices import Slices, no_slices
 from ktrace.store.events import LIMIT, values
 from ktrace.store.joins import find
 from ktrace.store.spill import RANGE_ROWS, Batches, Runs, Spill, ranges
@@ -35,9 +35,9 @@ _BOOL = np.dtype(np.bool_)
 
 
 def are_figures(batch: Batch) -> Bools:
-    """Which rows only say something of the row that is their parent: a counter, a metric, a further measure.
+    """Which rows are figures of the row that is their parent: a counter, a metric, a further measure.
 
-    A kernel that has its call as parent is a thing of its own, and so is a row of a tree.
+    A kernel whose parent is its call isn't a figure, nor is a row of a tree.
     """
     if not batch.has("parent"):
         return np.zeros(len(batch), np.bool_)
@@ -50,14 +50,15 @@ def are_figures(batch: Batch) -> Bools:
 
 
 def are_slices(batch: Batch) -> Bools:
-    """Which events last: all of some kinds, others where they have a duration."""
+    """Which events are slices."""
     return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
 
 
-class Attached:
-    """Rows that wait to be told whether what they hang on stays. `know` and `hold` first, then `rest` once.
+class Dependents:
+    """Rows that wait until it is known whether the rows they depend on stay.
 
-    With a type of numbers as `value` they are told the number that is known of it instead.
+    Call `remember` and `wait` for all rows first, then `rest` once. With a numeric type as `value` each row inherits
+    a number instead of the decision.
     """
 
     def __init__(self, spill: Spill, value: np.dtype[Any] = _BOOL) -> None:
@@ -68,7 +69,7 @@ class Attached:
             spill, "known_slices", [("ts", "i8"), ("end", "i8"), ("id", "i8"), ("track", "i4"), ("kept", value.str)]
         )
         self._value = value
-        self._held = Batches(spill, "held")
+        self._waiting = Batches(spill, "held")
         self._records: list[str] = []
         self._starts = [0]
         self._alone: list[AnyArray] = []
@@ -76,17 +77,17 @@ class Attached:
         self._on_row = Runs(spill, "on_row", [("id", "i8"), ("source", "i4"), ("number", "i8")])
         self._at_place = Runs(spill, "at_place", [("ts", "i8"), ("track", "i4"), ("number", "i8"), ("next", "?")])
 
-    def know(self, batch: Batch, kept: AnyArray) -> None:
-        """Remembers events or summaries, and which of them stay."""
+    def remember(self, batch: Batch, kept: AnyArray) -> None:
+        """Remembers independent events or summaries, and which of them stay."""
         if not len(batch):
             return
         places = self._places(batch)
         source = places.column("source").to_numpy()
         self._ids.append(id=batch.column("id").to_numpy(), source=source, kept=kept)
         if batch.record == "events":
-            self._know_slices(batch, places, kept)
+            self._remember_slices(batch, places, kept)
 
-    def _know_slices(self, batch: Batch, places: pa.RecordBatch, kept: AnyArray) -> None:
+    def _remember_slices(self, batch: Batch, places: pa.RecordBatch, kept: AnyArray) -> None:
         ts, _ = values(batch.columns, "ts")
         dur, has_dur = values(batch.columns, "dur")
         good = are_slices(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
@@ -95,7 +96,7 @@ class Attached:
         self._slices.append(ts=ts[good], end=end[good], id=id_, track=track, kept=kept[good])
 
     def _places(self, batch: Batch) -> pa.RecordBatch:
-        """The track columns with numbers for words."""
+        """The track columns, with numbers for words."""
         schema = arrow_schema(batch.record)
         columns = {
             name: self._words.encode(name, batch.column(name), schema.field(name).type)
@@ -104,33 +105,33 @@ class Attached:
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def hold(self, batch: Batch, alone: AnyArray, also: AnyArray) -> None:
-        """Lets figures or links wait.
+    def wait(self, batch: Batch, alone: AnyArray, also: AnyArray) -> None:
+        """Keeps figures or links until `rest`.
 
-        `alone` says which stay where nothing is known of what they hang on, `also` which stay even if that goes.
+        `alone` tells which stay if the row they depend on is unknown, `also` which stay even if that row goes.
         """
         if not len(batch):
             return
         first = self._starts[-1]
         number = np.arange(first, first + len(batch))
-        hangs, has_row = values(batch.columns, "event" if batch.record == "links" else "parent")
+        depends_on, has_row = values(batch.columns, "event" if batch.record == "links" else "parent")
         places = self._places(batch)
         source = places.column("source").to_numpy()
-        self._on_row.append(id=hangs[has_row], source=source[has_row], number=number[has_row])
+        self._on_row.append(id=depends_on[has_row], source=source[has_row], number=number[has_row])
         if batch.record == "links":
             ts, has_ts = values(batch.columns, "ts")
             placed = has_ts & ~has_row
             is_next = words_in(batch.column("bind"), ("next",))
             track = self._tracks.index(places)[placed]
             self._at_place.append(ts=ts[placed], track=track, number=number[placed], next=is_next[placed])
-        self._held.append(batch.columns)
+        self._waiting.append(batch.columns)
         self._records.append(batch.record)
         self._starts.append(first + len(batch))
         self._alone.append(alone)
         self._also.append(also)
 
     def rest(self, size: int = RANGE_ROWS) -> Iterator[tuple[Batch, AnyArray]]:
-        """The rows that waited, batch by batch as they came, and which of them stay."""
+        """Yields the rows that waited, batch by batch as they came, and which of them stay."""
         kept = np.concatenate([np.zeros(0, self._value), *self._alone])
         also = np.concatenate([np.zeros(0, self._value), *self._also])
         self._look_up_rows(kept, size)
@@ -138,7 +139,7 @@ class Attached:
             self._look_up_places(kept, size)
         kept |= also
         for number, record in enumerate(self._records):
-            yield Batch(record, self._held.get(number)), kept[self._starts[number] : self._starts[number + 1]]
+            yield Batch(record, self._waiting.get(number)), kept[self._starts[number] : self._starts[number + 1]]
 
     def _look_up_rows(self, kept: AnyArray, size: int) -> None:
         for low, high in ranges(sorted({*self._ids.cuts(size), *self._on_row.cuts(size)})):
@@ -150,9 +151,9 @@ class Attached:
                 kept[wanted["number"][there]] = known["kept"][found[there]]
 
     def _look_up_places(self, kept: AnyArray, size: int) -> None:
-        """Asks for the slice around each place, else for the next one, as the stage `order` binds them."""
+        """Finds the slice around each place, or the next one, as the stage `order` does."""
         used = np.unique(self._at_place.rows["track"])
-        opened, waiting = none_open(), np.empty(0, self._at_place.rows.dtype)
+        opened, waiting = no_slices(), np.empty(0, self._at_place.rows.dtype)
         for low, high in ranges(self._slices.cuts(size)):
             place = self._slices.between(low, high)
             place = place[np.isin(self._slices.rows["track"][place], used)]

@@ -1,12 +1,12 @@
-"""A part of a trace by what its rows are: kind, name, device, stream, rank, duration.
+"""Selects rows of a trace by kind, name, device, stream, rank and duration.
 
     Filter(kinds=["kernel"], names=["*gemm*"], min_dur="10us")
-    kernel  sm90_gemm_bf16   40 us      stays, with the figures that hang on it
+    kernel  sm90_gemm_bf16   40 us      stays, with its figures
     kernel  sm90_gemm_bf16    4 us      too short
     api     cudaLaunchKernel  4 us      another kind
 
-Rows stream through; only what hangs on other rows waits (`attached`), and with ranks all, since these may be said last.
-The catalog stays whole.
+Rows stream through, except those that depend on other rows (`dependents`). With ranks all rows wait, since the facts
+that name these may come last. The catalog stays whole.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ktrace.errors import InputError, UsageError
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.masks import Fits, some, truth, words_in
+from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.times import parse_time
 from ktrace.report import Ledger, Report
-from ktrace.stages.select.dependents import Attached, are_figures
+from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
-#: Kinds of events and summaries; those of other packages begin with "x_".
+#: Kinds of events and summaries; kinds that other packages add begin with "x_".
 KINDS = (*SLICE_KINDS, *POINT_KINDS, "metric", "note", "total")
 
 WITH_ROW, WITH_EVENT = "their row", "the event of an arrow"
@@ -91,23 +91,23 @@ class Filter:
 
 
 class _Tests:
-    """The tests of a filter on a batch, by the option that a row fails."""
+    """The tests of a filter, each named by its option."""
 
     def __init__(self, wanted: Filter, sources: frozenset[str]) -> None:
         self._wanted = wanted
         self._sources = tuple(sorted(sources))
-        fits = re.compile("|".join(map(translate, wanted.names))).match
-        self._named = {column: Fits(lambda name: fits(name) is not None) for column in ("name", "short_name")}
+        match = re.compile("|".join(map(translate, wanted.names))).match
+        self._named = {column: NameTest(lambda name: match(name) is not None) for column in ("name", "short_name")}
 
     def failed(self, batch: Batch) -> dict[str, Bools]:
-        """For each test which rows don't pass it."""
+        """Which rows fail each test."""
         wanted, found = self._wanted, {}
         if wanted.ranks:
             found["--rank"] = ~words_in(batch.column("source"), self._sources)
         if wanted.kinds:
             found["--kind"] = ~words_in(batch.column("kind"), tuple(wanted.kinds))
         if wanted.names:
-            named = [fits(batch.column(column)) for column, fits in self._named.items() if batch.has(column)]
+            named = [test(batch.column(column)) for column, test in self._named.items() if batch.has(column)]
             found["--name"] = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *named])
         for option, numbers in (("device", wanted.devices), ("stream", wanted.streams)):
             if numbers:
@@ -122,10 +122,10 @@ class _Tests:
 
 
 def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterator[Batch]:
-    """The batches without the rows that don't pass, and without what hangs on these: their figures, their arrows' ends.
+    """Yields the rows that pass. The figures of rows that don't pass, and the ends of their arrows, go with them.
 
-    Begins and ends must have been paired before. Figures of a kind or name that is asked for stay by themselves.
-    Raises InputError where ranks are asked for and no source says one of these.
+    Begins and ends must have been paired before. Figures whose own kind or name is selected stay without their row.
+    Raises InputError if no source has one of the selected ranks.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -138,32 +138,32 @@ def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterat
 
 
 class _Sieve:
-    """The rows that stay, and the account of those that go."""
+    """Yields the rows that stay, and counts those that go."""
 
     def __init__(self, wanted: Filter, tests: _Tests, spill: Spill) -> None:
         self._wanted = wanted
         self._tests = tests
-        self._attached = Attached(spill)
+        self._dependents = Dependents(spill)
         self.removed: Counter[str] = Counter()
         self.taken = self.given = 0
 
     def take(self, batch: Batch) -> Iterator[Batch]:
-        """What stays of a batch, but for the rows that have to wait."""
+        """Yields the rows of a batch that stay, except those that have to wait."""
         self.taken += len(batch)
         if self._wanted.drop_args:
             batch = without_args(batch)
         if batch.record == "links":
-            self._attached.hold(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
+            self._dependents.wait(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
             return
         failed = self._tests.failed(batch)
         passes = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *failed.values()])
         figure = are_figures(batch)
         if figure.any():
             asked = passes & bool(self._wanted.kinds or self._wanted.names)
-            self._attached.hold(some(batch, figure), passes[figure], asked[figure])
-            batch, passes = some(batch, ~figure), passes[~figure]
+            self._dependents.wait(rows_where(batch, figure), passes[figure], asked[figure])
+            batch, passes = rows_where(batch, ~figure), passes[~figure]
             failed = {option: mask[~figure] for option, mask in failed.items()}
-        self._attached.know(batch, passes)
+        self._dependents.remember(batch, passes)
         left = np.ones(len(batch), np.bool_)
         for option, mask in failed.items():
             self.removed[option] += int(np.count_nonzero(mask & left))
@@ -171,8 +171,8 @@ class _Sieve:
         yield from self._give(batch, passes)
 
     def rest(self) -> Iterator[Batch]:
-        """What stays of the rows that waited."""
-        for batch, kept in self._attached.rest():
+        """Yields the waiting rows that stay."""
+        for batch, kept in self._dependents.rest():
             reason = WITH_EVENT if batch.record == "links" else WITH_ROW
             self.removed[reason] += len(batch) - int(np.count_nonzero(kept))
             yield from self._give(batch, kept)
@@ -180,7 +180,7 @@ class _Sieve:
     def _give(self, batch: Batch, kept: Bools) -> Iterator[Batch]:
         if kept.any():
             self.given += int(np.count_nonzero(kept))
-            yield some(batch, kept)
+            yield rows_where(batch, kept)
 
 
 def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _Tests, spill: Spill) -> Iterator[Batch]:
@@ -195,7 +195,7 @@ def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _
 
 
 def account(report: Report, stage: str, taken: int, given: int, removed: Counter[str]) -> Ledger:
-    """Opens the account of a stage that leaves rows out, and notes how many by which reason."""
+    """Opens the ledger of a stage that leaves rows out, and notes how many for each reason."""
     ledger = report.stage(stage)
     ledger.taken, ledger.given = taken, given
     for reason, rows in removed.items():
@@ -206,34 +206,34 @@ def account(report: Report, stage: str, taken: int, given: int, removed: Counter
 
 
 def without_args(batch: Batch) -> Batch:
-    """The batch without arguments, those that are columns among them."""
+    """The batch without arguments, including those in columns."""
     names = [name for name in batch.columns.schema.names if name != "args" and not name.startswith("args.")]
     return Batch(batch.record, batch.columns.select(names))
 
 
 def _of_ranks(batches: Iterable[Batch], ranks: Sequence[int], spill: Spill) -> tuple[Iterator[Batch], frozenset[str]]:
-    """All batches, held until each source could say its rank, and the sources that are of these ranks."""
-    catalog, held, records = Catalog(), Batches(spill, "all"), []
+    """All batches, and the sources with these ranks. Reads all input, since the facts with ranks may come last."""
+    catalog, kept, records = Catalog(), Batches(spill, "all"), []
     for batch in batches:
         if batch.record == "catalog":
             catalog.add(batch)
         elif len(batch):
-            held.append(batch.columns)
+            kept.append(batch.columns)
             records.append(batch.record)
     known = {source: catalog.rank(source) for source in (entry.key["source"] for entry in catalog.of("source"))}
     found = frozenset(source for source, rank in known.items() if rank in ranks)
     if not found:
-        said = sorted({str(rank) for rank in known.values() if rank is not None})
+        ranks_known = sorted({str(rank) for rank in known.values() if rank is not None})
         raise InputError(
-            f"there is no rank {', '.join(map(str, ranks))}" if said else "no source says its rank",
-            expected=f"one of the ranks {', '.join(said)}" if said else None,
-            remedy=None if said else "leave out --rank, and name the file of the rank as the input",
+            f"there is no rank {', '.join(map(str, ranks))}" if ranks_known else "no source has a rank",
+            expected=f"one of the ranks {', '.join(ranks_known)}" if ranks_known else None,
+            remedy=None if ranks_known else "leave out --rank, and use the file of the rank as the input",
         )
 
     def again() -> Iterator[Batch]:
         if len(catalog):
             yield catalog.to_batch()
         for number, record in enumerate(records):
-            yield Batch(record, held.get(number))
+            yield Batch(record, kept.get(number))
 
     return again(), found

@@ -1,4 +1,4 @@
-"""Sets of intervals of time: their unions, how long they take, what is outside of others, and which rows touch them."""
+"""Sets of time intervals: their union and intersection, their length, and which rows overlap them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ktrace.store.events import LIMIT
 
 
 class Intervals(NamedTuple):
-    """Intervals [begin, end) in ns that rise and don't touch each other."""
+    """Rising intervals [begin, end) in ns that don't touch each other."""
 
     begin: Int64
     end: Int64
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Intervals:
-        """The union of some (begin, end), as far as times go."""
+        """The union of pairs (begin, end), clipped to the range of times."""
         ends = np.array([*pairs], object).reshape(-1, 2).clip(-LIMIT, LIMIT).astype(np.int64)
         return cls.union(ends[:, 0], ends[:, 1])
 
     @classmethod
     def union(cls, begin: Int64, end: Int64) -> Intervals:
-        """The union of some intervals; those that touch become one, those that take no time none."""
+        """The union of some intervals; those that touch become one, empty ones are dropped."""
         lasts = end > begin
         if not lasts.all():
             begin, end = begin[lasts], end[lasts]
@@ -35,12 +35,12 @@ class Intervals(NamedTuple):
             order = np.argsort(begin, kind="stable")
             begin, end = begin[order], end[order]
         reached = np.maximum.accumulate(end)
-        fresh = np.flatnonzero(begin[1:] > reached[:-1]) + 1
-        return cls(begin[np.append(0, fresh)], reached[np.append(fresh - 1, len(reached) - 1)])
+        later = np.flatnonzero(begin[1:] > reached[:-1]) + 1
+        return cls(begin[np.append(0, later)], reached[np.append(later - 1, len(reached) - 1)])
 
     @property
     def length(self) -> int:
-        """The time that they take."""
+        """The total time of the intervals."""
         return int((self.end - self.begin).sum())
 
     def gaps(self) -> Int64:
@@ -48,7 +48,7 @@ class Intervals(NamedTuple):
         return self.begin[1:] - self.end[:-1]
 
     def without(self, other: Intervals) -> int:
-        """The time that these take while the others don't."""
+        """The time that is in these intervals but not in the others."""
         both = Intervals.union(np.append(self.begin, other.begin), np.append(self.end, other.end))
         return both.length - other.length
 
@@ -56,8 +56,8 @@ class Intervals(NamedTuple):
         """Each (begin, end)."""
         return list(zip(self.begin.tolist(), self.end.tolist(), strict=True))
 
-    def both(self, other: Intervals) -> Intervals:
-        """What is in both sets."""
+    def intersection(self, other: Intervals) -> Intervals:
+        """The intervals that are in both sets."""
         found, mine, theirs = [], 0, 0
         while mine < len(self.begin) and theirs < len(other.begin):
             end = min(self.end[mine], other.end[theirs])
@@ -65,21 +65,21 @@ class Intervals(NamedTuple):
             mine, theirs = mine + int(self.end[mine] == end), theirs + int(other.end[theirs] == end)
         return Intervals.of((begin, end) for begin, end in found if begin < end)
 
-    def touch(self, ts: Int64, end: Int64) -> Bools:
-        """Which rows are in one of the intervals, at least in part; a row that takes no time is at its `ts`."""
+    def overlap(self, ts: Int64, end: Int64) -> Bools:
+        """Which rows overlap one of the intervals; a row without duration takes one nanosecond."""
         at = np.searchsorted(self.end, ts, "right")  # the first that ends after the row begins
         there = at < len(self.end)
         found: Bools = there.copy()
         found[there] = self.begin[at[there]] < np.maximum(end[there], ts[there] + 1)
         return found
 
-    def hold(self, ts: Int64) -> Bools:
+    def contain(self, ts: Int64) -> Bools:
         """Which times are in one of the intervals."""
-        return self.touch(ts, ts)
+        return self.overlap(ts, ts)
 
 
-#: All of time.
+#: All times.
 ALWAYS = Intervals.of([(-LIMIT, LIMIT)])
 
-#: No time.
+#: No times.
 NEVER = Intervals.of([])

@@ -1,7 +1,7 @@
-"""The rows that say which part of a trace is meant: a range, a profiler's step, or any row of a name.
+"""The rows that name a part of a trace: a range, a profiler's step, or any row whose name matches.
 
 range   ProfilerStep#3   tid 4242     100 us .. 1105 us      the step
-range   ProfilerStep#3   stream 7     139 us .. 1089 us      the same on the device: its work may come later
+range   ProfilerStep#3   stream 7     139 us .. 1089 us      the same on the device, where its work may run later
 kernel  ncclAllReduce    stream 20    631 us ..  749 us      around it
 """
 
@@ -19,36 +19,36 @@ from ktrace.errors import InputError
 from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import Fits, truth, words_in
+from ktrace.model.masks import NameTest, truth, words_in
 from ktrace.stages.select.intervals import NEVER, Intervals
 from ktrace.store.events import LIMIT, values
 
 Test = Callable[[str], bool]
 
-#: How profilers and training loops call a step, before its number: ProfilerStep#3, Iteration 3, train_step_3.
+#: Names of steps in profilers and training loops: ProfilerStep#3, Iteration 3, train_step_3.
 _STEP = re.compile(r"(?:profiler\s?step|iteration|iter|(?:train(?:ing)?[ _]?)?step)\s*[#:=_]?\s*(\d+)", re.IGNORECASE)
 
-#: Most names that are remembered, to tell which are near one that isn't there.
+#: The most names that are remembered, to suggest similar ones for a name that isn't there.
 _NAMES = 20_000
 
 
 def step_of(name: str) -> int | None:
-    """The number of the step that a range of this name is."""
+    """The number of the step in a name, None if it isn't the name of a step."""
     found = _STEP.fullmatch(name.strip())
     return int(found.group(1)) if found else None
 
 
 def called(pattern: str) -> Test:
-    """Tests whether a name is the pattern, or fits it as a whole: * is any text, ? any character."""
-    fits = re.compile(translate(pattern)).match
-    return lambda name: name == pattern or fits(name) is not None
+    """A test whether a name is the pattern or matches it as a whole: * is any text, ? any character."""
+    match = re.compile(translate(pattern)).match
+    return lambda name: name == pattern or match(name) is not None
 
 
 class Marks:
-    """Gathers rows of some names and kinds from batches of events."""
+    """Collects the rows with some names and kinds from batches of events."""
 
     def __init__(self, test: Test, kinds: tuple[str, ...] = ()) -> None:
-        self._fits = Fits(test)
+        self._is_named = NameTest(test)
         self._kinds = kinds
         self.names: dict[str, None] = {}
         self._host: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -56,7 +56,7 @@ class Marks:
         self.ids: defaultdict[str, list[int]] = defaultdict(list)
 
     def add(self, batch: Batch) -> None:
-        """Takes the rows that fit."""
+        """Collects the rows of a batch whose name and kind match."""
         found = self._named(batch)
         if self._kinds:
             found &= words_in(batch.column("kind"), self._kinds)
@@ -73,35 +73,35 @@ class Marks:
             self.keep(source, name, ts[row], end, bool(placed[row]), number)
 
     def keep(self, source: str, name: str, begin: int, end: int, placed: bool, number: int) -> None:
-        """Takes a row of that id; `placed` says whether it is on a device."""
+        """Keeps a row; `placed` tells whether it is on a device."""
         (self._device if placed else self._host)[source].append((begin, end))
         self.ids[source].append(number)
 
     def _named(self, batch: Batch) -> Bools:
-        """Which names fit; the first of all names are remembered."""
+        """Which names match. The first `_NAMES` names are remembered."""
         names = batch.column("name")
         if len(self.names) < _NAMES:
             here = names.filter(pa.array(words_in(batch.column("kind"), self._kinds))) if self._kinds else names
             self.names.update(dict.fromkeys(decoded(here.unique()).to_pylist()))
-        return self._fits(names)
+        return self._is_named(names)
 
     def __bool__(self) -> bool:
         return bool(self.ids)
 
     def each(self) -> dict[str, Intervals]:
-        """The intervals of each source: those on the host, where it has some, else those on the device."""
+        """The intervals of each source: those on the host if it has any, else those on the device."""
         sources = {*self._host, *self._device}
         return {source: Intervals.of(self._host.get(source) or self._device[source]) for source in sources}
 
     def around(self, margin: int) -> Intervals:
-        """The intervals of all, with a margin before and behind each."""
+        """The intervals of all sources, with a margin before and after each."""
         pairs = [pair for by in (self._host, self._device) for found in by.values() for pair in found]
         wide = [(begin - margin, max(end, begin + 1) + margin) for begin, end in pairs]
         return Intervals.of(wide) if wide else NEVER
 
 
 def no_such(what: str, wanted: str, names: dict[str, None]) -> InputError:
-    """The error for a name that isn't there, with those that are near it."""
+    """The error for a name that isn't there, with similar names."""
     low = wanted.strip("*").lower()
     inside = [name for name in names if low and low in name.lower()]
     near = dict.fromkeys([*inside[:3], *difflib.get_close_matches(wanted, list(names), 3, 0.6)])
@@ -109,5 +109,5 @@ def no_such(what: str, wanted: str, names: dict[str, None]) -> InputError:
     return InputError(
         f"no {what} is called '{wanted}'",
         expected=f"one of {len(names):,} names, such as {', '.join(some)}" if some else None,
-        remedy="the whole name, or a pattern such as '*part of it*'",
+        remedy="use the whole name, or a pattern such as '*part of it*'",
     )

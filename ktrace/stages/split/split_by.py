@@ -1,4 +1,4 @@
-"""How a trace is cut into parts: `time=10s`, `size=500MB`, `step`."""
+"""How a trace is divided into parts: `time=10s`, `size=500MB`, `step`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from ktrace.errors import UsageError
 from ktrace.model.times import parse_time
 
-#: Unit -> how many bytes it has.
+#: Unit -> bytes.
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 _EXPECTED = "time=10s, size=500MB or step"
@@ -17,7 +17,7 @@ _EXPECTED = "time=10s, size=500MB or step"
 
 @dataclass(frozen=True)
 class SplitBy:
-    """One of three: `time` is the length of a part in ns, `size` most bytes of a file, `step` a part for each step."""
+    """One of three: `time` is the length of a part in ns, `size` the most bytes of a file, `step` a part per step."""
 
     time: int | None = None
     size: int | None = None
@@ -25,7 +25,7 @@ class SplitBy:
 
     @classmethod
     def of(cls, text: str) -> SplitBy:
-        """What a text says. Raises UsageError."""
+        """Parses a text. Raises UsageError."""
         way, _, value = text.partition("=")
         if way == "step" and not value:
             return cls(step=True)
@@ -36,12 +36,12 @@ class SplitBy:
             return cls(time=length)
         if way == "size" and value:
             return cls(size=_parse_size(value))
-        raise UsageError(f"'{text}' is no way to split", expected=_EXPECTED)
+        raise UsageError(f"'{text}' isn't a way to split", expected=_EXPECTED)
 
 
 def _parse_size(text: str) -> int:
     found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-z]+)", text.strip())
     size = int(Decimal(found[1]) * _UNITS[found[2]]) if found and found[2] in _UNITS else 0
     if size <= 0:
-        raise UsageError(f"'{text}' is no size with its unit", expected="B, kB, MB or GB, such as 500MB or 1.5GB")
+        raise UsageError(f"'{text}' isn't a size with a unit", expected="B, kB, MB or GB, such as 500MB or 1.5GB")
     return size

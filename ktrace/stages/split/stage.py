@@ -1,12 +1,12 @@
-"""A trace in parts by time, step or size: which rows belong together, and what a part repeats.
+"""Divides a trace into parts by time, step or size.
 
     api     9.9 s          part 0        --split-by time=10s
     kernel  9.9 .. 10.2    part 0        whole, where it begins
     counter 10.1           part 0        a figure of that kernel
     api     10.1           part 1
 
-Each row has a rank in the order of its part and time; figures and ends of arrows have that of the row on which they
-hang, so that a part is a range of ranks. Rows wait in a temporary folder, since what hangs together may come late.
+Each row has a rank, in the order of its part and time, so that a part is a range of ranks. Figures and ends of arrows
+have the rank of the row they depend on. Rows wait in a temporary folder, since rows that belong together may come late.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import pyarrow as pa
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.catalog import Catalog, Entry
-from ktrace.model.masks import some
+from ktrace.model.masks import rows_where
 from ktrace.model.tracks import Track
 from ktrace.stages.order.links import LinkStore
-from ktrace.stages.select.dependents import Attached, are_figures
+from ktrace.stages.select.dependents import Dependents, are_figures
 from ktrace.stages.select.launched import launch_ends, launch_links
 from ktrace.stages.split.split_by import SplitBy
 from ktrace.stages.split.steps import Steps
@@ -32,14 +32,14 @@ from ktrace.store.spill import RANGE_ROWS, SPILL_BYTES, Batches, Spill
 from ktrace.store.track_index import TrackIndex
 from ktrace.store.vocabulary import Vocabularies
 
-#: Columns that say what hangs on a row, and where it is.
+#: Columns that tell which rows depend on others, and where rows are.
 _PLACE = ("id", "parent", "event", "bind", "kind", "metric", "ts", "dur", *TRACK_COLUMNS)
 
 
 class Split:
-    """All rows of a trace, to be taken in parts; a context, which removes the temporary folder.
+    """All rows of a trace, to be taken in parts; a context manager, which removes the temporary folder.
 
-    `cuts` are the first ranks of the parts that `by` asks for; for a size there is one, and more are found by trying.
+    `cuts` are the first ranks of the parts that `by` asks for; for a size there is one, and others are found by trial.
     """
 
     def __init__(self, batches: Iterable[Batch], by: SplitBy) -> None:
@@ -83,7 +83,7 @@ class Split:
         self._store.flush()
 
     def _rank(self, by: SplitBy) -> None:
-        """Gives all rows their rank."""
+        """Computes the rank of each row."""
         ts = np.ascontiguousarray(self._store.keys.rows["ts"])
         start, end = self._store.span(RANGE_ROWS)
         part = np.zeros(len(ts), np.int64)
@@ -102,7 +102,7 @@ class Split:
         self._sorted = self._rank_of[self._order]
 
     def _with_launch(self, part: Int64) -> None:
-        """Work is of the part of the call that launched it."""
+        """Moves work to the part of the call that launched it."""
         ends, arrows = launch_ends(self._store, self._index, self._launches, self._spill, RANGE_ROWS)
         leaves = np.full(arrows + 1, -1, np.int64)
         for _, rows in ends.blocks(RANGE_ROWS):
@@ -113,40 +113,40 @@ class Split:
             part[rows["place"][arrives]] = leaves[rows["arrow"][arrives]]
 
     def _hang(self, ts: Int64) -> list[Int64]:
-        """Gives figures the rank of their row; the ranks of links and statistics, batch by batch."""
+        """Sets the rank of figures to that of their row; returns the ranks of links and statistics, batch by batch."""
         ranks = [self._by_time(Batch(record, self._others.get(n)), ts) for n, record in enumerate(self._records)]
         if not self._hangs and not self._records:
             return ranks
-        attached = Attached(self._spill, np.dtype(np.int64))
+        dependents = Dependents(self._spill, np.dtype(np.int64))
         waiting: list[Int64] = []
         for start, rows in self._store.keys.blocks(RANGE_ROWS):
             place = np.arange(start, start + len(rows))
             known = _narrow("events", self._store.at(place).batch().columns)
             figure = are_figures(known)
-            attached.know(some(known, ~figure), self._rank_of[place[~figure]])
+            dependents.remember(rows_where(known, ~figure), self._rank_of[place[~figure]])
             if figure.any():
                 waiting.append(place[figure])
-                self._wait(attached, some(known, figure), self._rank_of[place[figure]])
-        held: list[tuple[int, Bools]] = []
+                self._wait(dependents, rows_where(known, figure), self._rank_of[place[figure]])
+        waiting_others: list[tuple[int, Bools]] = []
         for number, record in enumerate(self._records):
             batch = _narrow(record, self._others.get(number))
             hangs = np.ones(len(batch), np.bool_) if record == "links" else are_figures(batch)
-            attached.know(some(batch, ~hangs), ranks[number][~hangs])
+            dependents.remember(rows_where(batch, ~hangs), ranks[number][~hangs])
             if hangs.any():
-                held.append((number, hangs))
-                self._wait(attached, some(batch, hangs), ranks[number][hangs])
-        found = (rank for _, rank in attached.rest(RANGE_ROWS))
+                waiting_others.append((number, hangs))
+                self._wait(dependents, rows_where(batch, hangs), ranks[number][hangs])
+        found = (rank for _, rank in dependents.rest(RANGE_ROWS))
         for place in waiting:
             self._rank_of[place] = next(found)
-        for number, hangs in held:
+        for number, hangs in waiting_others:
             ranks[number][hangs] = next(found)
         return ranks
 
-    def _wait(self, attached: Attached, batch: Batch, ranks: Int64) -> None:
-        attached.hold(batch, ranks, np.zeros(len(batch), np.int64))
+    def _wait(self, dependents: Dependents, batch: Batch, ranks: Int64) -> None:
+        dependents.wait(batch, ranks, np.zeros(len(batch), np.int64))
 
     def _by_time(self, batch: Batch, ts: Int64) -> Int64:
-        """The ranks of the events before rows that have a time; 0 for those that have none, or no event before them."""
+        """The rank of the last event before each row; 0 for rows without a time or without an event before them."""
         when, timed = values(batch.columns, "ts")
         if not timed.any() or not len(ts):
             return np.zeros(len(batch), np.int64)
@@ -160,16 +160,16 @@ class Split:
 
     @cached_property
     def _tracks(self) -> list[Track]:
-        """The tracks of the events by number; made once, since there may be many of them and many parts."""
+        """The tracks of the events by number; computed once, since there may be many tracks and many parts."""
         return self._index.tracks()
 
     def count(self, first: int, last: int) -> int:
-        """How many rows a part has."""
+        """The number of rows of a part."""
         low, high = np.searchsorted(self._sorted, (first, last))
         return int(high - low) + sum(int(np.count_nonzero(_in(r, first, last))) for r in self._rank_of_others)
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
-        """First and last time at which events of a part begin, in ns; None where it has none."""
+        """The first and last begin of the events of a part, in ns; None if it has no events."""
         low, high = np.searchsorted(self._sorted, (first, last))
         if low == high:
             return None
@@ -177,18 +177,18 @@ class Split:
         return int(ts.min()), int(ts.max())
 
     def batches(self, first: int, last: int) -> Iterator[Batch]:
-        """The rows whose ranks are from `first` to before `last`, with what the catalog says of their tracks."""
+        """Yields the rows whose ranks are from `first` to below `last`, and the catalog of their tracks."""
         low, high = np.searchsorted(self._sorted, (first, last)).tolist()
         yield self._facts(self._order[low:high], first, last)
         for number, record in enumerate(self._records):
             mine = _in(self._rank_of_others[number], first, last)
             if mine.any():
-                yield some(Batch(record, self._others.get(number)), mine)
+                yield rows_where(Batch(record, self._others.get(number)), mine)
         for start in range(low, high, RANGE_ROWS):
             yield self._store.at(self._order[start : min(start + RANGE_ROWS, high)]).batch()
 
     def _facts(self, places: Int64, first: int, last: int) -> Batch:
-        """The catalog without the processes, threads, devices and streams that no event of the part is on."""
+        """The catalog without the processes, threads, devices and streams that have no event in the part."""
         if first == 0 and last >= self.rows:
             return self._catalog.to_batch()
         used = [self._tracks[number] for number in np.unique(self._store.keys.rows["track"][places]).tolist()]
@@ -201,7 +201,7 @@ class Split:
             columns = _named_columns(entry)
             return not set(columns) - {"source", "host"} or tuple(entry.key[c] for c in columns) in known[columns]
 
-        return self._catalog.those(is_used).to_batch()
+        return self._catalog.where(is_used).to_batch()
 
 
 def _named_columns(entry: Entry) -> tuple[str, ...]:

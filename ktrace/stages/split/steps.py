@@ -1,11 +1,11 @@
-"""The step that each event belongs to, for parts of a step each.
+"""Finds the step of each event, to divide a trace into a part for each step.
 
     ProfilerStep#3   rank 0: 100 .. 200    rank 1: 104 .. 210
     between them     rank 0: 200 .. 207    with the step before
     ProfilerStep#4   rank 0: 207 .. 300    rank 1: 212 .. 305
 
-What comes before the first step is a part of its own. Each source has its own steps; one without any goes by the times
-of the others. Where steps are counted anew, those are further parts.
+Events before the first step are a part. Each source has its own steps; a source without steps uses the times of the
+others. If the numbers of steps start again, these are further parts.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from ktrace.stages.select.marks import Marks, step_of
 from ktrace.store.events import EventStore
 from ktrace.store.track_index import TrackIndex
 
-#: A step: how often its number was there before, and the number.
+#: A step: how many times its number occurred before, and the number.
 Step = tuple[int, int]
 
 _BEFORE = (-1, -1)
 
 
 class Steps(Marks):
-    """Gathers the steps of each source."""
+    """Collects the steps of each source."""
 
     def __init__(self) -> None:
         super().__init__(lambda name: step_of(name) is not None, ("range", "op"))
         self._found: defaultdict[tuple[str, bool], list[tuple[int, int, int]]] = defaultdict(list)
 
     def keep(self, source: str, name: str, begin: int, end: int, placed: bool, number: int) -> None:
-        """Takes a step."""
+        """Keeps a step."""
         super().keep(source, name, begin, end, placed, number)
         self._found[source, placed].append((begin, step_of(name) or 0, number))
 
     def of(self, store: EventStore, index: TrackIndex, size: int) -> Int64:
-        """For each event, by place, the number of its part. Raises InputError where there is no step."""
+        """The number of the part of each event, by place. Raises InputError if there is no step."""
         if not self:
             raise InputError(
                 "has no steps to split by",
-                expected="ranges called ProfilerStep#3, Iteration 3 or the like",
-                remedy="--split-by time=10s or size=500MB",
+                expected="ranges with names such as ProfilerStep#3 or Iteration 3",
+                remedy="use --split-by time=10s or size=500MB",
             )
         steps = {source: self._steps(source, on_device=not self._found.get((source, False))) for source in self.ids}
         first: dict[Step, int] = {}
@@ -71,7 +71,7 @@ class Steps(Marks):
         return parts
 
     def _steps(self, source: str, *, on_device: bool) -> list[tuple[int, Step]]:
-        """The begins of the steps of a source, in their order; a step that several threads show is one."""
+        """The begins of the steps of a source, in order; a step on several threads counts once."""
         begins: list[tuple[int, Step]] = []
         often: Counter[int] = Counter()
         for begin, number, _ in sorted(self._found[source, on_device]):
@@ -81,7 +81,7 @@ class Steps(Marks):
         return begins
 
     def _on_device(self, source: str) -> dict[int, Step]:
-        """The ids of the rows that show a step again on a device, where its time may be a later one."""
+        """The ids of rows that repeat a step on a device, where its time may be later."""
         if not self._found.get((source, False)):
             return {}
         ids: dict[int, Step] = {}
