@@ -93,6 +93,10 @@ KINDS: dict[str, Kind] = {
     "cropped": Kind(Severity.NOTE, "Only this part of the time was taken, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned of its own capture; something may be missing in it."),
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may hold secrets."),
+    "broken-format": Kind(
+        Severity.NOTE,
+        "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
+    ),
     # Repairs: the source was damaged, the meaning is plain.
     "encoding": Kind(Severity.REPAIR, "Bytes that are no valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A whole slice without a duration takes no time."),
