@@ -98,7 +98,7 @@ def test_the_map_of_the_house_has_every_folder(page: str) -> None:
     folders = sorted(
         path.parent.name for path in (ROOT / "ktrace").glob("*/__init__.py") if not path.parent.is_symlink()
     )
-    assert {"cli", "ordering", "summary"} <= set(folders)
+    assert {"cli", "stages", "summary"} <= set(folders)
     assert [name for name in folders if not re.search(rf"\b{name}/", text)] == []
 
 
