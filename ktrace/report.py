@@ -94,6 +94,10 @@ KINDS: dict[str, Kind] = {
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may contain secrets."),
+    "broken-format": Kind(
+        Severity.NOTE,
+        "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
+    ),
     # Repairs: the source was damaged, but the meaning is clear.
     "encoding": Kind(Severity.REPAIR, "Bytes that aren't valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A complete slice has no duration; it was given a duration of 0."),

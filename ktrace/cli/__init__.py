@@ -34,6 +34,7 @@ COMMANDS = {
     "validate": "Check canonical files against the schema.",
     "schema": "Print the JSON Schema of the canonical model.",
     "completion": "Print the completion script for a shell.",
+    "new-format": "Write the files of a new format: probe, reader, sample, test and page.",
 }
 
 
@@ -46,7 +47,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"ktrace.cli.{cmd_name}").command
+        command: click.Command = import_module(f"ktrace.cli.{cmd_name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

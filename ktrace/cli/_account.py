@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: Characters of a detail that are shown.
 _DETAIL = 120
 
+#: Kinds of issue that concern ktrace itself rather than the input.
+_LABELS = {"broken-format": "warning"}
+
 
 @contextmanager
 def account_file(path: str | None, others: Iterable[str]) -> Iterator[Callable[[Report | BatchReport], None]]:
@@ -60,8 +63,9 @@ def tell_issues(account: Report) -> None:
         more = ", ..." if len(issue.places) > 3 else ""
         what = f"{issue.rows:,} x {issue.kind}" if issue.rows else issue.kind
         detail = next((detail for _, detail in issue.places if detail), "").partition("\n")[0]
-        first = f" First: {harmless(detail[:_DETAIL])}" if detail else ""
-        click.echo(f"{issue.severity.name.lower()}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
+        first = f" First: {harmless(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
+        label = _LABELS.get(issue.kind, issue.severity.name.lower())
+        click.echo(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
 
 
 def _tell_parts(account: Report) -> None:

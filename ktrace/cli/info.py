@@ -72,6 +72,11 @@ def _tell_why(info: Info, from_: str | None) -> None:
     for match in info.matches:
         if match.format != chosen and match.score > 0:
             click.echo(f"  could also be {match.format}: it {match.reason}")
+    noted = info.report.issues.get("broken-format")
+    failures = dict(noted.places) if noted else {}
+    failures |= {match.format: match.reason for match in info.matches if match.failed}
+    for name, reason in failures.items():
+        click.echo(f"warning: the format {name} couldn't be asked: {harmless(reason)}", err=True)
 
 
 def _tell_sources(info: Info) -> None:

@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ktrace.errors import AmbiguousFormat, ClosedFormat, DamagedInput, InputError, UnknownFormat, UsageError
-from ktrace.input.format import Detected, Format, Score, all_formats, builtin_formats, plugin_formats
+from ktrace.errors import (
+    AmbiguousFormat,
+    ClosedFormat,
+    DamagedInput,
+    InputError,
+    StrictFailure,
+    UnknownFormat,
+    UsageError,
+)
+from ktrace.input.format import (
+    Detected,
+    Format,
+    Score,
+    all_formats,
+    builtin_formats,
+    error_text,
+    package_of,
+    plugin_failures,
+    plugin_formats,
+)
 from ktrace.input.source import Sample, Source
 from ktrace.input.sqlite_file import DATABASES
+
+if TYPE_CHECKING:
+    from ktrace.report import Report
 
 #: Bytes below which an input is converted in less than half a second, of which a scan for packages costs 40 ms.
 SMALL = 32 << 20
@@ -20,13 +42,21 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
-    """What the probes say of a sample, best first; near misses (Score.NEAR) at the end."""
-    found = [
-        Detected(fmt.name, match.score, match.reason, match.remedy)
-        for fmt in formats
-        if fmt.reads and (match := fmt.probe(sample))
-    ]
+    """What the probes say of a sample, best first; near misses and probes that raised (Score.NEAR) at the end."""
+    found = [match for fmt in formats if fmt.reads and (match := _probed(fmt, sample))]
     return _best_first(found)
+
+
+def _probed(fmt: Format, sample: Sample) -> Detected | None:
+    """What the probe of a format says of a sample, or what it raised."""
+    try:
+        match = fmt.probe(sample)
+    except MemoryError:
+        raise
+    except Exception as error:
+        why = f"its probe, of {package_of(fmt.name)}, raised {error_text(error)}"
+        return Detected(fmt.name, Score.NEAR, why, failed=True)
+    return Detected(fmt.name, match.score, match.reason, match.remedy) if match else None
 
 
 def _best_first(found: list[Detected]) -> list[Detected]:
@@ -35,23 +65,24 @@ def _best_first(found: list[Detected]) -> list[Detected]:
 
 def detect_all(sample: Sample) -> list[Detected]:
     """What all formats, other packages' too, say of a sample, best first."""
-    return detect_sample(sample, all_formats())
+    return [*detect_sample(sample, all_formats()), *plugin_failures()]
 
 
 def detect(path: str | Path) -> list[Detected]:
     """The formats that `path` may be, best first, each with a score and a reason.
 
-    Near misses stand at the end with Score.NEAR and say what is missing. Raises InputError where the
-    input can't be opened.
+    Near misses are at the end with Score.NEAR and say what is missing; so are formats that couldn't be asked
+    (`failed`). Raises InputError where the input can't be opened.
     """
     return detect_all(Source(str(path)).sample())
 
 
-def choose(source: Source) -> Format:
+def choose(source: Source, report: Report | None = None) -> Format:
     """The one format that the source is.
 
     Other packages' formats are asked where none of ours is sure; those of a small file, which is to be read at once,
-    only where none of ours knows its words. `--from` names them all.
+    only where none of ours knows its words. `--from` names them all. Formats that couldn't be asked are left out and
+    noted in the report, as `note_failures` does.
     Raises UnknownFormat, AmbiguousFormat, ClosedFormat or InputError (empty input, unclaimed folder).
     """
     sample = source.sample()
@@ -62,8 +93,29 @@ def choose(source: Source) -> Format:
         matches = _best_first([*matches, *rest])
     enough = Score.DIALECT if _is_small(source) else Score.MAGIC
     if not matches or matches[0].score < enough:
-        matches = _best_first([*matches, *detect_sample(sample, plugin_formats())])
-    return decide(source, sample, matches)
+        matches = _best_first([*matches, *detect_sample(sample, plugin_formats()), *plugin_failures()])
+    chosen = decide(source, sample, matches)
+    note_failures(matches, source, report)
+    return chosen
+
+
+def note_failures(matches: list[Detected], source: Source, report: Report | None) -> None:
+    """Notes in the report which formats couldn't be asked, each once.
+
+    Raises StrictFailure where the conversion is strict: a format that failed might have been the right one.
+    """
+    for match in matches if report else ():
+        if not match.failed or not report:
+            continue
+        noted = report.issues.get("broken-format")
+        if noted is None or (match.format, match.reason) not in noted.places:
+            report.issue("broken-format", match.format, match.reason, rows=0)
+        if report.strict:
+            raise StrictFailure(
+                f"the format {match.format} couldn't be asked: {match.reason}",
+                path=source.path,
+                remedy="name the format of the input with --from, which asks no other, or leave out --strict",
+            )
 
 
 def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
@@ -81,7 +133,11 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
         )
     claims = [match for match in matches if match.score > Score.NEAR]
     if not claims:
-        raise _unknown(source, sample, matches)
+        error = _unknown(source, sample, [match for match in matches if not match.failed])
+        error.what += "".join(
+            f"; the format {match.format} couldn't be asked: {match.reason}" for match in matches if match.failed
+        )
+        raise error
     best = claims[0]
     if best.remedy:
         raise ClosedFormat(best.reason, path=source.path, remedy=best.remedy)
@@ -112,8 +168,11 @@ def by_name(name: str, *, writes: bool = False) -> Format:
                 return fmt
     able = [fmt.name for fmt in all_formats() if (fmt.writes if writes else fmt.reads)]
     doing = "writes" if writes else "reads"
+    why = "".join(f": {failed.reason}" for failed in plugin_failures() if failed.format == name)
     raise UsageError(
-        f"no format '{name}' that ktrace {doing}", expected=f"one of {', '.join(able)}", remedy="see `ktrace formats`"
+        f"no format '{name}' that ktrace {doing}{why}",
+        expected=f"one of {', '.join(able)}",
+        remedy="see `ktrace formats`",
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, InputError, UnknownFormat
-from ktrace.input.detection import by_name, choose, decide, detect_all
+from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures
 from ktrace.input.format import Format, Score
 from ktrace.input.source import Source, stem
 from ktrace.model.unique import unique_name
@@ -72,9 +72,10 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     """The folder itself where a format claims it as one trace, else the files in it that are traces."""
     source = Source(path)
     sample = source.sample()
-    claims = [
-        match for match in detect_all(sample) if match.score > Score.NEAR and fixed in (None, by_name(match.format))
-    ]
+    matches = detect_all(sample)
+    claims = [match for match in matches if match.score > Score.NEAR and fixed in (None, by_name(match.format))]
+    if not fixed:
+        note_failures(matches, source, report)
     if claims:
         return [Input(path, fixed or decide(source, sample, claims))]
     found: list[Input] = []
@@ -87,7 +88,7 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             continue
         inside = Source(str(Path(path) / name))
         try:
-            fmt = choose(inside)
+            fmt = choose(inside, report)
         except (UnknownFormat, ClosedFormat) as error:
             report.issue("no-trace", inside.path, error.what.splitlines()[0])
             closed += [error] if isinstance(error, ClosedFormat) else []
@@ -154,4 +155,4 @@ def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, 
     """The source of an input and its format, which is looked for where it isn't known. Raises what `choose` raises."""
     report = conversion.report
     source = Source(one.path, label, lambda where, why: report.issue("cut", where, why, 0), conversion.progress)
-    return source, one.format or choose(source)
+    return source, one.format or choose(source, report)

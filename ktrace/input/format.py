@@ -24,6 +24,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from ktrace.errors import KtraceError
+
 if TYPE_CHECKING:
     from ktrace.conversion import Conversion
     from ktrace.input.source import Sample, Source
@@ -55,12 +57,17 @@ class Match:
 
 @dataclass(frozen=True)
 class Detected:
-    """A match with the name of the format that gave it."""
+    """A match with the name of its format.
+
+    `failed` marks a format that couldn't be asked: its probe raised, or its plug-in can't be loaded. Its score is NEAR
+    and its reason names the package and the error.
+    """
 
     format: str
     score: Score
     reason: str
     remedy: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,10 @@ class Format:
     surest: Score = Score.MAGIC
 
     def probe(self, sample: Sample) -> Match | None:
-        """What the room's probe says of the sample."""
+        """What the room's probe says of the sample. Raises whatever the probe raises; `detect_sample` doesn't."""
         match: Match | None = self._module("probe").probe(sample)
+        if match is not None and not isinstance(match, Match):
+            raise TypeError(f"the probe returned a {type(match).__name__}, not a Match or None")
         return match
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -143,7 +152,24 @@ class Format:
         return find_spec(f"{room.__name__}.{part}") is not None
 
     def _module(self, part: str) -> Any:
-        return import_module(f"{self.room}.{part}", "ktrace.converters")
+        try:
+            return import_module(f"{self.room}.{part}", "ktrace.converters")
+        except Exception as error:
+            if self.room.startswith("."):
+                raise
+            raise KtraceError(
+                f"the module {self.room}.{part} of the format {self.name} can't be imported: {error_text(error)}",
+                remedy=f"update or uninstall {package_of(self.name)}, or name another format with --from",
+            ) from error
+
+    def missing_module(self) -> str | None:
+        """Returns the name of a module that the format needs and its room lacks, None where all are there.
+
+        Raises ImportError where the room itself can't be imported.
+        """
+        needed = {"probe": self.reads, "reader": self.reads and not self.via, "export": bool(self.via)}
+        needed["writer"] = self.writes
+        return next((part for part, is_needed in needed.items() if is_needed and not self._has(part)), None)
 
 
 @cache
@@ -153,12 +179,74 @@ def builtin_formats() -> tuple[Format, ...]:
     return formats
 
 
+def error_text(error: BaseException) -> str:
+    """An exception as one line for a message: `ValueError: no digits`."""
+    first = next(iter(str(error).splitlines()), "")
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """The formats of other packages, format -> package and version, and the plug-ins that can't be loaded."""
+
+    formats: tuple[Format, ...]
+    packages: dict[str, str]
+    failures: tuple[Detected, ...]
+
+
 @cache
-def plugin_formats() -> tuple[Format, ...]:
-    """The formats of other packages, by the entry point group `ktrace.formats`. The scan costs 40 ms."""
+def plugins() -> Plugins:
+    """Loads the entry points of the group `ktrace.formats`; those that fail are named in `failures`. It costs 40 ms."""
     from importlib.metadata import entry_points
 
-    return tuple(entry.load() for entry in entry_points(group="ktrace.formats"))
+    formats: list[Format] = []
+    packages: dict[str, str] = {}
+    failures: list[Detected] = []
+    taken = {fmt.name for fmt in builtin_formats()}
+    for entry in entry_points(group="ktrace.formats"):
+        package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
+        try:
+            fmt = _plugin(entry.load(), taken)
+        except Exception as error:
+            why = f"its plug-in {entry.value} can't be loaded from {package}: {error_text(error)}"
+            failures.append(Detected(entry.name, Score.NEAR, why, failed=True))
+        else:
+            taken.add(fmt.name)
+            formats.append(fmt)
+            packages[fmt.name] = package
+    return Plugins(tuple(formats), packages, tuple(failures))
+
+
+def _plugin(loaded: object, taken: set[str]) -> Format:
+    """Returns the format that an entry point names. Raises TypeError, ValueError or ImportError for an unusable one."""
+    if not isinstance(loaded, Format):
+        raise TypeError(f"it is a {type(loaded).__name__}, not a ktrace.Format")
+    if loaded.name in taken:
+        raise ValueError(f"the name {loaded.name} belongs to another format")
+    if missing := loaded.missing_module():
+        raise ImportError(f"the package {loaded.room} has no module '{missing}'")
+    return loaded
+
+
+def package_of(name: str) -> str:
+    """The package and the version that a format comes from."""
+    from ktrace import __version__
+
+    return f"ktrace {__version__}" if _is_builtin(name) else plugins().packages.get(name, "its package")
+
+
+def _is_builtin(name: str) -> bool:
+    return any(fmt.name == name for fmt in builtin_formats())
+
+
+def plugin_formats() -> tuple[Format, ...]:
+    """The formats of other packages that can be loaded."""
+    return plugins().formats
+
+
+def plugin_failures() -> tuple[Detected, ...]:
+    """The plug-ins that can't be loaded, each with the reason."""
+    return plugins().failures
 
 
 def all_formats() -> tuple[Format, ...]:

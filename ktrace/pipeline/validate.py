@@ -23,7 +23,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from ktrace.errors import InputError
-from ktrace.input.detection import by_name
+from ktrace.input.detection import by_name, detect_sample
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
 from ktrace.model.record_texts import Fault, RecordRun
@@ -94,7 +94,8 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
 
 def _format(source: Source) -> str:
     sample = source.sample()
-    found = [(match.score, name) for name in CANONICAL if (match := by_name(name).probe(sample))]
+    formats = tuple(by_name(name) for name in CANONICAL)
+    found = [(match.score, match.format) for match in detect_sample(sample, formats) if not match.failed]
     if not found:
         raise InputError(
             "isn't a canonical file",
