@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
@@ -15,14 +14,12 @@ from ktrace.model.row_builder import RowBuilder, to_batch
 
 from .reading.clocks import name_of
 from .reading.context import Context
-from .reading.metrics import with_parents
+from .reading.counters import with_parents
+from .reading.links import late_links
 from .reading.packets import find_sidecar, mapped, not_a_trace
 from .reading.read_ahead import pays, read_ahead
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
-
-#: Links that are found at the end of a trace have ids from here on: the others have that of a byte.
-_LATE_LINKS = 1 << 60
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -60,36 +57,13 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
         context.conversion.report.issue("unread-packet", where, kinds, context.unread.total())
     if context.sidecar is not None and not context.sidecar.ended and not taken.removed["cut"]:
         context.conversion.report.issue("cut", f"byte {len(data)}", "the end of the trace is missing", 0)
-    yield from with_parents(context, data)
-    yield from _late_links(context)
+    yield from with_parents(context, lambda again: TraceReader(again).read(data))
+    yield from late_links(context)
     damaged = context.pool.damaged + context.keys.damaged
     if damaged:
         context.conversion.report.issue("encoding", "interned texts", f"{damaged} texts", damaged)
     _facts(context, rows)
     yield from rows.rest()
-
-
-def _late_links(context: Context) -> Iterator[Batch]:
-    """Arrows between a host slice or work on a GPU and the work that it starts or awaits, which may stand anywhere."""
-    if not context.submitted:
-        return
-    empty = np.empty(0, np.int64)
-    events = np.concatenate([event for event, _ in context.stages] or [empty])
-    rows = np.concatenate([row for _, row in context.stages] or [empty])
-    order = np.argsort(events, kind="stable")
-    events, rows = events[order], rows[order]
-    first = _LATE_LINKS
-    for link, mine, other in (("launch", "out", 2), ("wait", "in", 0)):
-        keys = np.concatenate([key for key, _, role in context.submitted if role == mine] or [empty])
-        ends = np.concatenate([row for _, row, role in context.submitted if role == mine] or [empty])
-        role = np.full(len(keys), 0 if mine == "out" else 2)
-        work = np.unique(keys)
-        at = np.minimum(np.searchsorted(events, work), max(len(events) - 1, 0))
-        known = events[at] == work if len(events) else np.zeros(len(work), np.bool_)
-        keys, ends = np.concatenate([keys, work[known]]), np.concatenate([ends, rows[at[known]]])
-        role = np.concatenate([role, np.full(int(known.sum()), other)])
-        yield from context.links(link, first + np.arange(len(keys)), keys, role, ends)
-        first += len(keys)
 
 
 def _facts(context: Context, rows: RowBuilder) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -32,6 +31,7 @@ from ktrace.converters._shared.columnar.protobuf import (
 from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
+from .messages import double, int64
 from .state import Int32, Pool, State, look_up
 
 #: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
@@ -116,6 +116,22 @@ class Values(NamedTuple):
     key: Int32
     what: npt.NDArray[np.uint8]
     number: Int64
+
+
+def given_up(chunk: Chunk, codes: Int64) -> Int64:
+    """The codes in `own` of texts of `pool`."""
+    distinct, back = np.unique(codes, return_inverse=True)
+    own = [chunk.own.code(chunk.pool.texts[code].encode()) for code in distinct.tolist()]
+    found: Int64 = np.array(own, np.int64)[back]
+    return found
+
+
+def own_codes(chunk: Chunk, codes: Int32) -> Int32:
+    """The codes in `own` of texts of `pool`; -1 stays."""
+    found = codes.copy()
+    mine = codes >= 0
+    found[mine] = given_up(chunk, codes[mine].astype(np.int64))
+    return found
 
 
 def texts_at(data: Bytes, start: Int64, size: Int64) -> pa.Array:
@@ -298,17 +314,6 @@ def name_of(data: bytes, state: State, chunk: Chunk) -> str:
     return name
 
 
-def int64(value: Any) -> int:
-    """The number that stands as its two's complement."""
-    return int(value) - (1 << 64) if int(value) >> 63 else int(value)
-
-
-def double(value: Any) -> float:
-    """The number of which the bits are given."""
-    found: float = struct.unpack("<d", struct.pack("<Q", value))[0]
-    return found
-
-
 _SCALARS: dict[int, Callable[[Any], Any]] = {
     _D["bool_value"]: bool,
     _D["uint_value"]: int,
@@ -345,8 +350,3 @@ def _old_nested(data: bytes) -> Any:
         elif number == n["string_value"] and isinstance(value, bytes):
             scalar = value.decode("utf-8", "replace")
     return dict(zip(keys, values, strict=False)) if kind == 1 else elements if kind == 2 else scalar
-
-
-def bits(values: Int64) -> npt.NDArray[np.float64]:
-    """Doubles of their bits."""
-    return np.ascontiguousarray(values).view(np.float64)

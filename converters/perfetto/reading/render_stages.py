@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,14 +25,12 @@ from ktrace.model.json_text import decoded
 from ..proto import field_numbers as f
 from .args import INT, JSON, OWN, STAGE_ARGUMENT, Chunk, Values, read_values, texts_at
 from .context import Context, Events
-from .events import joined
-from .kernel_keys import KEYS, Shared, Specifications, shared_by
-from .restore import restore_stage
-from .rows import batches, plain
-from .state import repeated
-from .times import Bools
-from .tracks import first
-from .tracks import lenient as gather
+from .interned_stages import KEYS, Shared, Specifications, shared_by
+from .links import remember_stages
+from .messages import first
+from .messages import lenient as gather
+from .rows import batches, plain, restore_stage
+from .track_events import joined
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
@@ -74,10 +73,10 @@ def read_stages(context: Context, chunk: Chunk, events: Events, old: Specificati
     shape = np.zeros(len(rows), np.int64)
     yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
     if not context.own:  # whose sidecar has the links
-        _remember(context, chunk, events, found, index, rows)
+        remember_stages(context, chunk, events, found, index, rows)
 
 
-def _work(context: Context, chunk: Chunk, events: Events, found: Fields, old: Specifications) -> Bools:
+def _work(context: Context, chunk: Chunk, events: Events, found: Fields, old: Specifications) -> npt.NDArray[np.bool_]:
     """Which events are work; the others are damaged, or have nothing but specifications, which are taken."""
     report = context.conversion.report
     for row in found.bad.tolist():
@@ -197,20 +196,3 @@ def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
             np.full(count, INT, np.uint8),
             signed(column.value)[mine],
         )
-
-
-def _remember(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:
-    """Keeps which work has which event id and awaits which: at the end of the trace these become links."""
-    ids = events.id[rows]
-    event = found.get(_G["event_id"], VARINT)
-    mine = index[event.owner] >= 0
-    if mine.any():
-        context.stages.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
-    waits = found.get(_G["event_wait_ids"], VARINT)
-    if len(waits.owner):
-        context.submitted.append((signed(waits.value), ids[index[waits.owner]], "in"))
-    packed = found.get(_G["event_wait_ids"], LENGTH)
-    for row in np.unique(packed.owner).tolist():
-        message = chunk.data[int(events.start[row]) : int(events.end[row])].tobytes()
-        awaited = np.array(repeated(message, _G["event_wait_ids"]), np.uint64).view(np.int64)
-        context.submitted.append((awaited, np.full(len(awaited), ids[index[row]]), "in"))

@@ -18,6 +18,7 @@ import pyarrow as pa
 from ktrace.converters._shared.columnar.protobuf import Int64, UInt64, fields_of
 
 from ..proto import field_numbers as f
+from .messages import repeated
 
 Int32 = npt.NDArray[np.int32]
 
@@ -161,30 +162,6 @@ def _entry(data: bytes) -> tuple[int, bytes]:
         elif number == 2 and wire == 2 and isinstance(value, bytes):
             text = value
     return iid, text
-
-
-def repeated(message: bytes, number: int) -> list[int]:
-    """A repeated integer field, packed or not, as far as the message is protobuf."""
-    found: list[int] = []
-    try:
-        for field_number, _, value in fields_of(message):
-            if field_number == number:
-                found += unpacked(value) if isinstance(value, bytes) else [value]
-    except ValueError:
-        pass
-    return found
-
-
-def unpacked(data: bytes) -> list[int]:
-    """The varints that stand one behind the other; a last one that is cut is left out."""
-    found, value, shift = [], 0, 0
-    for byte in data:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            found.append(value & 0xFFFFFFFFFFFFFFFF)
-            value = shift = 0
-    return found
 
 
 def look_up(states: list[State], of_row: Int64, table: str, numbers: UInt64) -> Int32:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Bytes, Column, Fields, Int64, parse, signed
 from ktrace.model.batch import Batch
@@ -13,14 +14,14 @@ from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
 from .args import Chunk
+from .clocks import Times
 from .context import Context, Events
-from .events import read_events, read_own
-from .gpu_counters import Gpus
-from .kernel_keys import Specifications
+from .gpu_packets import GpuPackets
+from .interned_stages import Specifications
 from .packets import Data, inflated, packets, said, together
 from .render_stages import read_stages
 from .state import State
-from .times import Bools, Times
+from .track_events import read_events, read_own
 
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
@@ -69,7 +70,7 @@ class TraceReader:
         self._report = context.conversion.report
         self._old = Specifications()
         self._rows = RowBuilder(context.conversion)
-        self._gpus = Gpus(context, self._rows)
+        self._gpus = GpuPackets(context, self._rows)
         self._links: list[Batch] = []  # that the sidecar has just said
         self._own_clock: set[int] = set()  # sequences that may have a default clock
         self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
@@ -219,7 +220,7 @@ class TraceReader:
         state: Int64,
         machine: Int64,
         ts: Int64,
-        bad: Bools,
+        bad: npt.NDArray[np.bool_],
     ) -> Int64 | None:
         """Goes through the packets, in their order, that change what others mean or are of a rare kind.
 

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import Int64, UInt64, Value, distinct_of, fields_of
+from ktrace.converters._shared.columnar.protobuf import Int64, UInt64, distinct_of
 from ktrace.model.batch import TRACK_COLUMNS
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import Sidecar
-from .args import int64
+from .messages import as_bytes, first, gather, int32, int64, text
 
 _UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}
 _UNIT = {number: _UNITS.get(name) for name, number in f.COUNTER_UNIT.items()}
@@ -310,52 +310,7 @@ def _given(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def gather(data: bytes) -> dict[int, list[Value]]:
-    """Number -> the values of that field in a message. Raises ValueError where it is no protobuf."""
-    found: dict[int, list[Value]] = {}
-    for number, _, value in fields_of(data):
-        found.setdefault(number, []).append(value)
-    return found
-
-
-def lenient(data: bytes) -> dict[int, list[Value]]:
-    """The same; nothing of what is no protobuf."""
-    try:
-        return gather(data)
-    except ValueError:
-        return {}
-
-
-def message(value: Value) -> bytes:
-    """A message field; an empty one where it is a number."""
-    return value if isinstance(value, bytes) else b""
-
-
 def _legal(columns: dict[str, Any]) -> dict[str, Any]:
     """The columns of a sidecar that are of the types of the model."""
     types = dict.fromkeys(_INT_COLUMNS, int)
     return {name: value for name, value in columns.items() if isinstance(value, types.get(name, str))}
-
-
-def first(found: dict[int, list[Value]], number: int, default: Any) -> Any:
-    """The value of a field that isn't repeated (the last one, as protobuf has it), of the type of the default."""
-    value = found.get(number, [default])[-1]
-    return value if isinstance(value, type(default)) else default
-
-
-def text(value: Value) -> str:
-    """A text field; bytes that are no UTF-8 become U+FFFD."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def as_bytes(value: Value) -> bytes:
-    """A message field. Raises ValueError where it is a number."""
-    if not isinstance(value, bytes):
-        raise ValueError("a number where a message should be")
-    return value
-
-
-def int32(value: Any) -> int:
-    """The number of an int32 field, of which a negative one stands as 64 bits."""
-    low = int(value) & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low

@@ -28,10 +28,11 @@ from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
 from ..writing.gpu_counters import DERIVED, ESTIMATE
-from .args import Chunk, bits
+from .args import Chunk
 from .context import Context, Events
-from .state import State, repeated
-from .tracks import as_bytes, first, gather, host_of, int32, lenient, message, text
+from .messages import as_bytes, bits, first, gather, int32, lenient, message, repeated, text
+from .state import State
+from .tracks import host_of
 
 _C = f.GPU_COUNTER_EVENT
 
@@ -63,7 +64,7 @@ class Counter(NamedTuple):
         return {name: value for name, value in said.items() if value}
 
 
-class Gpus:
+class GpuPackets:
     """Reads these packets; `rows` takes what they say. All methods raise ValueError for what is no protobuf."""
 
     def __init__(self, context: Context, rows: RowBuilder) -> None:

@@ -12,31 +12,27 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Column, Fields, Int64, parse, signed
+from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Int64, signed
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match
 
 from ..proto import field_numbers as f
-from .args import ANNOTATION, INT, JSON, Chunk, Values, bits, read_values, texts_at
+from .args import ANNOTATION, INT, JSON, Chunk, Values, read_values
 from .context import Context, Events
-from .extra import extra_counters, submissions
-from .legacy import read_legacy
-from .restore import restore_event
-from .rows import batches, own_codes, plain
-from .state import Int32, look_up
+from .counters import extra_counters
+from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, parse_events
+from .links import flow_links, submissions
+from .messages import bits
+from .rows import batches, plain, restore_event
 
 _T = f.TRACK_EVENT
-
-#: What a row becomes. COMPLETE is of old Chrome traces alone.
-UNSPECIFIED, BEGIN, END, INSTANT, COUNTER, STATE, COMPLETE, NOTHING = range(8)
 _KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
 
 #: Fields that are a column of their own here; all others are arguments with a "$".
@@ -60,28 +56,9 @@ _KNOWN = {
 _NAMES = {number: name for name, number in _T.items()}
 
 
-@dataclass
-class Parsed:
-    """TrackEvents, taken apart. `what` is BEGIN and so on; `place` indexes `Tracks.places`.
-
-    `name` and `category` are codes of `Chunk.pool`, or of `Chunk.own` where `own` says so; -1 is none.
-    """
-
-    events: Events
-    fields: Fields
-    what: npt.NDArray[np.int8]
-    place: Int64
-    name: Int32
-    category: Int32
-    dur: Int64
-    own: bool = False
-    ended: list[int] = field(default_factory=list)  # events at which a state ends
-    extra: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
-
-
 def read_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
     """The rows of TrackEvents of a trace that isn't of ktrace."""
-    parsed = _parse(context, chunk, events)
+    parsed = parse_events(context, chunk, events)
     used = np.flatnonzero(parsed.what != NOTHING)
     context.conversion.report.used(len(used))
     used = used[~_ended_states(context, parsed)[used]]
@@ -96,7 +73,7 @@ def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> I
     These must stand before the next events. With `last` they are rows without a duration.
     """
     report = context.conversion.report
-    parsed = _parse(context, chunk, events)
+    parsed = parse_events(context, chunk, events)
     is_half = np.flatnonzero((parsed.what == BEGIN) | (parsed.what == END))
     ts = events.ts[is_half]
     if np.any(ts[1:] < ts[:-1]):
@@ -153,71 +130,6 @@ def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
     yield Batch("events", pa.RecordBatch.from_pydict(columns))
 
 
-def _parse(context: Context, chunk: Chunk, events: Events) -> Parsed:
-    """Takes events apart; what is no protobuf is reported and of no kind."""
-    count = len(events)
-    found = parse(chunk.data, events.start, events.end)
-    what = found.get(_T["type"], VARINT).last(count).astype(np.int8)
-    what[(what < 0) | (what > STATE)] = UNSPECIFIED
-    track = found.get(_T["track_uuid"], VARINT)
-    uuid = np.array([state.track or 0 for state in chunk.states], np.uint64)[events.state]
-    uuid[track.owner] = track.value
-    place = context.tracks.at(uuid, np.array([state.machine for state in chunk.states], np.int64)[events.state])
-    name, category, own = _texts(chunk, events, found)
-    parsed = Parsed(events, found, what, place, name, category, np.zeros(count, np.int64), own)
-    read_legacy(context, chunk, parsed)
-    odd = np.flatnonzero(parsed.what == UNSPECIFIED)
-    report = context.conversion.report
-    bad = set(found.bad.tolist())
-    for row in sorted(bad.union(odd.tolist())):
-        why = "no protobuf" if row in bad else "a TrackEvent without a type"
-        report.issue("bad-record", context.where(int(events.id[row])), why)
-        parsed.what[row] = NOTHING
-    return parsed
-
-
-def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, bool]:
-    """Codes of names and categories, and whether they are those of `own`."""
-    count = len(events)
-    columns = []
-    spelled = False
-    for iids, texts, table in (("name_iid", "name", "names"), ("category_iids", "categories", "categories")):
-        codes = np.full(count, -1, np.int32)
-        iid, text = found.get(_T[iids], VARINT), found.get(_T[texts], LENGTH)
-        if len(iid.owner):
-            codes[iid.owner] = look_up(chunk.states, events.state[iid.owner], table, iid.value)
-        spelled |= len(text.owner) > 0
-        columns.append((codes, text, iid))
-    once = np.bincount(columns[1][2].owner, minlength=1).max() <= 1
-    if not spelled and once:
-        return columns[0][0], columns[1][0], False
-    result = []
-    for codes, text, _ in columns:
-        own = own_codes(chunk, codes)
-        if len(text.owner):
-            own[text.owner] = chunk.own.codes(texts_at(chunk.data, text.start, signed(text.value)))
-        result.append(own)
-    _join_categories(chunk, events, columns[1][2], columns[1][1], result[1])
-    return result[0], result[1], True
-
-
-def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, codes: Int32) -> None:
-    """Puts the categories of events that have several, interned ones first, as one text each."""
-    several = np.bincount(np.concatenate([iid.owner, text.owner]), minlength=len(events)) > 1
-    parts: dict[int, list[str]] = {}
-    mine = several[iid.owner]
-    owner = iid.owner[mine]
-    found = look_up(chunk.states, events.state[owner], "categories", iid.value[mine])
-    for row, code in zip(owner.tolist(), found.tolist(), strict=True):
-        parts.setdefault(row, []).extend([chunk.pool.texts[code]] if code >= 0 else [])
-    mine = several[text.owner]
-    spelled = chunk.own.codes(texts_at(chunk.data, text.start[mine], signed(text.value)[mine]))
-    for row, code in zip(text.owner[mine].tolist(), spelled.tolist(), strict=True):
-        parts.setdefault(row, []).append(chunk.own.texts[code])
-    for row, words_ in parts.items():
-        codes[row] = chunk.own.code(",".join(words_).encode())
-
-
 def _rows(
     context: Context,
     chunk: Chunk,
@@ -258,7 +170,7 @@ def _rows(
     shape = np.minimum(what, COMPLETE).astype(np.int64)
     yield from batches(chunk, columns, shape, values, restore_event if context.own else plain)
     if not context.own:  # whose sidecar has the links
-        yield from _flows(context, parsed, events.id[rows], index)
+        yield from flow_links(context, parsed, events.id[rows], index)
         submissions(context, chunk, parsed.fields, events.id[rows], index)
 
 
@@ -340,38 +252,3 @@ def joined(parts: list[Values]) -> Values:
 def _base64(chunk: Chunk, start: int, size: int) -> int:
     data = chunk.data[start : start + size].tobytes()
     return chunk.own.code(dump_json({"$base64": base64.b64encode(data).decode()}).encode())
-
-
-def _flows(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> Iterator[Batch]:
-    """The ends of arrows: a flow leaves where it is met first, and goes in where it is said to end."""
-    found = parsed.fields
-    parts = [
-        (column, ends)
-        for name, wire, ends in (
-            ("flow_ids", FIXED64, False),
-            ("terminating_flow_ids", FIXED64, True),
-            ("flow_ids_old", VARINT, False),
-            ("terminating_flow_ids_old", VARINT, True),
-        )
-        if len((column := found.get(_T[name], wire)).owner)
-    ]
-    if not parts:
-        return
-    owner = np.concatenate([column.owner for column, _ in parts])
-    flow = np.concatenate([column.value for column, _ in parts])
-    start = np.concatenate([column.start for column, _ in parts])
-    ends = np.concatenate([np.full(len(column.owner), ends) for column, ends in parts])
-    mine = index[owner] >= 0
-    owner, flow, start, ends = owner[mine], flow[mine], start[mine], ends[mine]
-    order = np.lexsort((start, ends, parsed.events.ts[owner]))
-    owner, flow, start, ends = owner[order], flow[order], start[order], ends[order]
-    role = np.where(ends, 2, 1)
-    distinct, first = np.unique(flow, return_index=True)
-    for number, place in zip(distinct.tolist(), first.tolist(), strict=True):
-        if number not in context.flows:
-            context.flows.add(number)
-            role[place] = 0 if not ends[place] else 2
-    row = index[owner]
-    # Where the field stands: unique, and the same at every reading.
-    at = start - parsed.events.start[owner] + parsed.events.id[owner]
-    yield from context.links("flow", at, signed(flow), role, ids[row])

@@ -20,11 +20,12 @@ from ktrace.model.batch import DEVICE_KINDS
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import STAGE_DERIVED
-from .args import DOUBLE, INT, JSON, SHARED, Chunk, double, int64
+from .args import DOUBLE, INT, JSON, SHARED, Chunk
 from .context import Context, Events
+from .messages import double, first, int32, int64, message, text
+from .messages import lenient as gather
 from .state import State
-from .tracks import first, host_of, int32, message, text
-from .tracks import lenient as gather
+from .tracks import host_of
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
