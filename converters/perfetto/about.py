@@ -15,14 +15,14 @@ from ktrace.converters._shared.columnar.protobuf import Int64
 from ktrace.input.source import Source
 from ktrace.report import Report
 
-from .reading.args import INT, Chunk, Values
+from .reading.argument_values import INT, Chunk, Values
 from .reading.context import Context
 from .reading.packets import mapped
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
-from .writing.gpu_counters import OCCUPANCY
+from .writing.kernel_counters import OCCUPANCY
 
-#: Table -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
+#: Pieces -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
 #: Names of arguments begin with "argument ", those of counters with "counter ".
 _COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
@@ -49,18 +49,18 @@ class Tabs:
         self._starts: list[Int64] = []
         self._counters: defaultdict[str, list[Int64]] = defaultdict(list)
 
-    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+    def observe_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
         """Is told of render stages: their arguments, times, and which are kernels."""
         self.stages += len(ts)
         self.kernels += int(np.count_nonzero(is_kernel))
         self._starts.append(ts[is_kernel > 0])
         mine = is_kernel[values.row] > 0
         for key, count in zip(*np.unique(values.key[mine], return_counts=True), strict=True):
-            self.arguments[chunk.keys.texts[key]] += int(count)
-        for key in np.unique(values.key[mine & (values.what != INT)]).tolist():
-            self.texts.add(chunk.keys.texts[key])
+            self.arguments[chunk.argument_names.texts[key]] += int(count)
+        for key in np.unique(values.key[mine & (values.value_type != INT)]).tolist():
+            self.texts.add(chunk.argument_names.texts[key])
 
-    def take_counter(self, name: str, ts: Int64) -> None:
+    def observe_counter(self, name: str, ts: Int64) -> None:
         """Is told of values of a counter."""
         self._counters[name].append(ts)
 
@@ -99,10 +99,10 @@ class Tabs:
 
 def about(source: Source) -> dict[str, list[str]]:
     """Heading -> lines for `ktrace info`. Raises InputError and its kin."""
-    tabs = Tabs()
+    observer = Tabs()
     with mapped(source) as data:
         conversion = Conversion(Report(), source.label)
-        reader = TraceReader(Context(conversion, None, Tracks(source.label, None), tabs=tabs))
+        reader = TraceReader(Context(conversion, None, Tracks(source.label, None), observer=observer))
         for _ in reader.read(data):
             pass
-    return {"in ui.perfetto.dev": tabs.lines()}
+    return {"in ui.perfetto.dev": observer.lines()}

@@ -12,12 +12,12 @@ from ktrace.input.source import Source, printable
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder, to_batch
 
-from .reading.clocks import name_of
+from .reading.clocks import clock_name
 from .reading.context import Context
-from .reading.counters import with_parents
+from .reading.counters import metrics_with_parents
 from .reading.links import late_links
 from .reading.packets import find_sidecar, mapped, not_a_trace
-from .reading.read_ahead import pays, read_ahead
+from .reading.read_ahead import is_worthwhile, read_ahead
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
 
@@ -36,7 +36,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 for first in range(0, len(batch), conversion.batch_rows):
                     yield Batch(batch.record, batch.columns.slice(first, conversion.batch_rows))
 
-        yield from read_ahead(read_all, conversion) if pays(conversion, len(data)) else read_all(conversion)
+        yield from read_ahead(read_all, conversion) if is_worthwhile(conversion, len(data)) else read_all(conversion)
 
 
 def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
@@ -57,9 +57,9 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
         context.conversion.report.issue("unread-packet", where, kinds, context.unread.total())
     if context.sidecar is not None and not context.sidecar.ended and not taken.removed["cut"]:
         context.conversion.report.issue("cut", f"byte {len(data)}", "the end of the trace is missing", 0)
-    yield from with_parents(context, lambda again: TraceReader(again).read(data))
+    yield from metrics_with_parents(context, lambda again: TraceReader(again).read(data))
     yield from late_links(context)
-    damaged = context.pool.damaged + context.keys.damaged
+    damaged = context.trace_texts.damaged + context.argument_names.damaged
     if damaged:
         context.conversion.report.issue("encoding", "interned texts", f"{damaged} texts", damaged)
     _facts(context, rows)
@@ -90,5 +90,5 @@ def _facts(context: Context, rows: RowBuilder) -> None:
             rows.fact("metric", name=name, facts=known)
     if context.clocks.anchor:
         at_ns, unix_ns = context.clocks.anchor
-        name = name_of((0, context.clocks.main))
+        name = clock_name((0, context.clocks.main))
         rows.fact("clock", name=name, facts={"kind": name, "at_ns": at_ns, "unix_ns": unix_ns})

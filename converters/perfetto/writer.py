@@ -23,12 +23,12 @@ from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 from .proto import field_numbers as f
 from .proto.sidecar import begin_text, catalog_texts, end_text, link_texts
 from .writing.descriptors import Descriptors
-from .writing.gpu_counters import MOST, KernelCounters
-from .writing.gpu_tracks import Gpus, Numbers, adopted, label_gpus
+from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
+from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
 from .writing.message_columns import Bools
-from .writing.output import Shared
 from .writing.sequences import clock
+from .writing.trace_output import TraceOutput
 
 
 class Writer:
@@ -57,21 +57,23 @@ class Writer:
         catalog, tracks = timeline.catalog, timeline.tracks
         self._machine_of = _machines(tracks, catalog, self._first)
         machines = np.unique(self._machine_of).tolist() or [self._first]
-        descriptors = Descriptors(adopted(tracks), catalog, note, self._machine_of.tolist(), alone=not self._first)
-        numbers = Numbers()
+        descriptors = Descriptors(
+            with_processes(tracks), catalog, note, self._machine_of.tolist(), alone=not self._first
+        )
+        numbers = IdCounters()
         gpus = [Gpus(tracks, catalog, (self._machine_of == one).tolist(), numbers) for one in machines]
         label_gpus([gpu for mine in gpus for gpu in mine.gpus], catalog)
         api = _apis(tracks, gpus)
-        self._shared = Shared(self._stream, self._report, timeline, origin, descriptors, api, machines[0])
+        self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, api, machines[0])
         self._machines = {}
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
-            self._machines[one] = Machine(self._shared, mine, one, counters)
-        self._shared.say(begin_text(origin, self._gpu))
+            self._machines[one] = Machine(self._output, mine, one, counters)
+        self._output.write_sidecar(begin_text(origin, self._gpu))
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
-        self._shared.say(*catalog_texts(map(_fact, rows)))
+        self._output.write_sidecar(*catalog_texts(map(_fact, rows)))
         for text in link_texts(timeline.links()):
-            self._shared.say(text)
+            self._output.write_sidecar(text)
         clocks = _clocks(timeline, origin) if self._tells_unix else []
         for machine in self._machines.values():
             machine.start(clocks)
@@ -82,21 +84,21 @@ class Writer:
             batch = _without_stages(batch)
         if len(self._machines) == 1:
             (machine,) = self._machines.values()
-            kept, homeless = machine.write(batch)
+            kept, dropped_ends = machine.write(batch)
         else:
-            kept = homeless = 0
+            kept = dropped_ends = 0
             for number, machine in self._machines.items():
                 part = _part(batch, self._machine_of == number)
                 if len(part) or len(part.edges.ts):
                     mine, lost = machine.write(part)
-                    kept, homeless = kept + mine, homeless + lost
-        return kept + max(batch.link_ends - homeless, 0)
+                    kept, dropped_ends = kept + mine, dropped_ends + lost
+        return kept + max(batch.link_ends - dropped_ends, 0)
 
     def close(self) -> None:
         """Writes the counters of kernels, the GPUs and the mark that the trace is whole."""
         for machine in self._machines.values():
             machine.close()
-        self._shared.say(end_text())
+        self._output.write_sidecar(end_text())
 
 
 def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> npt.NDArray[np.int64]:

@@ -107,27 +107,27 @@ class Sidecar:
     catalog: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False
 
-    def take(self, text: str) -> Batch | None:
+    def add(self, text: str) -> Batch | None:
         """Takes the text of a packet, and returns the links that it holds.
 
         What isn't ours is passed over, since others write `for_testing`, too. Raises ValueError where it is damaged.
         """
-        said = _object(text)
-        self.ended |= said.get("part") == "end" and "ktrace" in said
+        members = _object(text)
+        self.ended |= members.get("part") == "end" and "ktrace" in members
         try:
-            self.tracks |= {int(uuid): dict(place) for uuid, place in said.get("tracks", {}).items()}
-            self.queues |= {int(iid): dict(place) for iid, place in said.get("queues", {}).items()}
-            self.catalog += [dict(fact) for fact in said.get("catalog", [])]
+            self.tracks |= {int(uuid): dict(place) for uuid, place in members.get("tracks", {}).items()}
+            self.queues |= {int(iid): dict(place) for iid, place in members.get("queues", {}).items()}
+            self.catalog += [dict(fact) for fact in members.get("catalog", [])]
         except (AttributeError, TypeError) as error:
             raise ValueError(f"the sidecar is damaged: {error}") from None
-        return unpacked_links(said["links"]) if isinstance(said.get("links"), str) else None
+        return unpacked_links(members["links"]) if isinstance(members.get("links"), str) else None
 
 
-def begun(text: str) -> Sidecar | None:
+def parse_begin(text: str) -> Sidecar | None:
     """What the first packet of a trace says; None for a trace that isn't of ktrace."""
-    said = _object(text)
-    version, origin = said.get("ktrace"), said.get("origin_ns", 0)
-    if not isinstance(version, str) or said.get("part") != "begin" or type(origin) is not int:
+    members = _object(text)
+    version, origin = members.get("ktrace"), members.get("origin_ns", 0)
+    if not isinstance(version, str) or members.get("part") != "begin" or type(origin) is not int:
         return None
     return Sidecar(version, origin) if abs(origin) < 1 << 63 else None
 
@@ -144,12 +144,12 @@ def end_text() -> str:
 
 def place_texts(name: str, places: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
     """The texts that say what columns `tracks` or `queues` stand for."""
-    return (dump_json({name: {str(key): place for key, place in part}}) for part in _parts(places.items()))
+    return (dump_json({name: {str(key): place for key, place in part}}) for part in _chunks(places.items()))
 
 
 def catalog_texts(catalog: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """The texts of the catalog."""
-    return (dump_json({"catalog": part}) for part in _parts(catalog))
+    return (dump_json({"catalog": part}) for part in _chunks(catalog))
 
 
 def link_texts(batches: Iterable[Batch]) -> Iterator[str]:
@@ -180,13 +180,13 @@ def unpacked_links(text: str) -> Batch:
 def _object(text: str) -> Mapping[str, Any]:
     """The JSON object that a text is; an empty one where it is none."""
     try:
-        said = json.loads(text)
+        members = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, Mapping) else {}
+    return members if isinstance(members, Mapping) else {}
 
 
-def _parts(entries: Iterable[Any]) -> Iterator[list[Any]]:
+def _chunks(entries: Iterable[Any]) -> Iterator[list[Any]]:
     rest = iter(entries)
     while part := list(islice(rest, _ENTRIES)):
         yield part

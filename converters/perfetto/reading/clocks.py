@@ -16,7 +16,7 @@ import numpy as np
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, Int64, distinct_of, fields_of, signed
 
 from ..proto import field_numbers as f
-from .args import Chunk
+from .argument_values import Chunk
 
 #: (sequence or 0, clock id)
 Clock = tuple[int, int]
@@ -82,10 +82,10 @@ class Clocks:
             at, there = np.array(snapshots, np.int64).T
             last = np.maximum(np.searchsorted(at, ns, "right") - 1, 0)
             return ns + (there - at)[last], None
-        told = [self._convert(one, clock) for one in ns.tolist()]
-        if any(one is None for one in told):
-            return ns, name_of(clock)
-        return np.array(told, np.int64), None
+        converted = [self._convert(one, clock) for one in ns.tolist()]
+        if any(one is None for one in converted):
+            return ns, clock_name(clock)
+        return np.array(converted, np.int64), None
 
     def _convert(self, ns: int, clock: Clock) -> int | None:
         """The time by the main clock, by as few snapshots as it takes."""
@@ -114,13 +114,13 @@ def _key(clock: int, sequence: int) -> Clock:
     return (sequence if 64 <= clock < 128 else 0), clock
 
 
-def name_of(clock: Clock) -> str:
+def clock_name(clock: Clock) -> str:
     """How the column `clock` calls it."""
     sequence, number = clock
     return _NAMES.get(number) or (f"{sequence}/{number}" if sequence else str(number))
 
 
-class Times:
+class PacketTimes:
     """Fills in `ts`, the times of a chunk's packets, as far as the walk through them has come.
 
     `own_clock` are the sequences that may have a default clock. `names` has the code, in the chunk's own texts, of the
@@ -167,4 +167,4 @@ class Times:
             if name is not None:
                 if self.names is None:
                     self.names = np.full(len(self._ts), -1, np.int64)
-                self.names[which] = self._chunk.own.code(name.encode())
+                self.names[which] = self._chunk.chunk_texts.code(name.encode())

@@ -16,9 +16,9 @@ from ktrace.converters._shared.columnar.protobuf import Int64
 from ktrace.model.batch import Batch
 
 from ..proto.sidecar import Sidecar
-from .args import Chunk, Values
+from .argument_values import Chunk, Values
 from .clocks import Clocks
-from .state import Pool, State
+from .sequence_state import SequenceState, TextPool
 from .tracks import Tracks
 
 
@@ -44,13 +44,13 @@ class Events:
         return len(self.id)
 
 
-class Looker(Protocol):
+class StageObserver(Protocol):
     """Looks at render stages and counters."""
 
-    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+    def observe_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
         """Is told of render stages: their arguments, times, and which are kernels."""
 
-    def take_counter(self, name: str, ts: Int64) -> None:
+    def observe_counter(self, name: str, ts: Int64) -> None:
         """Is told of values of a counter."""
 
 
@@ -62,23 +62,25 @@ class Context:
     sidecar: Sidecar | None
     tracks: Tracks
     clocks: Clocks = field(default_factory=Clocks)
-    pool: Pool = field(default_factory=Pool)
-    keys: Pool = field(default_factory=Pool)
-    sequences: dict[int, State] = field(default_factory=dict)
-    tabs: Looker | None = None  # is told of what the GPU tabs of viewers look for
-    held: list[tuple[Batch, Int64]] = field(default_factory=list)  # counters of kernels yet to be found, their machines
-    flows: set[int] = field(default_factory=set)
-    states: set[int] = field(default_factory=set)  # places at which a state lasts
-    submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
+    trace_texts: TextPool = field(default_factory=TextPool)
+    argument_names: TextPool = field(default_factory=TextPool)
+    sequences: dict[int, SequenceState] = field(default_factory=dict)
+    observer: StageObserver | None = None  # is told of what the GPU tabs of viewers look for
+    kernel_metrics: list[tuple[Batch, Int64]] = field(
+        default_factory=list
+    )  # counters of kernels yet to be found, their machines
+    known_flows: set[int] = field(default_factory=set)
+    open_states: set[int] = field(default_factory=set)  # places at which a state lasts
+    stage_ends: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
     devices: dict[tuple[str | None, int], dict[str, Any]] = field(default_factory=dict)  # (host, device) -> name, facts
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  # name of a counter of a GPU -> facts
     unread: Counter[str] = field(default_factory=Counter)  # kind of packet that isn't read -> how many
     first_unread: int = -1  # where the first of them stands
-    stages: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
+    stage_rows: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
 
     @property
-    def own(self) -> bool:
+    def is_ktrace(self) -> bool:
         """Whether ktrace wrote the trace."""
         return self.sidecar is not None
 
@@ -107,7 +109,7 @@ class Context:
 
     def source(self) -> str:
         """The source of rows of which the place says none."""
-        if self.own:
+        if self.is_ktrace:
             for place in self.tracks.places:
                 if "source" in place.columns:
                     return str(place.columns["source"])

@@ -25,10 +25,10 @@ from ktrace.report import Report
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import Sidecar
-from .args import Chunk
+from .argument_values import Chunk
 from .context import Context, Events
 from .messages import double, int64, repeated
-from .tracks import Tracks, bare
+from .tracks import Tracks, without_machine
 
 _T = f.TRACK_EVENT
 
@@ -36,7 +36,7 @@ _T = f.TRACK_EVENT
 _IDS = 1 << 59
 
 #: The columns of a kernel that its metrics share.
-_SHARED = (*TRACK_COLUMNS, "dur", "timing")
+_KERNEL_COLUMNS = (*TRACK_COLUMNS, "dur", "timing")
 
 #: The rows of the trace, read with another context.
 ReadAgain = Callable[[Context], Iterator[Batch]]
@@ -80,7 +80,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
     columns |= {
         "id": pa.array(ids),
         "ts": pa.array(stamps),
-        "name": pa.array([place.counter or str(bare(place.uuid or 0)) for place in at]),
+        "name": pa.array([place.counter or str(without_machine(place.uuid or 0)) for place in at]),
         "kind": constant("counter", len(ids)),
         "timing": constant("measured", len(ids)),
         "value": pa.array(values),
@@ -102,14 +102,14 @@ def _doubles(message: bytes, number: int) -> list[int]:
     return found
 
 
-def with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:
+def metrics_with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:
     """The counters that were held back, each with the kernel that begins at its time on its GPU as parent.
 
     Where several do, it is the one on a queue of that GPU; a counter that has none stays as it is.
     """
-    if not context.held:
+    if not context.kernel_metrics:
         return
-    batches = [batch for batch, _ in context.held]
+    batches = [batch for batch, _ in context.kernel_metrics]
     held = pa.Table.from_batches([batch.columns for batch in batches], batches[0].columns.schema)
     kernels = _kernels(context, read_again, pc.unique(held["ts"]))
     if kernels is None:
@@ -118,8 +118,8 @@ def with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:
     times, devices = (np.asarray(kernels[name].fill_null(-1)) for name in ("ts", "device"))
     order = np.lexsort((devices, times))
     times = times[order]
-    gpus = _Gpus(context.sidecar, kernels, order)
-    for batch, machine in context.held:
+    gpus = _KernelGpus(context.sidecar, kernels, order)
+    for batch, machine in context.kernel_metrics:
         ts, gpu = (np.asarray(batch.column(name)) for name in ("ts", "device"))
         first = np.searchsorted(times, ts)
         last = np.searchsorted(times, ts, "right")
@@ -129,20 +129,20 @@ def with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:
         found = pa.array(order[np.minimum(at, len(order) - 1)], mask=first == last)
         columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
         columns["parent"] = kernels["id"].take(found).combine_chunks()
-        for name in _SHARED:
+        for name in _KERNEL_COLUMNS:
             if name in kernels.schema.names:
                 theirs = decoded(kernels[name].take(found).combine_chunks())
-                columns[name] = _joined(name, decoded(columns[name]), theirs) if name in columns else theirs
+                columns[name] = _merged_column(name, decoded(columns[name]), theirs) if name in columns else theirs
         yield Batch("events", pa.RecordBatch.from_pydict(columns))
 
 
-def _joined(name: str, own: pa.Array, theirs: pa.Array) -> pa.Array:
+def _merged_column(name: str, own: pa.Array, theirs: pa.Array) -> pa.Array:
     """What a metric and its kernel say of a column: the kernel, but for a metric that is derived."""
     found = pc.coalesce(theirs, own)
     return pc.if_else(pc.equal(own, "derived"), own, found) if name == "timing" else found
 
 
-class _Gpus:
+class _KernelGpus:
     """Which kernels are on which GPU, by the queues of the sidecar; a trace that is older has numbers of devices."""
 
     def __init__(self, sidecar: Sidecar | None, kernels: pa.Table, order: Int64) -> None:
@@ -175,6 +175,6 @@ def _kernels(context: Context, read_again: ReadAgain, times: pa.Array) -> pa.Tab
         kind = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
         mine = pc.and_(kind, pc.is_in(batch.column("ts"), times))
         if pc.any(mine).as_py():
-            names = ("id", "ts", *_SHARED)
+            names = ("id", "ts", *_KERNEL_COLUMNS)
             parts.append(pa.RecordBatch.from_pydict({name: decoded(batch.column(name)).filter(mine) for name in names}))
     return pa.Table.from_batches(parts) if parts else None

@@ -19,10 +19,10 @@ from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, 
 from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
-from .args import Chunk, own_codes, texts_at
+from .argument_values import Chunk, chunk_codes, texts_at
 from .context import Context, Events
 from .messages import first, gather, int32, int64, text
-from .state import Int32, look_up
+from .sequence_state import Int32, look_up
 
 _T, _L = f.TRACK_EVENT, f.LEGACY_EVENT
 
@@ -56,36 +56,36 @@ class Parsed:
 
     events: Events
     fields: Fields
-    what: npt.NDArray[np.int8]
+    event_type: npt.NDArray[np.int8]
     place: Int64
     name: Int32
     category: Int32
     dur: Int64
-    own: bool = False
-    ended: list[int] = field(default_factory=list)  # events at which a state ends
-    extra: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
+    in_chunk_texts: bool = False
+    ended_states: list[int] = field(default_factory=list)  # events at which a state ends
+    legacy_arguments: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
 
 
 def parse_events(context: Context, chunk: Chunk, events: Events) -> Parsed:
     """Takes events apart; what is no protobuf is reported and of no kind."""
     count = len(events)
     found = parse(chunk.data, events.start, events.end)
-    what = found.get(_T["type"], VARINT).last(count).astype(np.int8)
-    what[(what < 0) | (what > STATE)] = UNSPECIFIED
+    event_type = found.get(_T["type"], VARINT).last(count).astype(np.int8)
+    event_type[(event_type < 0) | (event_type > STATE)] = UNSPECIFIED
     track = found.get(_T["track_uuid"], VARINT)
     uuid = np.array([state.track or 0 for state in chunk.states], np.uint64)[events.state]
     uuid[track.owner] = track.value
     place = context.tracks.at(uuid, np.array([state.machine for state in chunk.states], np.int64)[events.state])
     name, category, own = _texts(chunk, events, found)
-    parsed = Parsed(events, found, what, place, name, category, np.zeros(count, np.int64), own)
+    parsed = Parsed(events, found, event_type, place, name, category, np.zeros(count, np.int64), own)
     _read_legacy(context, chunk, parsed)
-    odd = np.flatnonzero(parsed.what == UNSPECIFIED)
+    odd = np.flatnonzero(parsed.event_type == UNSPECIFIED)
     report = context.conversion.report
     bad = set(found.bad.tolist())
     for row in sorted(bad.union(odd.tolist())):
         why = "no protobuf" if row in bad else "a TrackEvent without a type"
         report.issue("bad-record", context.where(int(events.id[row])), why)
-        parsed.what[row] = NOTHING
+        parsed.event_type[row] = NOTHING
     return parsed
 
 
@@ -106,9 +106,9 @@ def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, b
         return columns[0][0], columns[1][0], False
     result = []
     for codes, text, _ in columns:
-        own = own_codes(chunk, codes)
+        own = chunk_codes(chunk, codes)
         if len(text.owner):
-            own[text.owner] = chunk.own.codes(texts_at(chunk.data, text.start, signed(text.value)))
+            own[text.owner] = chunk.chunk_texts.codes(texts_at(chunk.data, text.start, signed(text.value)))
         result.append(own)
     _join_categories(chunk, events, columns[1][2], columns[1][1], result[1])
     return result[0], result[1], True
@@ -122,13 +122,13 @@ def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, co
     owner = iid.owner[mine]
     found = look_up(chunk.states, events.state[owner], "categories", iid.value[mine])
     for row, code in zip(owner.tolist(), found.tolist(), strict=True):
-        parts.setdefault(row, []).extend([chunk.pool.texts[code]] if code >= 0 else [])
+        parts.setdefault(row, []).extend([chunk.trace_texts.texts[code]] if code >= 0 else [])
     mine = several[text.owner]
-    spelled = chunk.own.codes(texts_at(chunk.data, text.start[mine], signed(text.value)[mine]))
+    spelled = chunk.chunk_texts.codes(texts_at(chunk.data, text.start[mine], signed(text.value)[mine]))
     for row, code in zip(text.owner[mine].tolist(), spelled.tolist(), strict=True):
-        parts.setdefault(row, []).append(chunk.own.texts[code])
+        parts.setdefault(row, []).append(chunk.chunk_texts.texts[code])
     for row, words_ in parts.items():
-        codes[row] = chunk.own.code(",".join(words_).encode())
+        codes[row] = chunk.chunk_texts.code(",".join(words_).encode())
 
 
 def _read_legacy(context: Context, chunk: Chunk, parsed: Parsed) -> None:
@@ -139,10 +139,10 @@ def _read_legacy(context: Context, chunk: Chunk, parsed: Parsed) -> None:
     column = parsed.fields.get(f.TRACK_EVENT["legacy_event"], LENGTH)
     if not len(column.owner):
         return
-    if not parsed.own:
-        parsed.name, parsed.category, parsed.own = (
-            own_codes(chunk, parsed.name),
-            own_codes(chunk, parsed.category),
+    if not parsed.in_chunk_texts:
+        parsed.name, parsed.category, parsed.in_chunk_texts = (
+            chunk_codes(chunk, parsed.name),
+            chunk_codes(chunk, parsed.category),
             True,
         )
     for row, start, size in zip(column.owner.tolist(), column.start.tolist(), column.value.tolist(), strict=True):
@@ -158,17 +158,17 @@ def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found:
     phase = chr(number) if 0 < number < 128 else ""
     state = chunk.states[int(parsed.events.state[row])]
     if phase:
-        parsed.what[row] = _PHASES.get(phase, INSTANT)
+        parsed.event_type[row] = _PHASES.get(phase, INSTANT)
     name = state.texts["names"].get(int(first(found, _L["name_iid"], 0)))
     if parsed.name[row] < 0 and name >= 0:
-        parsed.name[row] = chunk.own.code(context.pool.texts[name].encode())
+        parsed.name[row] = chunk.chunk_texts.code(context.trace_texts.texts[name].encode())
     if phase == "X":
         parsed.dur[row] = int64(first(found, _L["duration_us"], 0)) * 1000
     if phase not in _PLAIN or found.keys() - _USED:
-        said = {_FIELDS.get(key, str(key)): _shown(values[-1]) for key, values in found.items()}
-        parsed.extra.append((row, chunk.own.code(dump_json(said | {"phase": phase}).encode())))
+        stated = {_FIELDS.get(key, str(key)): _shown(values[-1]) for key, values in found.items()}
+        parsed.legacy_arguments.append((row, chunk.chunk_texts.code(dump_json(stated | {"phase": phase}).encode())))
     if phase == "M":
-        parsed.what[row] = NOTHING
+        parsed.event_type[row] = NOTHING
         context.conversion.report.used(outcome="legacy metadata")
         return
     place = context.tracks.places[int(parsed.place[row])]
@@ -181,7 +181,7 @@ def _read_phase(context: Context, chunk: Chunk, parsed: Parsed, row: int, found:
         identity = next((first(found, _L[name], 0) for name in _IDS if _L[name] in found), 0)
         scope = text(first(found, _L["id_scope"], b""))
         code = int(parsed.category[row])
-        category = chunk.own.texts[code] if code >= 0 else ""
+        category = chunk.chunk_texts.texts[code] if code >= 0 else ""
         columns = {
             "host": columns["host"],
             "pid": columns["pid"],

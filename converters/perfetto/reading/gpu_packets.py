@@ -27,11 +27,11 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
-from ..writing.gpu_counters import DERIVED, ESTIMATE
-from .args import Chunk
+from ..writing.kernel_counters import DERIVED, ESTIMATE
+from .argument_values import Chunk
 from .context import Context, Events
 from .messages import as_bytes, bits, first, gather, int32, lenient, message, repeated, text
-from .state import State
+from .sequence_state import SequenceState
 from .tracks import host_of
 
 _C = f.GPU_COUNTER_EVENT
@@ -49,7 +49,7 @@ _GROUPS = {number: name.lower() for name, number in f.GPU_COUNTER_GROUP.items()}
 _SEVERITIES = {number: name.removeprefix("LOG_SEVERITY_").lower() for name, number in f.SEVERITY.items()}
 
 
-class Counter(NamedTuple):
+class CounterSpec(NamedTuple):
     """What a descriptor says of a counter: `groups` are those of Perfetto and the source's own."""
 
     name: str
@@ -60,8 +60,8 @@ class Counter(NamedTuple):
     @property
     def facts(self) -> dict[str, Any]:
         """What the catalog says of it."""
-        said = {"description": self.description, "groups": list(self.groups)}
-        return {name: value for name, value in said.items() if value}
+        stated = {"description": self.description, "groups": list(self.groups)}
+        return {name: value for name, value in stated.items() if value}
 
 
 class GpuPackets:
@@ -70,7 +70,7 @@ class GpuPackets:
     def __init__(self, context: Context, rows: RowBuilder) -> None:
         self._context = context
         self._rows = rows
-        self._known: dict[tuple[int, int], Counter] = {}  # (gpu, counter id), of descriptors that aren't interned
+        self._known: dict[tuple[int, int], CounterSpec] = {}  # (gpu, counter id), of descriptors that aren't interned
 
     def describe(self, data: bytes) -> None:
         """Takes the descriptor of a GpuCounterEvent that isn't interned."""
@@ -97,20 +97,20 @@ class GpuPackets:
         has[given.owner[rows]] = True
         empty = ~given.has(len(events))
         report.used(int(has.sum()))
-        for count, went in ((empty, "counter descriptors"), (~has & ~empty, "counters that follow from columns")):
+        for count, outcome in ((empty, "counter descriptors"), (~has & ~empty, "counters that follow from columns")):
             if count.any():
-                report.used(int(count.sum()), outcome=went)
+                report.used(int(count.sum()), outcome=outcome)
         if not len(rows):
             return
         owner, which = given.owner[rows], which[rows]
-        if self._context.tabs is not None:
+        if self._context.observer is not None:
             for one, (counter, _) in enumerate(known):
-                self._context.tabs.take_counter(counter.name, events.ts[owner[which == one]])
+                self._context.observer.observe_counter(counter.name, events.ts[owner[which == one]])
         for counter, _ in known:
             self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
         columns = {
             "source": constant(self._context.source(), len(rows)),
-            "id": pa.array(given.start[rows] + base + (_IDS if self._context.own else 0)),
+            "id": pa.array(given.start[rows] + base + (_IDS if self._context.is_ktrace else 0)),
             "device": pa.array(np.array([device for _, device in known], np.int64)[which]),
             "ts": pa.array(events.ts[owner] + self._context.origin),
             "kind": constant("counter", len(rows)),
@@ -122,19 +122,19 @@ class GpuPackets:
             "timing": words([self._timing(counter) for counter, _ in known], which),
         }
         machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
-        if machine.any() and not self._context.own:
+        if machine.any() and not self._context.is_ktrace:
             columns["host"] = pa.array([host_of(one) for one in machine.tolist()]).dictionary_encode()
         if events.clock is not None:
-            columns["clock"] = chunk.own.column(events.clock[owner].astype(np.int32))
+            columns["clock"] = chunk.chunk_texts.column(events.clock[owner].astype(np.int32))
         batch = Batch("events", pa.RecordBatch.from_pydict(columns))
-        if self._context.own:
-            self._context.held.append((batch, machine))
+        if self._context.is_ktrace:
+            self._context.kernel_metrics.append((batch, machine))
         else:
             yield batch
 
     def _counters(
         self, chunk: Chunk, events: Events, found: Fields, parts: Fields
-    ) -> tuple[list[tuple[Counter, int]], Int64]:
+    ) -> tuple[list[tuple[CounterSpec, int]], Int64]:
         """Counters and their devices, and for each value among the events which it is of."""
         owner = found.get(_C["counters"], LENGTH).owner
         number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
@@ -149,20 +149,20 @@ class GpuPackets:
         ]
         return known, which
 
-    def _counter(self, state: State, iid: int, gpu: int, number: int) -> tuple[Counter, int]:
+    def _counter(self, state: SequenceState, iid: int, gpu: int, number: int) -> tuple[CounterSpec, int]:
         """A counter and its device."""
         known = self._known
         if iid != (1 << 64) - 1:
             known, gpu = self._interned(state, iid, gpu)
-        return known.get((gpu, number)) or Counter(f"counter {number}", None, ""), gpu
+        return known.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
 
-    def _timing(self, counter: Counter) -> str:
-        return "derived" if self._context.own and counter.description == DERIVED else "measured"
+    def _timing(self, counter: CounterSpec) -> str:
+        return "derived" if self._context.is_ktrace and counter.description == DERIVED else "measured"
 
-    def _is_estimate(self, counter: Counter) -> bool:
-        return self._context.own and counter.description == ESTIMATE
+    def _is_estimate(self, counter: CounterSpec) -> bool:
+        return self._context.is_ktrace and counter.description == ESTIMATE
 
-    def _interned(self, state: State, iid: int, gpu: int) -> tuple[dict[tuple[int, int], Counter], int]:
+    def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)
         if key not in state.cache:
             entry = lenient(state.entries.get((f.INTERNED_DATA["gpu_counter_descriptors"], iid), b""))
@@ -170,7 +170,7 @@ class GpuPackets:
             gpu = int32(first(entry, i["gpu_id"], gpu))
             specs = _specs(first(entry, i["counter_descriptor"], b""))
             state.cache[key] = ({(gpu, number): counter for number, counter in specs.items()}, gpu)
-        known: tuple[dict[tuple[int, int], Counter], int] = state.cache[key]
+        known: tuple[dict[tuple[int, int], CounterSpec], int] = state.cache[key]
         return known
 
     def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
@@ -221,7 +221,7 @@ class GpuPackets:
         self._rows.event(kind, name, ts=ts + self._context.origin, id=at, clock=clock, **columns)
 
 
-def _specs(descriptor: bytes) -> dict[int, Counter]:
+def _specs(descriptor: bytes) -> dict[int, CounterSpec]:
     """Counter id -> what the descriptor says of it."""
     s = f.GPU_COUNTER_SPEC
     counters = {}
@@ -238,7 +238,7 @@ def _specs(descriptor: bytes) -> dict[int, Counter]:
         name = text(first(found, s["name"], b"")) or f"counter {number}"
         named = (_GROUPS.get(group, str(group)) for group in repeated(data, s["groups"]))
         groups = tuple(dict.fromkeys([*named, *listed.get(number, [])]))
-        counters[number] = Counter(name, unit or None, text(first(found, s["description"], b"")), groups)
+        counters[number] = CounterSpec(name, unit or None, text(first(found, s["description"], b"")), groups)
     return counters
 
 

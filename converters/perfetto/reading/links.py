@@ -17,7 +17,7 @@ from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT,
 from ktrace.model.batch import Batch
 
 from ..proto import field_numbers as f
-from .args import Chunk
+from .argument_values import Chunk
 from .context import Context, Events
 from .event_fields import Parsed
 from .messages import repeated
@@ -57,8 +57,8 @@ def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> It
     role = np.where(ends, 2, 1)
     distinct, first = np.unique(flow, return_index=True)
     for number, place in zip(distinct.tolist(), first.tolist(), strict=True):
-        if number not in context.flows:
-            context.flows.add(number)
+        if number not in context.known_flows:
+            context.known_flows.add(number)
             role[place] = 0 if not ends[place] else 2
     row = index[owner]
     # Where the field stands: unique, and the same at every reading.
@@ -82,7 +82,7 @@ def submissions(context: Context, chunk: Chunk, found: Fields, ids: Int64, index
                 gathered[role][1].append(int(ids[index[owner]]))
     for role, (work, rows) in gathered.items():
         if work:
-            context.submitted.append((np.array(work, np.uint64).view(np.int64), np.array(rows, np.int64), role))
+            context.stage_ends.append((np.array(work, np.uint64).view(np.int64), np.array(rows, np.int64), role))
 
 
 def remember_stages(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:
@@ -91,30 +91,30 @@ def remember_stages(context: Context, chunk: Chunk, events: Events, found: Field
     event = found.get(_G["event_id"], VARINT)
     mine = index[event.owner] >= 0
     if mine.any():
-        context.stages.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
+        context.stage_rows.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
     waits = found.get(_G["event_wait_ids"], VARINT)
     if len(waits.owner):
-        context.submitted.append((signed(waits.value), ids[index[waits.owner]], "in"))
+        context.stage_ends.append((signed(waits.value), ids[index[waits.owner]], "in"))
     packed = found.get(_G["event_wait_ids"], LENGTH)
     for row in np.unique(packed.owner).tolist():
         message = chunk.data[int(events.start[row]) : int(events.end[row])].tobytes()
         awaited = np.array(repeated(message, _G["event_wait_ids"]), np.uint64).view(np.int64)
-        context.submitted.append((awaited, np.full(len(awaited), ids[index[row]]), "in"))
+        context.stage_ends.append((awaited, np.full(len(awaited), ids[index[row]]), "in"))
 
 
 def late_links(context: Context) -> Iterator[Batch]:
     """Arrows between a host slice or work on a GPU and the work that it starts or awaits, which may stand anywhere."""
-    if not context.submitted:
+    if not context.stage_ends:
         return
     empty = np.empty(0, np.int64)
-    events = np.concatenate([event for event, _ in context.stages] or [empty])
-    rows = np.concatenate([row for _, row in context.stages] or [empty])
+    events = np.concatenate([event for event, _ in context.stage_rows] or [empty])
+    rows = np.concatenate([row for _, row in context.stage_rows] or [empty])
     order = np.argsort(events, kind="stable")
     events, rows = events[order], rows[order]
     first = _LATE_LINKS
     for link, mine, other in (("launch", "out", 2), ("wait", "in", 0)):
-        keys = np.concatenate([key for key, _, role in context.submitted if role == mine] or [empty])
-        ends = np.concatenate([row for _, row, role in context.submitted if role == mine] or [empty])
+        keys = np.concatenate([key for key, _, role in context.stage_ends if role == mine] or [empty])
+        ends = np.concatenate([row for _, row, role in context.stage_ends if role == mine] or [empty])
         role = np.full(len(keys), 0 if mine == "out" else 2)
         work = np.unique(keys)
         at = np.minimum(np.searchsorted(events, work), max(len(events) - 1, 0))

@@ -18,7 +18,7 @@ from ktrace.input.source import Source
 from ktrace.report import Report
 
 from ..proto import field_numbers as f
-from ..proto.sidecar import Sidecar, begun
+from ..proto.sidecar import Sidecar, parse_begin
 
 #: Packets that are taken at once.
 PACKETS = 1 << 16
@@ -47,7 +47,7 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
         cut = bool(ends) and first + ends[-1] > size
         if cut:
             ends.pop()
-        yield from _handed(block, first, ends, report)
+        yield from _bounds(block, first, ends, report)
         at = first + (ends[-1] if ends else 0)
         if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
             report.record()
@@ -86,7 +86,7 @@ def _ends(block: bytes, size: int) -> tuple[list[int], int]:
     return ends, _PACKET
 
 
-def _handed(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
+def _bounds(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
     """Begins and ends in the file of the packets of a block, which begins at `first`."""
     if not ends:
         return
@@ -124,7 +124,7 @@ def find_sidecar(data: Data) -> Sidecar | None:
         text = test_text(data[1 + used : 1 + used + size]) if size < _LONGEST_MARK and data[0] == _PACKET else None
     except (IndexError, ValueError):
         return None
-    return None if text is None else begun(text)
+    return None if text is None else parse_begin(text)
 
 
 def test_text(packet: bytes) -> str | None:
@@ -133,10 +133,10 @@ def test_text(packet: bytes) -> str | None:
     for number, _, part in fields_of(packet):
         if number == _TEST:
             value = part
-    return said(value) if isinstance(value, bytes) else None
+    return test_event_text(value) if isinstance(value, bytes) else None
 
 
-def said(value: bytes) -> str | None:
+def test_event_text(value: bytes) -> str | None:
     """The text of a TestEvent."""
     texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
     return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
@@ -162,6 +162,6 @@ def not_a_trace(path: str) -> DamagedInput:
     )
 
 
-def together(before: Bytes, data: Data, first: int, last: int) -> Bytes:
+def joined_bytes(before: Bytes, data: Data, first: int, last: int) -> Bytes:
     """Bytes of earlier packets, those of data[first:last], and some zeros, so that words can be taken everywhere."""
     return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])

@@ -37,7 +37,7 @@ _BATCH, _REPORT, _ERROR = b"b", b"r", b"e"
 Read = Callable[[Conversion], Iterator[Batch]]
 
 
-def pays(conversion: Conversion, size: int) -> bool:
+def is_worthwhile(conversion: Conversion, size: int) -> bool:
     """Whether a child should read a trace of that many bytes."""
     return conversion.jobs > 1 and size >= _LARGE and may_fork()
 
@@ -65,8 +65,8 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
 
 def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
     while True:
-        kind, size = _HEAD.unpack(_taken(stream, _HEAD.size))
-        data = _taken(stream, size)
+        kind, size = _HEAD.unpack(_read_exactly(stream, _HEAD.size))
+        data = _read_exactly(stream, size)
         if kind == _BATCH:
             with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
                 metadata = reader.schema.metadata
@@ -74,14 +74,14 @@ def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
                 for columns in reader:
                     yield Batch(record, columns.replace_schema_metadata(None))
             continue
-        said: Any = pickle.loads(data)
+        stated: Any = pickle.loads(data)
         if kind == _ERROR:
-            raise said
-        report.merge(said)
+            raise stated
+        report.merge(stated)
         return
 
 
-def _taken(stream: IO[bytes], size: int) -> bytes:
+def _read_exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) < size:
         raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")

@@ -16,9 +16,21 @@ from ktrace.model.batch import INTERNAL, Batch, arrow_schema
 from ktrace.model.json_text import decoded, encoded, json_cells
 
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, STAGE_COLUMNS, STAGE_DERIVED
-from .args import BOOL, DOUBLE, INT, JSON, NOTHING, OWN, SHARED, WHOLE, Chunk, Values, given_up
+from .argument_values import (
+    BOOL,
+    CHUNK_TEXT,
+    DOUBLE,
+    INT,
+    JSON,
+    NOTHING,
+    TRACE_TEXT,
+    WHOLE,
+    Chunk,
+    Values,
+    copied_codes,
+)
 from .messages import bits
-from .state import Int32
+from .sequence_state import Int32
 
 #: Rows of the same arguments from which on they get a batch of their own.
 _ENOUGH = 64
@@ -29,13 +41,13 @@ Restore = Callable[[dict[str, pa.Array], dict[str, pa.Array]], dict[str, pa.Arra
 _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)
 
 
-def plain(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
+def as_args(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """The arguments as columns `args.<key>`."""
     return columns | {f"args.{key}": column for key, column in arguments.items()}
 
 
-def batches(
-    chunk: Chunk, columns: dict[str, pa.Array], shape: Int64, values: Values, restore: Restore = plain
+def event_batches(
+    chunk: Chunk, columns: dict[str, pa.Array], shape: Int64, values: Values, restore: Restore = as_args
 ) -> Iterator[Batch]:
     """Events of those columns and arguments, in an order that depends on the chunk alone.
 
@@ -59,7 +71,9 @@ def batches(
             for key, which in _split(values.key[of_group]).items():
                 at = of_group[which]
                 row = place[values.row[at]]
-                arguments[chunk.keys.texts[key]] = column_of(chunk, row, values.what[at], values.number[at], len(rows))
+                arguments[chunk.argument_names.texts[key]] = column_of(
+                    chunk, row, values.value_type[at], values.number[at], len(rows)
+                )
         found = restore(dict(zip(mine.schema.names, mine.columns, strict=True)), arguments)
         yield Batch("events", pa.RecordBatch.from_pydict(_present(found)))
 
@@ -110,9 +124,9 @@ def _split(group: npt.NDArray[np.int64] | Int32) -> dict[int, Int64]:
     return {int(near[part[0]]) + low: part for part in np.split(order, cuts)}
 
 
-def column_of(chunk: Chunk, row: Int64, what: npt.NDArray[np.uint8], number: Int64, count: int) -> pa.Array:
+def column_of(chunk: Chunk, row: Int64, value_type: npt.NDArray[np.uint8], number: Int64, count: int) -> pa.Array:
     """One argument of `count` rows as an Arrow column, null where the row hasn't it."""
-    kinds = np.flatnonzero(np.bincount(what, minlength=NOTHING)).tolist()
+    kinds = np.flatnonzero(np.bincount(value_type, minlength=NOTHING)).tolist()
     full = np.zeros(count, np.int64)
     full[row] = number
     absent: npt.NDArray[np.bool_] | None = np.ones(count, np.bool_)
@@ -125,25 +139,25 @@ def column_of(chunk: Chunk, row: Int64, what: npt.NDArray[np.uint8], number: Int
         return pa.array(bits(full), mask=absent)
     if kinds == [BOOL]:
         return pa.array(full.astype(np.bool_), mask=absent)
-    if kinds == [SHARED]:
-        return chunk.pool.column(_codes(full, absent))
-    if kinds == [OWN]:
-        return chunk.own.column(_codes(full, absent))
+    if kinds == [TRACE_TEXT]:
+        return chunk.trace_texts.column(_codes(full, absent))
+    if kinds == [CHUNK_TEXT]:
+        return chunk.chunk_texts.column(_codes(full, absent))
     if kinds == [JSON]:
-        return _as_json(chunk.own.column(_codes(full, absent)))
+        return _as_json(chunk.chunk_texts.column(_codes(full, absent)))
     kind = np.zeros(count, np.uint8)
-    kind[row] = what
+    kind[row] = value_type
     codes = full.copy()
-    if kinds == [SHARED, OWN]:
-        mine = np.flatnonzero(kind == SHARED)
-        codes[mine] = given_up(chunk, full[mine])
-        return chunk.own.column(_codes(codes, absent))
+    if kinds == [TRACE_TEXT, CHUNK_TEXT]:
+        mine = np.flatnonzero(kind == TRACE_TEXT)
+        codes[mine] = copied_codes(chunk, full[mine])
+        return chunk.chunk_texts.column(_codes(codes, absent))
     for one in kinds:
         mine = np.flatnonzero(kind == one) if absent is None else np.flatnonzero((kind == one) & ~absent)
         if one != JSON and len(mine):
             texts = json_cells(column_of(chunk, np.arange(len(mine)), kind[mine], full[mine], len(mine)))
-            codes[mine] = chunk.own.codes(pc.fill_null(texts, "null").cast(pa.binary()))
-    return _as_json(chunk.own.column(_codes(codes, absent)))
+            codes[mine] = chunk.chunk_texts.codes(pc.fill_null(texts, "null").cast(pa.binary()))
+    return _as_json(chunk.chunk_texts.column(_codes(codes, absent)))
 
 
 def _codes(numbers: Int64, absent: npt.NDArray[np.bool_] | None) -> Int32:
@@ -160,9 +174,9 @@ def _as_json(texts: pa.DictionaryArray) -> pa.DictionaryArray:
 Columns = dict[str, pa.Array]
 
 #: Arguments that become a column in a way of their own.
-_OWN_WAY = ("id", "kind", "timing", "unfinished", "grid", "block", "value", "unit")
+_SPECIAL = ("id", "kind", "timing", "unfinished", "grid", "block", "value", "unit")
 
-_COLUMNS = RESERVED - set(_OWN_WAY)
+_COLUMNS = RESERVED - set(_SPECIAL)
 
 
 def restore_event(columns: Columns, arguments: Columns) -> Columns:
@@ -171,27 +185,27 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
     Some categories say the kind, too (CATEGORY_KINDS).
     """
     category, by_type = columns["cat"], columns["kind"]
-    said = _said_kind(category, arguments.pop("kind", None))
-    if said is None:
+    given = _stated_kind(category, arguments.pop("kind", None))
+    if given is None:
         columns["kind"] = category
         del columns["cat"]
     else:
-        columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(category))
-        if said.null_count:
-            columns["cat"] = pc.if_else(said.is_valid(), decoded(category), None)
+        columns["kind"] = given if not given.null_count else pc.coalesce(decoded(given), decoded(category))
+        if given.null_count:
+            columns["cat"] = pc.if_else(given.is_valid(), decoded(category), None)
     if columns["kind"].null_count:  # its category is lost
         columns["kind"] = pc.coalesce(decoded(columns["kind"]), decoded(by_type))
     return _restore(columns, arguments)
 
 
-def _said_kind(category: pa.Array, said: pa.Array | None) -> pa.Array | None:
+def _stated_kind(category: pa.Array, given: pa.Array | None) -> pa.Array | None:
     """The kind that an argument says, else the category; None where neither says one in any row."""
     words = encoded(category)
     kinds = pa.array([CATEGORY_KINDS.get(word) for word in words.dictionary.to_pylist()], pa.string())
     if kinds.null_count == len(kinds):
-        return said
+        return given
     by_category = kinds.take(words.indices)
-    return by_category if said is None else pc.coalesce(decoded(said), by_category)
+    return by_category if given is None else pc.coalesce(decoded(given), by_category)
 
 
 def restore_stage(columns: Columns, arguments: Columns) -> Columns:
@@ -206,9 +220,9 @@ def restore_stage(columns: Columns, arguments: Columns) -> Columns:
     if origin is not None and "occupancy" in arguments:  # where it repeats a metric, the counter has it
         metric = pc.fill_null(pc.equal(decoded(origin), "metric"), False)
         arguments["occupancy"] = pc.if_else(metric, None, decoded(arguments["occupancy"]))
-    said = arguments.pop("kind", None)
-    if said is not None:
-        columns["kind"] = said if not said.null_count else pc.coalesce(decoded(said), decoded(columns["kind"]))
+    given = arguments.pop("kind", None)
+    if given is not None:
+        columns["kind"] = given if not given.null_count else pc.coalesce(decoded(given), decoded(columns["kind"]))
     if "cat" in arguments:
         columns["cat"] = arguments.pop("cat")
     return _restore(columns, arguments)
@@ -218,9 +232,9 @@ def _restore(columns: Columns, arguments: Columns) -> Columns:
     count = len(columns["ts"])
     types = {field.name: field.type for field in arrow_schema("events")}
     for name in ("id", "value", "unit"):
-        said = arguments.pop(name, None)
-        if said is not None:
-            columns[name] = _filled(_number(said, types[name]), columns.get(name))
+        given = arguments.pop(name, None)
+        if given is not None:
+            columns[name] = _filled(_number(given, types[name]), columns.get(name))
     timing = arguments.pop("timing", None)
     if timing is not None:
         columns["timing"] = pc.fill_null(decoded(timing), "measured")

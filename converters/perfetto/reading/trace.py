@@ -13,15 +13,15 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
-from .args import Chunk
-from .clocks import Times
+from .argument_values import Chunk
+from .clocks import PacketTimes
 from .context import Context, Events
 from .gpu_packets import GpuPackets
 from .interned_stages import Specifications
-from .packets import Data, inflated, packets, said, together
+from .packets import Data, inflated, joined_bytes, packets, test_event_text
 from .render_stages import read_stages
-from .state import State
-from .track_events import read_events, read_own
+from .sequence_state import SequenceState
+from .track_events import read_foreign_events, read_ktrace_events
 
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
@@ -57,7 +57,7 @@ _READ = (
 _TIMED = {"gpu_counter_event", "gpu_mem_total_event", "gpu_log"}
 
 #: Name of a packet's field -> its bytes, and where they begin.
-Here = dict[str, tuple[bytes, int]]
+RareFields = dict[str, tuple[bytes, int]]
 
 _NO_BYTES = np.empty(0, np.uint8)
 
@@ -68,18 +68,18 @@ class TraceReader:
     def __init__(self, context: Context) -> None:
         self.context = context
         self._report = context.conversion.report
-        self._old = Specifications()
+        self._specifications = Specifications()
         self._rows = RowBuilder(context.conversion)
         self._gpus = GpuPackets(context, self._rows)
         self._links: list[Batch] = []  # that the sidecar has just said
         self._own_clock: set[int] = set()  # sequences that may have a default clock
-        self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
-        self._open: tuple[Bytes, Events, list[State]] | None = None
+        self._next_virtual = 0  # where packets that were compressed stand, as it were: behind the file
+        self._open: tuple[Bytes, Events, list[SequenceState]] | None = None
 
     def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
         """The rows of the packets in `data`; `base` is what is added to a place in it to make an id."""
         if not base:
-            self._beyond = len(data)
+            self._next_virtual = len(data)
         for start, end in packets(data, self._report, base):
             yield from self._packets(data, base, start, end)
 
@@ -90,16 +90,18 @@ class TraceReader:
             self._open = None
             data = np.concatenate([before, np.zeros(1024, np.uint8)])
             chunk = self._new_chunk(data, states)
-            yield from self._own(chunk, events, last=True)
+            yield from self._ktrace_events(chunk, events, last=True)
 
-    def _new_chunk(self, data: Bytes, states: list[State]) -> Chunk:
-        return Chunk(data, states, self.context.pool, self.context.keys, by_ktrace=self.context.own)
+    def _new_chunk(self, data: Bytes, states: list[SequenceState]) -> Chunk:
+        return Chunk(
+            data, states, self.context.trace_texts, self.context.argument_names, by_ktrace=self.context.is_ktrace
+        )
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
         """The rows of some packets, those that they hold compressed in their place."""
         before, opened, states = self._open or (_NO_BYTES, None, [])
         first, last = int(start[0]), int(end[-1])
-        chunk = self._new_chunk(together(before, data, first, last), list(states))
+        chunk = self._new_chunk(joined_bytes(before, data, first, last), list(states))
         shift = len(before) - first
         found = parse(chunk.data, start + shift, end + shift)
         compressed = [found.get(_P[name], LENGTH) for name in _COMPRESSED]
@@ -130,7 +132,7 @@ class TraceReader:
                     self._report.record()
                     self._report.issue("bad-record", self.context.where(id_), f"can't be inflated: {error}")
                     continue
-                base, self._beyond = self._beyond, self._beyond + len(inner)
+                base, self._next_virtual = self._next_virtual, self._next_virtual + len(inner)
                 yield from self.read(inner, base)
 
     def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
@@ -147,7 +149,7 @@ class TraceReader:
         clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
         lost = (flags & _NEEDED > 0) & ~valid & ~bad
-        taken = self._accounts(found, bad, lost, base, start)
+        taken = self._account(found, bad, lost, base, start)
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
@@ -158,26 +160,28 @@ class TraceReader:
         columns = found.get(_STAGE, LENGTH)
         mine = taken[columns.owner]
         if mine.any():
-            yield from read_stages(self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._old)
+            yield from read_stages(
+                self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._specifications
+            )
         columns = found.get(_EVENT, LENGTH)
         mine = taken[columns.owner]
         events = self._events(columns, mine, base, ts, state, clock)
-        if not self.context.own:
+        if not self.context.is_ktrace:
             if len(events):
-                yield from read_events(self.context, chunk, events)
+                yield from read_foreign_events(self.context, chunk, events)
             return
         if opened is not None:
-            events = _behind(opened, events)
+            events = _appended(opened, events)
         if len(events):
-            yield from self._own(chunk, events, last=False)
+            yield from self._ktrace_events(chunk, events, last=False)
 
-    def _own(self, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch]:
+    def _ktrace_events(self, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch]:
         """The rows of a trace of ktrace; slices that are still open are kept with their bytes."""
-        for part in read_own(self.context, chunk, events, last=last):
+        for part in read_ktrace_events(self.context, chunk, events, last=last):
             if isinstance(part, Batch):
                 yield part
             elif len(part):
-                self._open = _kept(chunk, part)
+                self._open = _copied(chunk, part)
             else:
                 self._open = None
 
@@ -197,12 +201,14 @@ class TraceReader:
         cuts = np.flatnonzero(np.diff(sequence[order])) + 1
         for rows in np.split(order, cuts) if count else ():
             number = int(sequence[rows[0]])
-            current = self.context.sequences.setdefault(number, State(machine=int(machine[rows[0]])))
+            current = self.context.sequences.setdefault(number, SequenceState(machine=int(machine[rows[0]])))
             places = [len(chunk.states)]
             chunk.states.append(current)
             for row in rows[change[rows]].tolist():
                 current = (
-                    State(valid=True, machine=int(machine[row])) if cleared[row] else current.with_defaults_of(current)
+                    SequenceState(valid=True, machine=int(machine[row]))
+                    if cleared[row]
+                    else current.with_defaults_of(current)
                 )
                 places.append(len(chunk.states))
                 chunk.states.append(current)
@@ -227,23 +233,23 @@ class TraceReader:
         Fills in the times of those with a clock of their own, and returns the codes of the clocks' names where a time
         can't be told by the main clock; None where there is no such.
         """
-        times = Times(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
-        for row, here in _rare(chunk, found):
+        times = PacketTimes(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
+        for row, fields in _rare(chunk, found):
             if bad[row]:
                 continue
             try:
-                if "clock_snapshot" in here:
+                if "clock_snapshot" in fields:
                     times.until(row)
-                self._change(here, chunk.states[int(state[row])], int(sequence[row]), int(machine[row]))
-                if here.keys() & _TIMED:
+                self._change(fields, chunk.states[int(state[row])], int(sequence[row]), int(machine[row]))
+                if fields.keys() & _TIMED:
                     times.until(row + 1)
                     clock = None if times.names is None else int(times.names[row])
-                    name = None if clock is None or clock < 0 else chunk.own.texts[clock]
-                    self._take(here, base, int(ts[row]), name, int(machine[row]))
-                elif "gpu_info" in here:
-                    self._gpus.info(here["gpu_info"][0], int(machine[row]))
-                elif "for_testing" in here and self.context.sidecar is not None:
-                    links = self.context.sidecar.take(said(here["for_testing"][0]) or "")
+                    name = None if clock is None or clock < 0 else chunk.chunk_texts.texts[clock]
+                    self._read_rare(fields, base, int(ts[row]), name, int(machine[row]))
+                elif "gpu_info" in fields:
+                    self._gpus.info(fields["gpu_info"][0], int(machine[row]))
+                elif "for_testing" in fields and self.context.sidecar is not None:
+                    links = self.context.sidecar.add(test_event_text(fields["for_testing"][0]) or "")
                     self._links += [] if links is None else [links]
             except ValueError as error:
                 bad[row] = True
@@ -251,27 +257,27 @@ class TraceReader:
         times.until(found.count)
         return times.names
 
-    def _change(self, here: Here, state: State, sequence: int, machine: int) -> None:
+    def _change(self, fields: RareFields, state: SequenceState, sequence: int, machine: int) -> None:
         """Takes what a packet changes for itself and those behind it."""
         context = self.context
-        if "clock_snapshot" in here:
-            context.clocks.snapshot(here["clock_snapshot"][0], sequence)
-        if "trace_packet_defaults" in here:
-            state.defaults(here["trace_packet_defaults"][0])
-        if "interned_data" in here:
-            state.intern(here["interned_data"][0], context.pool, context.keys)
-        if "track_descriptor" in here:
-            context.tracks.describe(here["track_descriptor"][0], machine)
-        if "process_tree" in here:
-            context.tracks.processes(machine).tree(here["process_tree"][0])
-        if "process_descriptor" in here:
-            context.tracks.processes(machine).process(here["process_descriptor"][0])
-        if "thread_descriptor" in here:
-            context.tracks.processes(machine).thread(here["thread_descriptor"][0])
+        if "clock_snapshot" in fields:
+            context.clocks.snapshot(fields["clock_snapshot"][0], sequence)
+        if "trace_packet_defaults" in fields:
+            state.defaults(fields["trace_packet_defaults"][0])
+        if "interned_data" in fields:
+            state.intern(fields["interned_data"][0], context.trace_texts, context.argument_names)
+        if "track_descriptor" in fields:
+            context.tracks.describe(fields["track_descriptor"][0], machine)
+        if "process_tree" in fields:
+            context.tracks.processes(machine).tree(fields["process_tree"][0])
+        if "process_descriptor" in fields:
+            context.tracks.processes(machine).process(fields["process_descriptor"][0])
+        if "thread_descriptor" in fields:
+            context.tracks.processes(machine).thread(fields["thread_descriptor"][0])
 
-    def _take(self, here: Here, base: int, ts: int, clock: str | None, machine: int) -> None:
+    def _read_rare(self, fields: RareFields, base: int, ts: int, clock: str | None, machine: int) -> None:
         """Takes a packet of a rare kind that has rows of its own."""
-        for name, (data, at) in here.items():
+        for name, (data, at) in fields.items():
             if name == "gpu_counter_event":
                 self._gpus.describe(data)
             elif name == "gpu_mem_total_event":
@@ -279,7 +285,7 @@ class TraceReader:
             elif name == "gpu_log":
                 self._gpus.log(data, base + at, ts, clock, machine)
 
-    def _accounts(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
+    def _account(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
         """Says what became of each packet, but for those with rows, and returns a mask of these."""
         count, report = found.count, self._report
         left = np.ones(count, np.bool_)
@@ -303,13 +309,13 @@ class TraceReader:
             mine = found.get(number, tag & 7).has(count) & left
             if mine.any():
                 first = base + int(start[mine.argmax()])
-                self._is_of_no_row(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
+                self._count_without_rows(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
                 left &= ~mine
         if left.any():
             report.used(int(left.sum()), outcome="structure")
         return taken
 
-    def _is_of_no_row(self, name: str, count: int, id_: int) -> None:
+    def _count_without_rows(self, name: str, count: int, id_: int) -> None:
         """Counts packets of a kind that gives no row: read, about the recording, or unread."""
         if name in _READ:
             self._report.used(count, outcome=name)
@@ -321,7 +327,7 @@ class TraceReader:
             self.context.unread[name] += count
 
 
-def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, Here]]:
+def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
     """The packets, in their order, with a field of `_READ`, and these fields; of counters those with a descriptor."""
     parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
     counters = found.get(_COUNTER, LENGTH)
@@ -348,7 +354,7 @@ def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
     return places
 
 
-def _behind(opened: Events, events: Events) -> Events:
+def _appended(opened: Events, events: Events) -> Events:
     """The events behind those that are still open, whose bytes stand before theirs."""
     id_, ts, state, start, end = (
         np.concatenate([getattr(opened, name), getattr(events, name)]) for name in ("id", "ts", "state", "start", "end")
@@ -360,7 +366,7 @@ def _behind(opened: Events, events: Events) -> Events:
     return Events(id_, ts, state, start, end, clock)
 
 
-def _kept(chunk: Chunk, events: Events) -> tuple[Bytes, Events, list[State]]:
+def _copied(chunk: Chunk, events: Events) -> tuple[Bytes, Events, list[SequenceState]]:
     """The bytes of those events, the events with their places among these, and their states."""
     size = events.end - events.start
     end = np.cumsum(size)

@@ -24,13 +24,13 @@ from ktrace.model.json_text import dump_json
 from ktrace.stages.order.pairing import match
 
 from ..proto import field_numbers as f
-from .args import ANNOTATION, INT, JSON, Chunk, Values, read_values
+from .argument_values import ANNOTATION, INT, JSON, Chunk, Values, joined_values, read_values
 from .context import Context, Events
 from .counters import extra_counters
 from .event_fields import BEGIN, COMPLETE, COUNTER, END, NOTHING, STATE, Parsed, parse_events
 from .links import flow_links, submissions
 from .messages import bits
-from .rows import batches, plain, restore_event
+from .rows import as_args, event_batches, restore_event
 
 _T = f.TRACK_EVENT
 _KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
@@ -56,10 +56,10 @@ _KNOWN = {
 _NAMES = {number: name for name, number in _T.items()}
 
 
-def read_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
+def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
     """The rows of TrackEvents of a trace that isn't of ktrace."""
     parsed = parse_events(context, chunk, events)
-    used = np.flatnonzero(parsed.what != NOTHING)
+    used = np.flatnonzero(parsed.event_type != NOTHING)
     context.conversion.report.used(len(used))
     used = used[~_ended_states(context, parsed)[used]]
     yield from _state_ends(context, parsed)
@@ -67,19 +67,19 @@ def read_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batc
     yield from extra_counters(context, chunk, parsed.events, parsed.fields)
 
 
-def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch | Events]:
+def read_ktrace_events(context: Context, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch | Events]:
     """The rows of TrackEvents of a trace of ktrace, and at the end the slices that are still open.
 
     These must stand before the next events. With `last` they are rows without a duration.
     """
     report = context.conversion.report
     parsed = parse_events(context, chunk, events)
-    is_half = np.flatnonzero((parsed.what == BEGIN) | (parsed.what == END))
+    is_half = np.flatnonzero((parsed.event_type == BEGIN) | (parsed.event_type == END))
     ts = events.ts[is_half]
     if np.any(ts[1:] < ts[:-1]):
         is_half = is_half[np.argsort(ts, kind="stable")]
     halves = is_half[np.argsort(parsed.place[is_half], kind="stable")]
-    pairs = match(parsed.place[halves].astype(np.int32), parsed.what[halves] == END)
+    pairs = match(parsed.place[halves].astype(np.int32), parsed.event_type[halves] == END)
     begins, ends, opened = halves[pairs.begins], halves[pairs.ends], halves[pairs.lone_begins]
     for row in halves[pairs.lone_ends].tolist():
         report.issue("end-without-begin", context.where(int(events.id[row])))
@@ -87,7 +87,7 @@ def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> I
     parsed.dur[begins] = events.ts[ends] - events.ts[begins]
     has_dur = np.zeros(len(events), np.bool_)
     has_dur[begins] = True
-    done = has_dur | ((parsed.what != BEGIN) & (parsed.what != END) & (parsed.what != NOTHING))
+    done = has_dur | ((parsed.event_type != BEGIN) & (parsed.event_type != END) & (parsed.event_type != NOTHING))
     if last:
         done[opened] = True
     rows = np.flatnonzero(done)
@@ -101,21 +101,21 @@ def read_own(context: Context, chunk: Chunk, events: Events, *, last: bool) -> I
 
 def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
     """The events that end a state and begin none: they have no name. The others begin one, as slices do."""
-    is_state = parsed.what == STATE
+    is_state = parsed.event_type == STATE
     nameless = parsed.name < 0
-    parsed.what[is_state & ~nameless] = BEGIN
+    parsed.event_type[is_state & ~nameless] = BEGIN
     for row in np.flatnonzero(is_state).tolist():
         place = int(parsed.place[row])
-        if place in context.states:
-            parsed.ended.append(row)
-        (context.states.discard if nameless[row] else context.states.add)(place)
+        if place in context.open_states:
+            parsed.ended_states.append(row)
+        (context.open_states.discard if nameless[row] else context.open_states.add)(place)
     ended: npt.NDArray[np.bool_] = is_state & nameless
     return ended
 
 
 def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
     """The ends of states: a state lasts until the next one of its track."""
-    rows = np.array(parsed.ended, np.int64)
+    rows = np.array(parsed.ended_states, np.int64)
     if not len(rows):
         return
     columns = context.tracks.columns(parsed.place[rows])
@@ -141,13 +141,13 @@ def _rows(
     """Batches of those events. `no_dur` None says that slices are halves; `begin_of` has the begin of each end."""
     if not len(rows):
         return
-    events, what = parsed.events, parsed.what[rows]
+    events, event_type = parsed.events, parsed.event_type[rows]
     index = np.full(len(events), -1, np.int64)
     index[rows] = np.arange(len(rows))
     if begin_of is not None:
         ends = np.flatnonzero(begin_of >= 0)
         index[ends] = index[begin_of[ends]]
-    pool = chunk.own if parsed.own else chunk.pool
+    pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
     columns = context.tracks.columns(parsed.place[rows])
     columns |= {
         "id": pa.array(events.id[rows]),
@@ -155,21 +155,21 @@ def _rows(
         "name": _names(context, chunk, parsed, rows),
         "cat": pool.column(parsed.category[rows]),
         "timing": constant("measured", len(rows)),
-        "kind": words(_KINDS, what.astype(np.int64)),
+        "kind": words(_KINDS, event_type.astype(np.int64)),
     }
     if no_dur is not None:
-        columns["dur"] = pa.array(parsed.dur[rows], mask=no_dur[rows] & (what != COMPLETE))
+        columns["dur"] = pa.array(parsed.dur[rows], mask=no_dur[rows] & (event_type != COMPLETE))
     else:
-        columns["dur"] = pa.array(parsed.dur[rows], mask=what != COMPLETE)
-        half = np.where(what == BEGIN, 0, np.where(what == END, 1, -1)).astype(np.int32)
+        columns["dur"] = pa.array(parsed.dur[rows], mask=event_type != COMPLETE)
+        half = np.where(event_type == BEGIN, 0, np.where(event_type == END, 1, -1)).astype(np.int32)
         columns["half"] = pa.DictionaryArray.from_arrays(pa.array(half, mask=half < 0), pa.array(["begin", "end"]))
     if events.clock is not None:
-        columns["clock"] = chunk.own.column(events.clock[rows].astype(np.int32))
+        columns["clock"] = chunk.chunk_texts.column(events.clock[rows].astype(np.int32))
     columns |= _counters(context, parsed, rows)
     values = _arguments(chunk, parsed, index)
-    shape = np.minimum(what, COMPLETE).astype(np.int64)
-    yield from batches(chunk, columns, shape, values, restore_event if context.own else plain)
-    if not context.own:  # whose sidecar has the links
+    shape = np.minimum(event_type, COMPLETE).astype(np.int64)
+    yield from event_batches(chunk, columns, shape, values, restore_event if context.is_ktrace else as_args)
+    if not context.is_ktrace:  # whose sidecar has the links
         yield from flow_links(context, parsed, events.id[rows], index)
         submissions(context, chunk, parsed.fields, events.id[rows], index)
 
@@ -177,8 +177,8 @@ def _rows(
 def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Array:
     """The names, a counter's from its track; never null."""
     codes = parsed.name[rows]
-    pool = chunk.own if parsed.own else chunk.pool
-    mine = np.flatnonzero((parsed.what[rows] == COUNTER) & (context.own | (codes < 0)))
+    pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
+    mine = np.flatnonzero((parsed.event_type[rows] == COUNTER) & (context.is_ktrace | (codes < 0)))
     places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
     names = [context.tracks.places[place].counter for place in places.tolist()]
     coded = np.array([-1 if name is None else pool.code(name.encode()) for name in names], np.int32)[of]
@@ -188,7 +188,7 @@ def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Ar
 
 def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Array]:
     """Value and unit of the counters among those rows."""
-    mine = np.flatnonzero(parsed.what[rows] == COUNTER)
+    mine = np.flatnonzero(parsed.event_type[rows] == COUNTER)
     if not len(mine):
         return {}
     count = len(parsed.events)
@@ -226,29 +226,24 @@ def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
         mine = index[column.owner] >= 0
         if not mine.any():
             continue
-        key = chunk.keys.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
-        number, what = signed(column.value)[mine], INT
+        key = chunk.argument_names.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
+        number, value_type = signed(column.value)[mine], INT
         if tag & 7 == LENGTH:
             data = zip(column.start[mine].tolist(), number.tolist(), strict=True)
-            number, what = np.array([_base64(chunk, at, size) for at, size in data], np.int64), JSON
+            number, value_type = np.array([_base64(chunk, at, size) for at, size in data], np.int64), JSON
         row = index[column.owner[mine]]
         parts.append(
-            Values(row, np.full(len(row), key, np.int32), np.full(len(row), what, np.uint8), number.astype(np.int64))
+            Values(
+                row, np.full(len(row), key, np.int32), np.full(len(row), value_type, np.uint8), number.astype(np.int64)
+            )
         )
-    if extra := [(index[row], code) for row, code in parsed.extra if index[row] >= 0]:
+    if extra := [(index[row], code) for row, code in parsed.legacy_arguments if index[row] >= 0]:
         row, number = np.array(extra, np.int64).T
-        key = chunk.keys.code(b"$legacy_event")
+        key = chunk.argument_names.code(b"$legacy_event")
         parts.append(Values(row, np.full(len(row), key, np.int32), np.full(len(row), JSON, np.uint8), number))
-    return joined(parts)
-
-
-def joined(parts: list[Values]) -> Values:
-    """All those arguments; a later one of a row and key replaces an earlier one."""
-    if len(parts) == 1:
-        return parts[0]
-    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return joined_values(parts)
 
 
 def _base64(chunk: Chunk, start: int, size: int) -> int:
     data = chunk.data[start : start + size].tobytes()
-    return chunk.own.code(dump_json({"$base64": base64.b64encode(data).decode()}).encode())
+    return chunk.chunk_texts.code(dump_json({"$base64": base64.b64encode(data).decode()}).encode())

@@ -33,12 +33,12 @@ _INT_COLUMNS = ("pid", "tid", "device", "context", "stream")
 _UUID_BITS = 64
 
 
-def wide(uuid: int, machine: int) -> int:
+def with_machine(uuid: int, machine: int) -> int:
     """The uuid with its machine, since uuids are unique on a machine alone."""
     return machine << _UUID_BITS | uuid
 
 
-def bare(uuid: int) -> int:
+def without_machine(uuid: int) -> int:
     """The uuid without its machine."""
     return uuid & ((1 << _UUID_BITS) - 1)
 
@@ -150,11 +150,11 @@ class Tracks:
         """Takes a TrackDescriptor. Raises ValueError where it is no protobuf."""
         t = f.TRACK_DESCRIPTOR
         found = gather(data)
-        uuid = wide(int(first(found, t["uuid"], 0)), machine)
+        uuid = with_machine(int(first(found, t["uuid"], 0)), machine)
         processes = self.processes(machine)
         track = self.descriptors.setdefault(uuid, Descriptor())
         if t["parent_uuid"] in found:
-            track.parent = wide(int(first(found, t["parent_uuid"], 0)), machine)
+            track.parent = with_machine(int(first(found, t["parent_uuid"], 0)), machine)
         for name in ("name", "static_name", "atrace_name"):
             track.name = text(first(found, t[name], b"")) or track.name
         track.description = text(first(found, t["description"], b"")) or track.description
@@ -190,7 +190,7 @@ class Tracks:
 
     def of(self, uuid: int, machine: int) -> int:
         """The number of the place of a uuid."""
-        key = wide(uuid, machine)
+        key = with_machine(uuid, machine)
         number = self._of_uuid.get(key)
         if number is None:
             number = self._of_uuid[key] = self.add(self._place(key))
@@ -222,8 +222,8 @@ class Tracks:
         return len(self.places) - 1
 
     def _place(self, uuid: int) -> Place:
-        if self._sidecar is not None and bare(uuid) in self._sidecar.tracks:
-            columns = _legal(self._sidecar.tracks[bare(uuid)])
+        if self._sidecar is not None and without_machine(uuid) in self._sidecar.tracks:
+            columns = _legal(self._sidecar.tracks[without_machine(uuid)])
             counter, unit = columns.pop("counter", None), columns.pop("unit", None)
             return Place({"source": self._label} | columns, counter, unit, uuid)
         track = self.descriptors.get(uuid, Descriptor())
@@ -231,8 +231,8 @@ class Tracks:
         if host := host_of(uuid >> _UUID_BITS):
             columns["host"] = host
         if not (track.is_process or track.tid is not None) or track.is_counter:
-            columns["track"] = str(bare(uuid))
-        counter = (track.name or str(bare(uuid))) if track.is_counter else None
+            columns["track"] = str(without_machine(uuid))
+        counter = (track.name or str(without_machine(uuid))) if track.is_counter else None
         return Place(columns, counter, track.unit, uuid, track.scale, track.incremental)
 
     def _owner(self, uuid: int) -> dict[str, Any]:
@@ -277,7 +277,7 @@ class Tracks:
                 continue
             facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
             facts["parent_track"] = (
-                str(bare(track.parent)) if track.parent and not self._is_owner(track.parent) else None
+                str(without_machine(track.parent)) if track.parent and not self._is_owner(track.parent) else None
             )
             key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
             yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}

@@ -16,7 +16,7 @@ from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
-from .interning import Interned
+from .interning import InternedTexts
 
 #: Levels of an argument that are nested messages; what is below them is a JSON text.
 _DEEPEST = 32
@@ -24,7 +24,7 @@ _DEEPEST = 32
 #: Bytes of JSON texts whose messages are remembered.
 _REMEMBERED = 16 << 20
 
-#: Numbers of the type names: a value that is JSON text, and a text that is the whole of `args`.
+#: IdCounters of the type names: a value that is JSON text, and a text that is the whole of `args`.
 JSON_TYPE, ARGS_TYPE = 1, 2
 
 #: The entries of InternedData for them, given at the begin of the sequence.
@@ -56,7 +56,7 @@ _STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
 Naming = Callable[[str], str]
 
 
-class _Remembered:
+class _MessageCache:
     """Messages by the JSON text that they say."""
 
     def __init__(self) -> None:
@@ -84,15 +84,15 @@ class HostArguments:
     text_tag = bytes_tag(f.DEBUG_ANNOTATION["string_value"])
 
     def __init__(self) -> None:
-        self.names = Interned(
+        self.names = InternedTexts(
             f.INTERNED_DATA["debug_annotation_names"], f.DEBUG_ANNOTATION["name_iid"], f.DEBUG_ANNOTATION["name"]
         )
-        self.texts = Interned(
+        self.texts = InternedTexts(
             f.INTERNED_DATA["debug_annotation_string_values"],
             f.DEBUG_ANNOTATION["string_value_iid"],
             f.DEBUG_ANNOTATION["string_value"],
         )
-        self._remembered = _Remembered()
+        self._remembered = _MessageCache()
 
     def head(self, name: str) -> bytes:
         """The field of an argument's name."""
@@ -163,8 +163,8 @@ class StageArguments:
     text_tag = bytes_tag(_STAGE_TEXT)
 
     def __init__(self) -> None:
-        self.names = Interned(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
-        self.texts = Interned(
+        self.names = InternedTexts(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
+        self.texts = InternedTexts(
             f.INTERNED_DATA["debug_annotation_string_values"],
             f.EXTRA_COMPUTE_ARG["string_value_iid"],
             _STAGE_TEXT,
@@ -183,7 +183,7 @@ class StageArguments:
         try:
             return self.value(name, json.loads(value))
         except (ValueError, RecursionError):
-            return self._spelled(name, value)
+            return self._json_text(name, value)
 
     def value(self, name: str, value: Any) -> bytes:
         """The same of a value."""
@@ -196,16 +196,16 @@ class StageArguments:
             try:
                 return self.head(name) + self.texts.field(value.encode())
             except UnicodeEncodeError:
-                return self._spelled(name, json.dumps(value).encode())
-        return self._spelled(name, dump_json(value).encode("utf-8", "backslashreplace"))
+                return self._json_text(name, json.dumps(value).encode())
+        return self._json_text(name, dump_json(value).encode("utf-8", "backslashreplace"))
 
     def object(self, value: bytes, naming: Naming) -> list[bytes]:
         """The arguments of a whole `args` object."""
         try:
             members = json.loads(value)
         except (ValueError, RecursionError):
-            return [self._spelled("args", value)]
+            return [self._json_text("args", value)]
         return [self.value(naming(key), item) for key, item in members.items()]
 
-    def _spelled(self, name: str, text: bytes) -> bytes:
+    def _json_text(self, name: str, text: bytes) -> bytes:
         return bytes_field(_STAGE_NAME, name.encode("utf-8", "replace")) + self.texts.field(text)

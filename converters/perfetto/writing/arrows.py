@@ -20,8 +20,8 @@ from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, double_tag, int_tag
-from .fields import Field, Fixed, Number, Text, Varint
-from .message_columns import Bools, Columns, Int64, binary, delimited, lengths
+from .fields import Field, FixedField, NumberField, TextField, VarintField
+from .message_columns import Bools, Int64, MessageColumns, binary_array, length_delimited, lengths
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
 _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
@@ -33,7 +33,7 @@ _API = int_tag(f.TRACK_EVENT["gpu_api"])
 _LAUNCH = ARROW_KINDS.index("launch")
 
 
-class Bits:
+class BitSet:
     """A set of numbers from 0, an eighth of a byte each."""
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class HostArrows:
         rows, flow = self.flows
         if len(rows):
             single, value, several = _alone(self.count, rows, flow)
-            found.append(Fixed(_FLOW, value, single))
+            found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                piece = Columns(len(several[1]))
+                piece = MessageColumns(len(several[1]))
                 piece.fixed(_FLOW, several[1].view(np.uint64))
                 found.append(_by_row(piece, several[0], self.count))
         found += self._correlations()
@@ -95,17 +95,19 @@ class HostArrows:
         crossed[self.waits[0]] = True
         moved = single & crossed  # has both: goes the long way
         single &= ~crossed
-        found: list[Field] = [Number(_CORRELATION, _SUBMISSION, value, single)]
+        found: list[Field] = [NumberField(_CORRELATION, _SUBMISSION, value, single)]
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [(several[0], several[1], _SUBMISSION), (at, more, _SUBMISSION), (*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
             text = _joined(parts, self.count)
-            found.append(Text(delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False)))
+            found.append(
+                TextField(length_delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False))
+            )
         starts = np.zeros(self.count, np.bool_)
         starts[rows] = True
         starts &= self.api > 0
         if starts.any():
-            found.append(Varint(_API, self.api.astype(np.uint64), starts))
+            found.append(VarintField(_API, self.api.astype(np.uint64), starts))
         return found
 
 
@@ -113,8 +115,8 @@ class ArrowBook:
     """Tells the arrows of a batch apart and remembers which stages have been started."""
 
     def __init__(self) -> None:
-        self._started = Bits()
-        self._drawn = Bits()
+        self._started = BitSet()
+        self._drawn = BitSet()
 
     def split(self, batch: TimelineBatch, stage: Bools, api: npt.NDArray[np.uint8]) -> tuple[HostArrows, pa.Array, int]:
         """The arrows of slices, by row of the batch; the fields of waiting stages; how many ends have no place."""
@@ -170,19 +172,19 @@ def _joined(parts: list[tuple[Int64, Int64, bytes]], count: int) -> pa.LargeBina
     values = np.concatenate([part[1] for part in parts])
     tag = np.concatenate([np.full(len(part[0]), number) for number, part in enumerate(parts)])
     order = np.argsort(rows, kind="stable")
-    piece = Columns(len(rows))
+    piece = MessageColumns(len(rows))
     for number, part in enumerate(parts):
         piece.varint(part[2], values[order].view(np.uint64), tag[order] == number)
     return _by_row(piece, rows[order], count).texts
 
 
-def _by_row(pieces: Columns, rows: Int64, count: int) -> Text:
+def _by_row(pieces: MessageColumns, rows: Int64, count: int) -> TextField:
     """Pieces that rise by row, joined by row; null where a row has none."""
     texts = pieces.rows()
     ends = np.concatenate([[0], np.cumsum(lengths(texts))])
     offsets = ends[np.searchsorted(rows, np.arange(count + 1))]
     data = np.frombuffer(texts.buffers()[2], np.uint8) if len(texts) else np.empty(0, np.uint8)
     start = int(np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]) if len(texts) else 0
-    joined = binary(np.ascontiguousarray(offsets + start), data)
+    joined = binary_array(np.ascontiguousarray(offsets + start), data)
     has = np.bincount(rows, minlength=count) > 0
-    return Text(pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type)), has)
+    return TextField(pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type)), has)

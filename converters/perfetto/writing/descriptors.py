@@ -77,11 +77,11 @@ class Descriptors:
                 if node.number is not None:
                     self._nodes[node.number] = node
                 self._parents.update((id(child), node) for child in node.children)
-        self._shared = {
+        self._queue_nodes = {
             id(node): other
             for process in self._processes
             for device in process.walk()
-            for node, other in _streams(device)
+            for node, other in _shared_queues(device)
         }
         for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
             self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
@@ -97,7 +97,7 @@ class Descriptors:
         for name, process in zip(names, owners, strict=True):
             processes.setdefault(name, set()).add(id(process))
         whole = [
-            f"{_apart(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
+            f"{_distinguishing(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
             for name, process in zip(names, owners, strict=True)
         ]
         return {
@@ -126,9 +126,9 @@ class Descriptors:
         self._node(node)
         return self._pids[id(node)], node.shown.name
 
-    def stream(self, number: int) -> int:
+    def queue_track(self, number: int) -> int:
         """The index of the track whose queue the rows of a track with that index share; its own, as a rule."""
-        shared = self._shared.get(id(self._nodes[number]))
+        shared = self._queue_nodes.get(id(self._nodes[number]))
         return number if shared is None or shared.number is None else shared.number
 
     def queue(self, number: int) -> str:
@@ -211,7 +211,7 @@ class Descriptors:
 
     def _merge_key(self, node: Node, uuid: int) -> bytes:
         """The key of a track: that of the stream that it shares, else its own."""
-        shared = self._shared.get(id(node))
+        shared = self._queue_nodes.get(id(node))
         return _merge_key(uuid if shared is None else self._node(shared))
 
     def _name(self, node: Node) -> str:
@@ -268,7 +268,7 @@ class Descriptors:
         self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
 
 
-def _streams(device: Node) -> Iterator[tuple[Node, Node]]:
+def _shared_queues(device: Node) -> Iterator[tuple[Node, Node]]:
     """The streams of a device without a context, each with the only one of its number that has a context.
 
     Kineto says the context of kernels, but not of the ranges that it draws around them on the same stream.
@@ -294,7 +294,7 @@ def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int
     return pids
 
 
-def _apart(process: Node) -> str:
+def _distinguishing(process: Node) -> str:
     """What tells the GPUs of a process from those of others: its rank, or host without domain, else its name."""
     if not process.shown.labels:
         return process.shown.name

@@ -2,7 +2,7 @@
 
 fields = [*arguments(columns, HostArguments(), ...)]
 for group in groups(fields, rows):
-    event = Columns(len(group.rows))
+    event = MessageColumns(len(group.rows))
     group.put(event)
 """
 
@@ -21,7 +21,7 @@ from ktrace.model.json_text import decoded
 
 from ..proto.wire import varint
 from .arguments import HostArguments, Naming, StageArguments
-from .message_columns import Bools, Columns, Int64, Table, Words, delimited
+from .message_columns import Bools, Int64, MessageColumns, Pieces, Words, length_delimited
 
 Int32 = npt.NDArray[np.int32]
 
@@ -47,12 +47,12 @@ class Field(Protocol):
     valid: Bools | None
     is_text: bool
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows, or those of them in `where`."""
 
 
 @dataclass
-class Number:
+class NumberField:
     """An argument that is an integer or a bool: constant bytes and a varint."""
 
     tag: bytes
@@ -61,13 +61,13 @@ class Number:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.number(self.tag, self.head, self.values[rows], where)
 
 
 @dataclass
-class Fixed:
+class FixedField:
     """Eight bytes behind constant bytes."""
 
     prefix: bytes
@@ -75,13 +75,13 @@ class Fixed:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.fixed(self.prefix, self.values[rows], where)
 
 
 @dataclass
-class Varint:
+class VarintField:
     """A varint behind its tag."""
 
     prefix: bytes
@@ -89,27 +89,27 @@ class Varint:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.varint(self.prefix, self.values[rows], where)
 
 
-class Coded:
+class CodedField:
     """An entry of a table for each row; -1 is none."""
 
-    def __init__(self, table: Table, codes: Int32) -> None:
+    def __init__(self, table: Pieces, codes: Int32) -> None:
         self.table = table
         self.codes = codes
         missing = codes < 0
         self.valid: Bools | None = ~missing if missing.any() else None
         self.is_text = not table.is_short
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.coded(self.table, self.codes[rows])
 
 
-class Text:
+class TextField:
     """Bytes of any length; null is none."""
 
     is_text = True
@@ -118,28 +118,28 @@ class Text:
         self.texts = texts
         self.valid = valid
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.text(self.texts.take(pa.array(rows)))
 
 
-class Message:
-    """Numbers in a message of their own: the three axes of a grid. A row without any has no message."""
+class MessageField:
+    """IdCounters in a message of their own: the three axes of a grid. A row without any has no message."""
 
     is_text = False
 
     def __init__(self, tag: bytes, head: bytes, fields: Sequence[Field], valid: Bools | None = None) -> None:
         self.tag, self.head, self.fields, self.valid = tag, head, fields, valid
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
-        inner = Columns(len(rows))
+        inner = MessageColumns(len(rows))
         inner.constant(self.head, where)
         put(inner, self.fields, rows, where)
         out.message(self.tag, inner, where)
 
 
-def put(out: Columns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
+def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
     """Writes fields, each in the rows that have it, texts last."""
     for field in sorted(fields, key=lambda field: field.is_text):
         which = where
@@ -157,7 +157,7 @@ class Group:
     fields: list[Field]
     mixed: bool
 
-    def put(self, out: Columns) -> None:
+    def put(self, out: MessageColumns) -> None:
         """Writes the fields of its rows, texts last."""
         if self.mixed:
             put(out, self.fields, self.rows)
@@ -199,7 +199,7 @@ def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
                 yield Group(part, [*always, *has], mixed=False)
 
 
-def argument(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
+def argument_field(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
     """A column as an argument; None where it is null throughout."""
     if column.null_count == len(column):
         return None
@@ -207,18 +207,18 @@ def argument(name: str, column: pa.Array, into: HostArguments | StageArguments, 
     valid = validity(column)
     if pa.types.is_integer(kind):
         number = into.uint_tag if pa.types.is_unsigned_integer(kind) else into.int_tag
-        return Number(tag, into.head(name) + number, whole(column), valid)
+        return NumberField(tag, into.head(name) + number, whole(column), valid)
     if pa.types.is_floating(kind):
         body = into.head(name) + into.double_tag
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return Fixed(tag + bytes((len(body) + 8,)) + body, values.view(np.uint64), valid)
+        return FixedField(tag + bytes((len(body) + 8,)) + body, values.view(np.uint64), valid)
     if pa.types.is_boolean(kind):
         values = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
         if into.bool_tag is not None:
-            return Number(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
+            return NumberField(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
         words = [_whole_text(tag, into.json(name, word)) for word in (b"false", b"true")]
         codes = values.astype(np.int32)
-        return Coded(Table(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
+        return CodedField(Pieces(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
     return _text(name, column, into, tag)
 
 
@@ -229,12 +229,12 @@ def _text(name: str, column: pa.Array, into: HostArguments | StageArguments, tag
         column = column.dictionary_encode()
         if not is_json and len(column.dictionary) > max(_DISTINCT, len(column) // 2):
             head = into.head(name)
-            texts = delimited(into.text_tag, decoded(column).cast(pa.large_binary()))
-            body = Columns(len(column))
+            texts = length_delimited(into.text_tag, decoded(column).cast(pa.large_binary()))
+            body = MessageColumns(len(column))
             valid = validity(column)
             body.constant(head, valid)
             body.text(texts)
-            return Text(delimited(tag, _nulled(body.rows(), valid)), valid)
+            return TextField(length_delimited(tag, _nulled(body.rows(), valid)), valid)
 
     def make(text: bytes, many: bool) -> bytes:
         body = into.json(name, text) if is_json else into.text(name, text, often=many)
@@ -251,7 +251,7 @@ def _whole_text(tag: bytes, body: bytes) -> bytes:
     return tag + varint(len(body)) + body
 
 
-def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> Coded:
+def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
     """A column of texts or JSON as a table of what `make` gives for each distinct value that occurs.
 
     `make` is told the bytes of the value, and whether it occurs more than once.
@@ -267,10 +267,10 @@ def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> Coded:
     number[used] = np.arange(len(used))
     values = column.dictionary.take(pa.array(used)).cast(pa.large_binary()).to_pylist()
     pieces = [make(value, count > 1) for value, count in zip(values, counts[used].tolist(), strict=True)]
-    return Coded(Table(pieces), number[codes])
+    return CodedField(Pieces(pieces), number[codes])
 
 
-def source_arguments(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
+def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
     """The `args` texts as arguments of the host."""
     if column.null_count == len(column):
         return None
@@ -284,7 +284,7 @@ def whole(column: pa.Array) -> Words:
     return words
 
 
-def integral(values: npt.NDArray[np.float64]) -> Bools:
+def is_integral(values: npt.NDArray[np.float64]) -> Bools:
     """Which doubles an integer says as well, and shorter: not -0.0, and none so large that it could be rounded."""
     found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
     return found

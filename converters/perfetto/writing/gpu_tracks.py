@@ -92,8 +92,8 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Numbers that are unique in the trace, of whatever machine."""
+class IdCounters:
+    """IdCounters that are unique in the trace, of whatever machine."""
 
     contexts: Iterator[int] = field(default_factory=lambda: count(1))
     specifications: Iterator[int] = field(default_factory=lambda: count(1))
@@ -107,14 +107,14 @@ class Gpus:
         tracks: Sequence[Track],
         catalog: Catalog,
         mine: Sequence[bool] | None = None,
-        numbers: Numbers | None = None,
+        numbers: IdCounters | None = None,
     ) -> None:
         """`mine` says which tracks are of this machine, by default all. `numbers` are common to all machines."""
         self.fresh: list[bytes] = []
         self.queues: dict[int, Queue] = {}
         self._tracks = tracks
         self._contexts: dict[tuple[int, int, int | None], int] = {}
-        self._numbers = numbers or Numbers()
+        self._numbers = numbers or IdCounters()
         self._entries: list[bytes] = []
         self._of: dict[int, Gpu] = {}
         known: dict[tuple[Any, ...], Gpu] = {}
@@ -186,7 +186,7 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
     "NVIDIA H100 #0 (rank 3)", "NVIDIA H100 #0 (on node1)"
     """
     plain = [f"{gpu.name or 'GPU'} #{gpu.number if gpu.ordinal is None else gpu.ordinal}" for gpu in gpus]
-    for words in ([""] * len(gpus), *(_apart(gpus, way, catalog) for way in ("rank", "on", ""))):
+    for words in ([""] * len(gpus), *(_distinguishing(gpus, way, catalog) for way in ("rank", "on", ""))):
         labels = [f"{name} ({word})" if word else name for name, word in zip(plain, words, strict=True)]
         if len({*labels}) == len(labels):
             break
@@ -196,7 +196,7 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
         gpu.label = label
 
 
-def _apart(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
+def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
     """The ranks, hosts or sources of each GPU, in words."""
     found = []
     for gpu in gpus:
@@ -243,7 +243,7 @@ def _gpu(gpu: Gpu) -> bytes:
     return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
 
 
-def adopted(tracks: Sequence[Track]) -> list[Track]:
+def with_processes(tracks: Sequence[Track]) -> list[Track]:
     """The tracks as they are shown: device rows without a process belong to the one of their source that launched them.
 
     That is the only process of source and host that has threads. Where there are several, or the process has

@@ -13,7 +13,7 @@ _IID = f.EVENT_NAME["iid"]
 _TEXT = bytes_tag(f.EVENT_NAME["name"])
 
 
-class Interned:
+class InternedTexts:
     """Texts (UTF-8) of one kind.
 
     `entries` is the field of InternedData, `iid` and `text` those of the user that refer to a number or
@@ -26,7 +26,7 @@ class Interned:
         self._iid = int_tag(iid)
         self._text = bytes_tag(text)
         self._known: dict[bytes, bytes] = {}
-        self._met: set[bytes] = set()
+        self._seen_once: set[bytes] = set()
         self._budget = REMEMBERED
 
     def field(self, text: bytes, *, often: bool = True) -> bytes:
@@ -34,14 +34,14 @@ class Interned:
         known = self._known.get(text)
         if known is not None:
             return known
-        if text in self._met:
-            self._met.discard(text)
+        if text in self._seen_once:
+            self._seen_once.discard(text)
             return self._intern(text)
         if self._budget >= len(text):
             self._budget -= len(text)
             if often:
                 return self._intern(text)
-            self._met.add(text)
+            self._seen_once.add(text)
         return self._text + varint(len(text)) + text
 
     def _intern(self, text: bytes) -> bytes:
@@ -52,7 +52,7 @@ class Interned:
         return field
 
 
-def fresh(*texts: Interned) -> bytes:
+def fresh(*texts: InternedTexts) -> bytes:
     """The entries of InternedData interned since the last call."""
     entries = b"".join(entry for interned in texts for entry in interned.fresh)
     for interned in texts:

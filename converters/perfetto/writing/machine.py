@@ -22,14 +22,13 @@ from ..proto.wire import bytes_tag, int_tag, varint
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
-from .fields import Coded, Int32
-from .gpu_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters
+from .fields import CodedField, Int32
 from .gpu_tracks import Gpus
-from .kernel_metrics import launch_arguments, metrics_of
-from .message_columns import Bools, Columns, Int64, Table
-from .output import Shared, columns_of
-from .render_stages import StageRows, Stages
+from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, launch_arguments, metrics_of
+from .message_columns import Bools, Int64, MessageColumns, Pieces
+from .render_stages import RenderStages, StageRows
 from .sequences import Packets, host_and_gpu, of_machine, packet
+from .trace_output import TraceOutput, columns_of
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
 _EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
@@ -48,17 +47,17 @@ class Machine:
     `tracks` are shared by all machines of a trace, `gpus` are those of this one, `api` has the API of each track.
     """
 
-    def __init__(self, shared: Shared, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
-        self._shared = shared
-        self._timeline, self._tracks, self._origin = shared.timeline, shared.tracks, shared.origin
+    def __init__(self, output: TraceOutput, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
+        self._output = output
+        self._timeline, self._tracks, self._origin = output.timeline, output.tracks, output.origin
         self._host, self._gpu = host_and_gpu(machine)
         self._machine = machine
         self._gpus = gpus
-        self._stages = Stages(gpus)
+        self._stages = RenderStages(gpus)
         self._events = TrackEvents()
         self._arrows = ArrowBook()
         self._counters = counters
-        self._queues_said = 0
+        self._queues_defined = 0
 
     def start(self, clocks: list[bytes]) -> None:
         """Writes the packets that open the sequences; `clocks` are readings at the begin of the trace."""
@@ -75,14 +74,14 @@ class Machine:
             self._write(self._gpu.first(self._stages.restart()))
         stage = batch.work
         metric = metrics_of(batch, stage)
-        lost = _no_numbers(batch)
-        host_arrows, waits, homeless = self._arrows.split(batch, stage, self._shared.api[batch.track])
+        lost = _without_value(batch)
+        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage, self._output.api[batch.track])
         self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         if stage.any():
             rows = np.flatnonzero(stage)
             self._write_stages(batch, rows, waits, launch_arguments(batch, metric, rows))
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
-        return len(batch) - int(np.count_nonzero(lost)), homeless
+        return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
     def close(self) -> None:
         """Writes the counters of kernels and the GPUs."""
@@ -90,7 +89,7 @@ class Machine:
         if events is not None:
             self._write(self._gpu.interning(entries))
             self._write(Packets(self._gpu, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
-        self._say_capped()
+        self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
 
@@ -102,24 +101,24 @@ class Machine:
         own[rows] = True
         own[-1] = True
         at = np.flatnonzero(own[edges.row])
-        place = self._places(batch, at)
+        place = self._placed_edges(batch, at)
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
-        host = HostRows(_taken(batch, rows), Coded(place.table, place.codes[position[rows]]), arrows.of(rows))
+        host = HostRows(_select(batch, rows), CodedField(place.table, place.codes[position[rows]]), arrows.of(rows))
         numbers, events = self._events.events(host)
         ends = np.flatnonzero(~is_row[at])
-        end = Columns(len(ends))
+        end = MessageColumns(len(ends))
         place.put(end, ends, None)
-        self._introduce()
+        self._write_definitions()
         where = [position[rows][number] for number in numbers]
         self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
 
-    def _places(self, batch: TimelineBatch, at: Int64) -> Coded:
+    def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
         """The fields of type and track of those edges."""
         edges = batch.edges
         row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
-        series, numbers = _series(batch)
+        series, numbers = _counter_series(batch)
         kinds = np.where(slice_rows(batch), _BEGINS, _POINT)
         kinds[numbers >= 0] = _COUNTS
         kind = np.append(kinds, _ENDS)[row]
@@ -128,7 +127,7 @@ class Machine:
         key = (which * len(self._timeline.tracks) + track) * 8 + kind
         found = pa.array(key).dictionary_encode()
         distinct = found.dictionary.to_pylist()
-        wanted = [_parts(value, len(self._timeline.tracks)) for value in distinct]
+        wanted = [_split_key(value, len(self._timeline.tracks)) for value in distinct]
         self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == _COUNTS)
         pieces = []
         for which_, track_, kind_ in wanted:
@@ -138,15 +137,15 @@ class Machine:
                 else self._tracks.track(track_, which_)
             )
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
-        return Coded(Table(pieces), found.indices.to_numpy())
+        return CodedField(Pieces(pieces), found.indices.to_numpy())
 
     def _write_stages(
         self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, measured: dict[str, pa.Array]
     ) -> None:
-        part = _taken(batch, rows)
+        part = _select(batch, rows)
         track = batch.track[rows]
         for number in np.unique(track).tolist():
-            stream = self._tracks.stream(number)
+            stream = self._tracks.queue_track(number)
             if stream not in self._gpus.queues:
                 self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
             if number not in self._gpus.queues:
@@ -162,7 +161,7 @@ class Machine:
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
         stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
-        self._introduce()
+        self._write_definitions()
         self._write(self._gpu.interning(self._stages.fresh()))
         self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
         self._add_estimates(part, stages)
@@ -194,8 +193,8 @@ class Machine:
         if not len(rows):
             return
         of = kernel[rows]
-        part = _taken(batch, rows)
-        series, numbers = _series(part)
+        part = _select(batch, rows)
+        series, numbers = _counter_series(part)
         derived = is_in(part.column("timing"), ("derived",))
         key = numbers * 2 + derived
         names = np.zeros(2 * len(series), np.int64)
@@ -216,50 +215,50 @@ class Machine:
             estimate=False,
         )
 
-    def _say_capped(self) -> None:
+    def _report_dropped_counters(self) -> None:
         counters = self._counters
         if not counters.dropped_kernels:
             return
         kept = counters.kernels - counters.dropped_kernels
         detail = f"the {kept:,} longest of {counters.kernels:,} kernels keep their counters"
-        self._shared.report.issue("counters-capped", "output", detail, counters.dropped_kernels)
-        if counters.dropped_rows and self._shared.report.stages:
-            ledger = self._shared.report.stages[-1]
+        self._output.report.issue("counters-capped", "output", detail, counters.dropped_kernels)
+        if counters.dropped_rows and self._output.report.stages:
+            ledger = self._output.report.stages[-1]
             ledger.given -= counters.dropped_rows
             ledger.removed["counters-capped"] += counters.dropped_rows
 
-    def _introduce(self) -> None:
+    def _write_definitions(self) -> None:
         """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
-        queues = islice(self._gpus.queues.values(), self._queues_said, None)
+        queues = islice(self._gpus.queues.values(), self._queues_defined, None)
         new = list(queues)
         stages = {
             queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]}
             for queue in new
             if not queue.is_shared
         }
-        self._queues_said += len(new)
-        self._shared.say_places(stages)
+        self._queues_defined += len(new)
+        self._output.write_places(stages)
         for descriptor in self._tracks.fresh:
             self._write(packet(self._host.later() + descriptor))
         self._tracks.fresh.clear()
         self._write(self._host.interning(self._events.fresh()))
 
     def _write(self, data: Any) -> None:
-        self._shared.stream.write(data)
+        self._output.stream.write(data)
 
 
-def _parts(key: int, tracks: int) -> tuple[int, int, int]:
+def _split_key(key: int, tracks: int) -> tuple[int, int, int]:
     """Lane or number of the counter, track, and type of a key of `_places`."""
     rest, kind = divmod(key, 8)
     which, track = divmod(rest, tracks)
     return which, track, kind
 
 
-#: Columns that say where a row is, which `TimelineBatch.track` says, too.
+#: MessageColumns that say where a row is, which `TimelineBatch.track` says, too.
 _WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
 
 
-def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
+def _select(batch: TimelineBatch, rows: Int64) -> Batch:
     """Some rows of a batch, without the columns that say where they are or say nothing."""
     columns = batch.taken(rows).columns
     names = [
@@ -270,7 +269,7 @@ def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
     return Batch("events", columns.select(names))
 
 
-def _no_numbers(batch: EventRows) -> Bools:
+def _without_value(batch: EventRows) -> Bools:
     """Which rows are counters without a finite value."""
     counter = is_in(batch.column("kind"), ("counter",))
     if not counter.any():
@@ -280,7 +279,7 @@ def _no_numbers(batch: EventRows) -> Bools:
     return lost
 
 
-def _series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
+def _counter_series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
     """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
     numbers = np.full(len(batch), -1, np.int64)
     rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))

@@ -1,12 +1,12 @@
 """The protobuf wire format in columns: the bytes of many messages of one kind, made field by field with numpy.
 
-A `Columns` is a message a row. Each field is a column of machine words (up to eight bytes a row, with a length each):
+A `MessageColumns` is a message a row. Each field is a column of machine words (up to eight bytes a row, with a length each):
 all are written to where they belong by one scatter a column, left to right, so that what a word has too much
 is written over by the next field. Texts of any length stand behind the words and are joined by Arrow.
 
-    event = Columns(rows)
+    event = MessageColumns(rows)
     event.varint(int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"]), serials)
-    packet = Columns(rows)
+    packet = MessageColumns(rows)
     packet.message(bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"]), event)
     packet.rows()              # a LargeBinaryArray
 
@@ -36,7 +36,7 @@ _MORE = np.array([0, *(sum(0x80 << 8 * at for at in range(size - 1)) for size in
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
 
-class Columns:
+class MessageColumns:
     """`count` messages of one kind, as columns. Texts come behind all other fields."""
 
     def __init__(self, count: int) -> None:
@@ -66,7 +66,7 @@ class Columns:
         """The same bytes in all rows, or in those of `where`."""
         for at in range(0, len(data), 8):
             part = data[at : at + 8]
-            self.words(_word(part), _within(len(part), where))
+            self.words(_word(part), _lengths_where(len(part), where))
 
     def words(self, words: Words | np.uint64, length: Lengths | int) -> None:
         """The first `length` bytes of little-endian words."""
@@ -85,7 +85,7 @@ class Columns:
                 else:
                     self.constant(prefix, where)
                 prefix = b""
-            self.words(word, _within(length, where))
+            self.words(word, _lengths_where(length, where))
 
     def number(self, tag: bytes, head: bytes, values: Words, where: Bools | None = None) -> None:
         """A short message of constant bytes and a varint behind them: an argument that is a number."""
@@ -97,19 +97,19 @@ class Columns:
             first = np.left_shift(size.astype(np.uint64), np.uint64(8 * len(tag)))
             self._around(first, tag, head, where)
         for word, length in parts:
-            self.words(word, _within(length, where))
+            self.words(word, _lengths_where(length, where))
 
     def _around(self, size: Words, tag: bytes, head: bytes, where: Bools | None) -> None:
         start = tag + b"\0" + head[: 7 - len(tag)]
-        self.words(size | _word(start), _within(len(start), where))
+        self.words(size | _word(start), _lengths_where(len(start), where))
         self.constant(head[7 - len(tag) :], where)
 
     def fixed(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
         """Eight bytes, of a double or a fixed64, behind constant bytes."""
         self.constant(prefix, where)
-        self.words(values, _within(8, where))
+        self.words(values, _lengths_where(8, where))
 
-    def message(self, tag: bytes, inner: Columns, where: Bools | None = None) -> None:
+    def message(self, tag: bytes, inner: MessageColumns, where: Bools | None = None) -> None:
         """A message in this one. Rows that aren't in `where` must be empty in `inner`, too."""
         self.varint(tag, inner.size().view(np.uint64), where)
         self._words += inner._words
@@ -119,7 +119,7 @@ class Columns:
         """Bytes of any length; null is none."""
         self._texts.append(texts)
 
-    def coded(self, table: Table, codes: npt.NDArray[np.int32]) -> None:
+    def coded(self, table: Pieces, codes: npt.NDArray[np.int32]) -> None:
         """For each row the entry of a table; -1 is none."""
         if table.is_short:
             for words, length in table.words:
@@ -141,12 +141,12 @@ class Columns:
         for word, part in self._words:
             anywhere[at] = word
             at += part
-        gapped = binary(bounds, buffer)
+        gapped = binary_array(bounds, buffer)
         rows = gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
-        return joined([rows, *self._texts])
+        return join_columns([rows, *self._texts])
 
 
-class Table:
+class Pieces:
     """Pieces of messages, by number. The last one is empty: it is the piece of the code -1.
 
     Pieces of at most `short` bytes are written as words, others are texts, which stand last in a message.
@@ -200,7 +200,7 @@ def _spread(values: Words) -> Words:
     return (word & np.uint64(0x007F007F007F007F)) | (word & np.uint64(0x3F803F803F803F80)) << np.uint64(1)
 
 
-def _within(length: Lengths | int, where: Bools | None) -> Lengths | int:
+def _lengths_where(length: Lengths | int, where: Bools | None) -> Lengths | int:
     """The lengths in the rows of `where`, 0 in others."""
     if where is None:
         return length
@@ -211,13 +211,13 @@ def _word(data: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(data, "little"))
 
 
-def binary(offsets: Int64, data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
+def binary_array(offsets: Int64, data: npt.NDArray[np.uint8]) -> pa.LargeBinaryArray:
     """An Arrow array over offsets and bytes."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
-def joined(parts: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
+def join_columns(parts: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
     """The parts of each row behind each other; null is nothing."""
     if len(parts) == 1:
         return parts[0]
@@ -230,9 +230,9 @@ def lengths(texts: pa.LargeBinaryArray) -> Int64:
     return length
 
 
-def delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+def length_delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Each text as a field: tag and length before it; nothing for null."""
-    field = Columns(len(texts))
+    field = MessageColumns(len(texts))
     valid = None if not texts.null_count else texts.is_valid().to_numpy(zero_copy_only=False)
     field.varint(tag, lengths(texts).astype(np.uint64), valid)
     field.text(texts)

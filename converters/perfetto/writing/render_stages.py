@@ -18,12 +18,25 @@ from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
 from .arguments import StageArguments
-from .fields import Coded, Field, Int32, Message, Varint, any_of, argument, coded, groups, integral, validity, whole
+from .fields import (
+    CodedField,
+    Field,
+    Int32,
+    MessageField,
+    VarintField,
+    any_of,
+    argument_field,
+    coded,
+    groups,
+    is_integral,
+    validity,
+    whole,
+)
 from .gpu_tracks import Gpus, Queue, specification
 from .interning import fresh
-from .kernel_keys import Keys, chosen
-from .kernel_metrics import REACHABLE
-from .message_columns import Columns, Int64, Table
+from .kernel_arguments import InternedArguments, number_combinations
+from .kernel_counters import REACHABLE
+from .message_columns import Int64, MessageColumns, Pieces
 
 #: Kind -> category of its stage, and the stage's description.
 STAGES = {
@@ -74,12 +87,12 @@ class StageRows:
         return len(self.ts)
 
 
-class Stages:
+class RenderStages:
     """Encodes render stages of one sequence."""
 
     def __init__(self, gpus: Gpus) -> None:
         self._gpus = gpus
-        self._keys = Keys()
+        self._keys = InternedArguments()
         self.restart()
 
     def restart(self) -> bytes:
@@ -104,7 +117,7 @@ class Stages:
         self._new.clear()
         return entries
 
-    def events(self, rows: StageRows) -> tuple[list[Int64], list[Columns]]:
+    def events(self, rows: StageRows) -> tuple[list[Int64], list[MessageColumns]]:
         """The rows in groups, and for each group its GpuRenderStageEvents."""
         columns = self._columns(rows)
         keyed = self._keys.choose(columns, rows.track)
@@ -116,12 +129,12 @@ class Stages:
         numbers, events = [], []
         for group in groups(launch, len(rows)):
             which = group.rows
-            event = Columns(len(which))
+            event = MessageColumns(len(which))
             event.varint(_EVENT_ID, rows.serial[which].view(np.uint64))
             event.varint(_DURATION, rows.dur[which].view(np.uint64))
             for field in common:
                 field.put(event, which, None)
-            arguments = Columns(len(which))
+            arguments = MessageColumns(len(which))
             group.put(arguments)
             event.message(_LAUNCH, arguments)
             if rows.waits is not None:
@@ -142,7 +155,7 @@ class Stages:
             return []
         if name == "args":
             return [self._source_arguments(column, tag)]
-        field = argument(name, column, self._arguments, tag)
+        field = argument_field(name, column, self._arguments, tag)
         return [field] if field is not None else []
 
     def _source_arguments(self, column: pa.Array, tag: bytes) -> Field:
@@ -155,8 +168,8 @@ class Stages:
     def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> list[Field]:
         """What is the same in many launches: the fields of place, stage and interned kernel."""
         names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
-        codes, first = chosen([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
-        kernel = Columns(len(first))
+        codes, first = number_combinations([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
+        kernel = MessageColumns(len(first))
         fields = [
             field
             for name, column in keyed.items()
@@ -173,7 +186,7 @@ class Stages:
         for name, kind, body, track in zip(named, kinded, bodies, tracks.tolist(), strict=True):
             place = self._gpus.queues[track].place
             pieces.append(place + self._stage(kind, name) + self._kernel(name, body))
-        return [Coded(Table(pieces, short=40), codes)]
+        return [CodedField(Pieces(pieces, short=40), codes)]
 
     def _stage(self, kind: str, name: bytes) -> bytes:
         known = self._stages.get((kind, name))
@@ -224,7 +237,7 @@ class Stages:
 def _whole(column: pa.Array) -> pa.Array:
     """A column of the model's floats as integers, which are shorter, where all are whole."""
     values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
-    return column.cast(pa.int64()) if integral(values).all() else column
+    return column.cast(pa.int64()) if is_integral(values).all() else column
 
 
 def _sizes(rows: StageRows) -> list[Field]:
@@ -233,10 +246,12 @@ def _sizes(rows: StageRows) -> list[Field]:
     for name, tag in _SIZES.items():
         axes = {axis: _axis(rows, name, axis) for axis in "xyz"}
         fields = [
-            Varint(_AXES[axis], whole(column), validity(column)) for axis, column in axes.items() if column is not None
+            VarintField(_AXES[axis], whole(column), validity(column))
+            for axis, column in axes.items()
+            if column is not None
         ]
         if fields:
-            found.append(Message(tag, b"", fields, any_of([field.valid for field in fields])))
+            found.append(MessageField(tag, b"", fields, any_of([field.valid for field in fields])))
     return found
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
-from .message_columns import Columns, Int64, Words
+from .message_columns import Int64, MessageColumns, Words
 
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
@@ -80,7 +80,7 @@ class Packets:
         self._tag = tag
         self._later = sequence.later()
 
-    def of(self, positions: Several[Int64], messages: Several[Columns], ts: Int64) -> memoryview:
+    def of(self, positions: Several[Int64], messages: Several[MessageColumns], ts: Int64) -> memoryview:
         """The bytes of packets in order. `positions` says for each group of messages which those are, `ts` has the
         timestamps by position.
         """
@@ -96,12 +96,12 @@ class Packets:
         rows = pa.concat_arrays(parts).take(pa.array(order))
         return _bytes(rows)
 
-    def _packets(self, message: Columns, ts: Words) -> pa.LargeBinaryArray:
-        inner = Columns(len(ts))
+    def _packets(self, message: MessageColumns, ts: Words) -> pa.LargeBinaryArray:
+        inner = MessageColumns(len(ts))
         inner.varint(_TIME, ts)
         inner.constant(self._later)
         inner.message(self._tag, message)
-        whole = Columns(len(ts))
+        whole = MessageColumns(len(ts))
         whole.message(_PACKET, inner)
         return whole.rows()
 

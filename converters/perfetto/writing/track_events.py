@@ -18,23 +18,22 @@ from ..proto.wire import bytes_tag, double_tag, int_tag
 from .arguments import HostArguments
 from .arrows import HostArrows
 from .fields import (
-    Coded,
+    CodedField,
     Field,
-    Fixed,
-    Int32,
-    Message,
-    Number,
-    Varint,
-    argument,
+    FixedField,
+    MessageField,
+    NumberField,
+    VarintField,
+    argument_field,
     coded,
     groups,
-    integral,
-    source_arguments,
+    is_integral,
+    source_argument_field,
     validity,
     whole,
 )
-from .interning import Interned, fresh
-from .message_columns import Bools, Columns, Int64, Table
+from .interning import InternedTexts, fresh
+from .message_columns import Bools, Int64, MessageColumns
 
 _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
@@ -75,7 +74,7 @@ class HostRows:
     """Rows of a batch that become TrackEvents. `place` is a field of type and track for each of them."""
 
     batch: Batch
-    place: Coded
+    place: CodedField
     arrows: HostArrows
 
     def __len__(self) -> int:
@@ -87,8 +86,8 @@ class TrackEvents:
 
     def __init__(self) -> None:
         self._arguments = HostArguments()
-        self._names = Interned(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
-        self._categories = Interned(
+        self._names = InternedTexts(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
+        self._categories = InternedTexts(
             f.INTERNED_DATA["event_categories"], f.TRACK_EVENT["category_iids"], f.TRACK_EVENT["categories"]
         )
 
@@ -96,12 +95,12 @@ class TrackEvents:
         """The entries of InternedData interned since the last call."""
         return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
 
-    def events(self, rows: HostRows) -> tuple[list[Int64], list[Columns]]:
+    def events(self, rows: HostRows) -> tuple[list[Int64], list[MessageColumns]]:
         """The rows in groups, and for each group its TrackEvents."""
         fields = self._fields(rows)
         numbers, events = [], []
         for group in groups(fields, len(rows)):
-            event = Columns(len(group.rows))
+            event = MessageColumns(len(group.rows))
             group.put(event)
             numbers.append(group.rows)
             events.append(event)
@@ -124,14 +123,14 @@ class TrackEvents:
         source = source_columns(batch, RESERVED)
         texts = source.pop("args", None)
         for name, column in {**columns, **source}.items():
-            field = argument(name, column, self._arguments, _TAG)
+            field = argument_field(name, column, self._arguments, _TAG)
             fields += [field] if field is not None else []
         if texts is not None:
-            field = source_arguments(texts, self._arguments, lambda key: argument_name(key, RESERVED))
+            field = source_argument_field(texts, self._arguments, lambda key: argument_name(key, RESERVED))
             fields += [field] if field is not None else []
         return fields
 
-    def _category(self, batch: Batch) -> Coded:
+    def _category(self, batch: Batch) -> CodedField:
         """The source's own category, else the kind."""
         chosen = batch.column("kind")
         if batch.has("cat"):
@@ -147,10 +146,10 @@ def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
         return []
     which = counter & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
     value = pc.fill_null(batch.column("value"), 0.0).to_numpy(zero_copy_only=False)
-    integer = which & integral(value)
+    integer = which & is_integral(value)
     return [
-        Varint(_COUNTER_INT, np.where(integer, value, 0).astype(np.int64).view(np.uint64), integer),
-        Fixed(_COUNTER_DOUBLE, np.ascontiguousarray(value).view(np.uint64), which & ~integer),
+        VarintField(_COUNTER_INT, np.where(integer, value, 0).astype(np.int64).view(np.uint64), integer),
+        FixedField(_COUNTER_DOUBLE, np.ascontiguousarray(value).view(np.uint64), which & ~integer),
     ]
 
 
@@ -163,14 +162,10 @@ def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
         return []
     head = into.head(name)
     parts: list[Field] = [
-        Number(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column)) for axis, column in axes.items()
+        NumberField(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column))
+        for axis, column in axes.items()
     ]
     return [
-        Number(_TAG, head + into.int_tag, whole(axes["x"]), alone),
-        Message(_TAG, head, parts, several),
+        NumberField(_TAG, head + into.int_tag, whole(axes["x"]), alone),
+        MessageField(_TAG, head, parts, several),
     ]
-
-
-def places(pieces: list[bytes], codes: Int32) -> Coded:
-    """The fields of type and track."""
-    return Coded(Table(pieces), codes)

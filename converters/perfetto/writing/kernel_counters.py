@@ -6,15 +6,22 @@ the last kernel was seen, so that the counters stand at the end of the file.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.converters._shared.timeline_arguments import is_in, plain
+from ktrace.model.batch import EventRows
 
 from ..proto import field_numbers as f
+from ..proto.sidecar import LAUNCH_METRICS
 from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
-from .fields import Coded
-from .message_columns import Columns, Int64, Table
+from .fields import CodedField
+from .message_columns import Bools, Int64, MessageColumns, Pieces
 
 #: Kernels that keep their counters.
 MOST = 20_000
@@ -25,6 +32,9 @@ ESTIMATE = "Estimate of the tool that recorded the trace, from the size of the l
 
 #: What a counter says of itself that was computed from others.
 DERIVED = "Computed from other figures: not measured itself."
+
+#: The occupancy that a launch could reach, which the GPU tab looks for among the arguments of a kernel.
+REACHABLE = "sm__maximum_warps_per_active_cycle_pct"
 
 _ROW = np.dtype(
     [("dur", "i8"), ("serial", "i8"), ("ts", "i8"), ("gpu", "i4"), ("name", "i4"), ("value", "f8"), ("estimate", "?")]
@@ -92,7 +102,7 @@ class KernelCounters:
         self._parts, self._rows = [rows], len(rows)
         return rows
 
-    def finish(self) -> tuple[bytes, Int64, Columns | None]:
+    def finish(self) -> tuple[bytes, Int64, MessageColumns | None]:
         """The entries of InternedData, and timestamps and GpuCounterEvents of all that is kept, in order of time."""
         rows = self._prune()
         if not len(rows):
@@ -102,14 +112,16 @@ class KernelCounters:
         entries = b"".join(
             bytes_field(f.INTERNED_DATA["gpu_counter_descriptors"], self._descriptor(gpu, rows)) for gpu in gpus
         )
-        value = Columns(len(rows))
+        value = MessageColumns(len(rows))
         value.varint(int_tag(f.GPU_COUNTER["counter_id"]), rows["name"].astype(np.uint64) + np.uint64(1))
         values = np.ascontiguousarray(rows["value"])
         value.fixed(double_tag(f.GPU_COUNTER["double_value"]), values.view(np.uint64))
-        event = Columns(len(rows))
+        event = MessageColumns(len(rows))
         event.message(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), value)
         iids = [int_field(f.GPU_COUNTER_EVENT["counter_descriptor_iid"], gpu + 1) for gpu in gpus]
-        Coded(Table(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(event, np.arange(len(rows)), None)
+        CodedField(Pieces(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(
+            event, np.arange(len(rows)), None
+        )
         return entries, np.ascontiguousarray(rows["ts"]), event
 
     def _descriptor(self, gpu: int, rows: Rows) -> bytes:
@@ -134,3 +146,59 @@ def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:
     return body + int_field(
         f.GPU_COUNTER_SPEC["value_direction"], f.VALUE_DIRECTION["VALUE_DIRECTION_FORWARDS_LOOKING"]
     )
+
+
+@dataclass(frozen=True)
+class KernelMetrics:
+    """`rows` says which rows are metrics, `kernel` has the row of the kernel of each, -1 for other rows."""
+
+    rows: Bools
+    kernel: Int64
+
+
+def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
+    """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch.
+
+    Samples within a kernel are counters like any others.
+    """
+    kernel = np.full(len(batch), -1, np.int64)
+    counter = is_in(batch.column("kind"), ("counter",))
+    if batch.has("parent") and stage.any() and counter.any():
+        source = plain(batch, "source").dictionary_encode().indices.to_numpy().astype(np.int64)
+        child = np.flatnonzero(counter & batch.column("parent").is_valid().to_numpy(zero_copy_only=False))
+        kernels = np.flatnonzero(stage)
+        parent = pc.fill_null(batch.column("parent"), 0).to_numpy(zero_copy_only=False)[child]
+        kernel[child] = _find(source[child], parent, source[kernels], batch.column("id").to_numpy()[kernels], kernels)
+        ts = batch.column("ts").to_numpy()
+        kernel[(kernel >= 0) & (ts[kernel] != ts)] = -1
+    return KernelMetrics(kernel >= 0, kernel)
+
+
+def launch_arguments(batch: EventRows, metrics: KernelMetrics, rows: Int64) -> dict[str, pa.Array]:
+    """What metrics of the kernels `rows` say of their launch, as the GPU tab wants it: name -> an argument a kernel."""
+    which = np.flatnonzero(metrics.rows)
+    if not len(which):
+        return {}
+    names = plain(batch, "name").take(pa.array(which)).dictionary_encode()
+    values = batch.column("value").take(pa.array(which)).to_numpy(zero_copy_only=False)
+    found: dict[str, pa.Array] = {}
+    for number, name in enumerate(names.dictionary.to_pylist()):
+        shown = name if name == REACHABLE else LAUNCH_METRICS.get(name)
+        if shown is None:
+            continue
+        said = np.full(len(batch), np.nan)
+        mine = names.indices.to_numpy() == number
+        said[metrics.kernel[which[mine]]] = values[mine]
+        found[shown] = pa.array(said[rows], mask=np.isnan(said[rows]))
+    return {name: column for name, column in found.items() if column.null_count < len(column)}
+
+
+def _find(source: Int64, id_: Int64, known_source: Int64, known_id: Int64, rows: Int64) -> Int64:
+    """For each (source, id) the row of the same among the known ones, -1 where there is none."""
+    order = np.lexsort((known_id, known_source))
+    keys = np.empty(len(order), [("source", "i8"), ("id", "i8")])
+    keys["source"], keys["id"] = known_source[order], known_id[order]
+    wanted = np.empty(len(id_), keys.dtype)
+    wanted["source"], wanted["id"] = source, id_
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, rows[order][at], -1)

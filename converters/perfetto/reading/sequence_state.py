@@ -37,7 +37,7 @@ TEXTS = {
 _DENSE = 1 << 22
 
 
-class Pool:
+class TextPool:
     """Distinct texts and their codes."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Pool:
         return pa.DictionaryArray.from_arrays(indices, texts)
 
 
-class Table:
+class TextCodes:
     """Number of an interned entry -> code of its text."""
 
     def __init__(self) -> None:
@@ -108,11 +108,11 @@ class Table:
 
 
 @dataclass
-class State:
+class SequenceState:
     """The incremental state of a sequence: from a packet that clears it to the next one."""
 
     valid: bool = False
-    texts: dict[str, Table] = field(default_factory=lambda: {name: Table() for name in TEXTS.values()})
+    texts: dict[str, TextCodes] = field(default_factory=lambda: {name: TextCodes() for name in TEXTS.values()})
     entries: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (field of InternedData, iid) -> entry
     track: int | None = None  # the default track of its TrackEvents
     clock: int | None = None  # the default clock of its packets
@@ -120,7 +120,7 @@ class State:
     machine: int = 0  # of which its packets are
     cache: dict[Any, Any] = field(default_factory=dict)  # what was made of bytes that mean something here alone
 
-    def intern(self, data: bytes, pool: Pool, keys: Pool) -> None:
+    def intern(self, data: bytes, pool: TextPool, keys: TextPool) -> None:
         """Takes the entries of an InternedData: names of arguments into `keys`. Raises ValueError for no protobuf."""
         for number, wire, entry in fields_of(data):
             if wire != 2 or not isinstance(entry, bytes):
@@ -146,9 +146,9 @@ class State:
                     tuple(repeated(value, f.TRACK_EVENT_DEFAULTS["extra_double_counter_track_uuids"])),
                 )
 
-    def with_defaults_of(self, other: State) -> State:
+    def with_defaults_of(self, other: SequenceState) -> SequenceState:
         """The same texts, with nothing of the defaults."""
-        return State(other.valid, other.texts, other.entries, machine=other.machine, cache=other.cache)
+        return SequenceState(other.valid, other.texts, other.entries, machine=other.machine, cache=other.cache)
 
 
 def _entry(data: bytes) -> tuple[int, bytes]:
@@ -164,7 +164,7 @@ def _entry(data: bytes) -> tuple[int, bytes]:
     return iid, text
 
 
-def look_up(states: list[State], of_row: Int64, table: str, numbers: UInt64) -> Int32:
+def look_up(states: list[SequenceState], of_row: Int64, table: str, numbers: UInt64) -> Int32:
     """The codes of interned numbers, each in the table of its row's state."""
     first = int(of_row[0]) if len(of_row) else 0
     if not len(of_row) or (of_row == first).all():

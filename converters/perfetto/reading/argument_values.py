@@ -32,10 +32,10 @@ from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
 from .messages import double, int64
-from .state import Int32, Pool, State, look_up
+from .sequence_state import Int32, SequenceState, TextPool, look_up
 
 #: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
-NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)
+NOTHING, BOOL, INT, DOUBLE, TRACE_TEXT, CHUNK_TEXT, JSON = range(7)
 
 #: The name, as it were, of an argument that is all of `args`.
 WHOLE = b"\0args"
@@ -96,10 +96,10 @@ class Chunk:
     """
 
     data: Bytes
-    states: list[State]
-    pool: Pool
-    keys: Pool
-    own: Pool = field(default_factory=Pool)
+    states: list[SequenceState]
+    trace_texts: TextPool
+    argument_names: TextPool
+    chunk_texts: TextPool = field(default_factory=TextPool)
     by_ktrace: bool = False  # then some texts are JSON: see encode_json.py
 
 
@@ -114,24 +114,31 @@ class Values(NamedTuple):
 
     row: Int64
     key: Int32
-    what: npt.NDArray[np.uint8]
+    value_type: npt.NDArray[np.uint8]
     number: Int64
 
 
-def given_up(chunk: Chunk, codes: Int64) -> Int64:
+def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
     """The codes in `own` of texts of `pool`."""
     distinct, back = np.unique(codes, return_inverse=True)
-    own = [chunk.own.code(chunk.pool.texts[code].encode()) for code in distinct.tolist()]
+    own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in distinct.tolist()]
     found: Int64 = np.array(own, np.int64)[back]
     return found
 
 
-def own_codes(chunk: Chunk, codes: Int32) -> Int32:
+def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
     """The codes in `own` of texts of `pool`; -1 stays."""
     found = codes.copy()
     mine = codes >= 0
-    found[mine] = given_up(chunk, codes[mine].astype(np.int64))
+    found[mine] = copied_codes(chunk, codes[mine].astype(np.int64))
     return found
+
+
+def joined_values(parts: list[Values]) -> Values:
+    """All those arguments; a later one of a row and key replaces an earlier one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def texts_at(data: Bytes, start: Int64, size: Int64) -> pa.Array:
@@ -155,12 +162,12 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
     if len(iid.owner):
         key[iid.owner] = look_up(chunk.states, state[iid.owner], spelling.names, iid.value)
     if len(name.owner):
-        key[name.owner] = chunk.keys.codes(texts_at(chunk.data, name.start, signed(name.value)))
-    key[key < 0] = chunk.keys.code(b"")
-    what, number = np.zeros(count, np.uint8), np.zeros(count, np.int64)
+        key[name.owner] = chunk.argument_names.codes(texts_at(chunk.data, name.start, signed(name.value)))
+    key[key < 0] = chunk.argument_names.code(b"")
+    value_type, number = np.zeros(count, np.uint8), np.zeros(count, np.int64)
 
     def put(owner: Int64, is_what: int, numbers: Int64) -> None:
-        what[owner], number[owner] = is_what, numbers
+        value_type[owner], number[owner] = is_what, numbers
 
     for field_number, kind in ((spelling.bool, BOOL), (spelling.signed, INT)):
         column = found.get(field_number, VARINT)
@@ -170,27 +177,31 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
         put(column.owner, INT, signed(column.value))
         beyond = column.value >> np.uint64(63) > 0
         if beyond.any():
-            codes = [chunk.own.code(str(value).encode()) for value in column.value[beyond].tolist()]
+            codes = [chunk.chunk_texts.code(str(value).encode()) for value in column.value[beyond].tolist()]
             put(column.owner[beyond], JSON, np.array(codes))
     column = found.get(spelling.double, FIXED64)
     put(column.owner, DOUBLE, signed(column.value))
     column = found.get(spelling.text, LENGTH)
     if len(column.owner):
-        put(column.owner, OWN, _own(chunk, texts_at(chunk.data, column.start, signed(column.value))))
+        put(column.owner, CHUNK_TEXT, _own(chunk, texts_at(chunk.data, column.start, signed(column.value))))
     column = found.get(spelling.text_iid, VARINT)
     if len(column.owner):
-        put(column.owner, SHARED, look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64))
+        put(
+            column.owner,
+            TRACE_TEXT,
+            look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64),
+        )
     _nested(chunk, found, state, start, size, spelling, put)
     if chunk.by_ktrace:
-        _as_written(chunk, found, state, spelling, key, what, number)
-    nothing = np.flatnonzero(what == NOTHING)
+        _as_written(chunk, found, state, spelling, key, value_type, number)
+    nothing = np.flatnonzero(value_type == NOTHING)
     if len(nothing):
-        put(nothing, JSON, np.int64(chunk.own.code(b"null")))  # type: ignore[arg-type]
-    return Values(row, key, what, number)
+        put(nothing, JSON, np.int64(chunk.chunk_texts.code(b"null")))  # type: ignore[arg-type]
+    return Values(row, key, value_type, number)
 
 
 def _own(chunk: Chunk, texts: pa.Array) -> Int64:
-    return chunk.own.codes(texts).astype(np.int64)
+    return chunk.chunk_texts.codes(texts).astype(np.int64)
 
 
 def _as_written(
@@ -199,7 +210,7 @@ def _as_written(
     state: Int64,
     spelling: Spelling,
     key: Int32,
-    what: npt.NDArray[np.uint8],
+    value_type: npt.NDArray[np.uint8],
     number: Int64,
 ) -> None:
     """Texts that ktrace marked as JSON become such: by a type, on a render stage by a name that is spelled out."""
@@ -208,15 +219,15 @@ def _as_written(
         if not len(types.owner):
             return
         codes = look_up(chunk.states, state[types.owner], "types", types.value)
-        names = [chunk.pool.texts[code] if code >= 0 else "" for code in codes.tolist()]
-        key[types.owner[[name == "args" for name in names]]] = chunk.keys.code(WHOLE)
+        names = [chunk.trace_texts.texts[code] if code >= 0 else "" for code in codes.tolist()]
+        key[types.owner[[name == "args" for name in names]]] = chunk.argument_names.code(WHOLE)
         marked = types.owner
     else:
         marked = np.unique(found.get(spelling.name, LENGTH).owner)
-    texts = marked[what[marked] == SHARED]
+    texts = marked[value_type[marked] == TRACE_TEXT]
     for code in np.unique(number[texts]).tolist():
-        number[texts[number[texts] == code]] = chunk.own.code(chunk.pool.texts[code].encode())
-    what[marked[(what[marked] == SHARED) | (what[marked] == OWN)]] = JSON
+        number[texts[number[texts] == code]] = chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode())
+    value_type[marked[(value_type[marked] == TRACE_TEXT) | (value_type[marked] == CHUNK_TEXT)]] = JSON
 
 
 def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any) -> None:
@@ -239,17 +250,17 @@ def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64
     put(owner, JSON, codes)
 
 
-def _remembered(data: bytes, state: State, chunk: Chunk) -> int:
+def _remembered(data: bytes, state: SequenceState, chunk: Chunk) -> int:
     """The code of the JSON text of a DebugAnnotation."""
     text = state.cache.get(data)
     if text is None:
         if len(state.cache) >= _REMEMBERED:
             state.cache.clear()
-        text = state.cache[data] = json_of(data, state, chunk)
-    return chunk.own.code(text)
+        text = state.cache[data] = annotation_json(data, state, chunk)
+    return chunk.chunk_texts.code(text)
 
 
-def json_of(data: bytes, state: State, chunk: Chunk) -> bytes:
+def annotation_json(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
     """The JSON text of the value of a DebugAnnotation."""
     try:
         return _json_value(data, state, chunk)
@@ -257,7 +268,7 @@ def json_of(data: bytes, state: State, chunk: Chunk) -> bytes:
         return dump_json({"$base64": base64.b64encode(data).decode()}).encode()
 
 
-def _json_value(data: bytes, state: State, chunk: Chunk) -> bytes:
+def _json_value(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
     for number, _, value in fields_of(data):
         if number == _D["legacy_json_value"] and isinstance(value, bytes):
             text = value.decode("utf-8", "replace")
@@ -266,10 +277,10 @@ def _json_value(data: bytes, state: State, chunk: Chunk) -> bytes:
             except (ValueError, RecursionError):
                 return dump_json(text).encode()
             return text.encode()
-    return dump_json(value_of(data, state, chunk)).encode()
+    return dump_json(annotation_value(data, state, chunk)).encode()
 
 
-def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
+def annotation_value(data: bytes, state: SequenceState, chunk: Chunk) -> Any:
     """The value of a DebugAnnotation. Raises ValueError where it is no protobuf."""
     result: Any = None
     entries: dict[str, Any] = {}
@@ -277,16 +288,16 @@ def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
     is_json = False
     for number, _, value in fields_of(data):
         if number == _D["dict_entries"] and isinstance(value, bytes):
-            entries[name_of(value, state, chunk)] = value_of(value, state, chunk)
+            entries[annotation_name(value, state, chunk)] = annotation_value(value, state, chunk)
         elif number == _D["array_values"] and isinstance(value, bytes):
-            elements.append(value_of(value, state, chunk))
+            elements.append(annotation_value(value, state, chunk))
         elif number in _SCALARS:
             result = _SCALARS[number](value)
         elif number == _D["proto_type_name_iid"]:
             is_json = chunk.by_ktrace
         elif number == _D["string_value_iid"] and isinstance(value, int):
             code = state.texts["strings"].get(value)
-            result = chunk.pool.texts[code] if code >= 0 else None
+            result = chunk.trace_texts.texts[code] if code >= 0 else None
         elif number == _D["nested_value"] and isinstance(value, bytes):
             result = _old_nested(value)
         elif number == _D["legacy_json_value"] and isinstance(value, bytes):
@@ -302,13 +313,13 @@ def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
     return entries or elements or result
 
 
-def name_of(data: bytes, state: State, chunk: Chunk) -> str:
+def annotation_name(data: bytes, state: SequenceState, chunk: Chunk) -> str:
     """The name of a DebugAnnotation. Raises ValueError where it is no protobuf."""
     name = ""
     for number, _, value in fields_of(data):
         if number == _D["name_iid"] and isinstance(value, int):
             code = state.texts["keys"].get(value)
-            name = chunk.keys.texts[code] if code >= 0 else ""
+            name = chunk.argument_names.texts[code] if code >= 0 else ""
         elif number == _D["name"] and isinstance(value, bytes):
             name = value.decode("utf-8", "replace")
     return name

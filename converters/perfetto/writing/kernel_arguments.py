@@ -24,7 +24,7 @@ _NULL = np.int64(-0x61C8864680B583EB)
 _FACTOR = np.int64(0x2545F4914F6CDD1D)
 
 
-class Keys:
+class InternedArguments:
     """Remembers the choice: it is made anew for arguments that haven't been seen."""
 
     def __init__(self) -> None:
@@ -45,22 +45,22 @@ class Keys:
         together = track[:count].astype(np.int64)
         for name in columns:
             if self._judged.get(name):
-                together = _mixed(together, spread[name])
+                together = _combined(together, spread[name])
         for name in sorted(new, key=distinct.__getitem__):
-            both = _mixed(together, spread[name])
+            both = _combined(together, spread[name])
             self._judged[name] = len(np.unique(both)) <= max(count // _SHARE, 16)
             if self._judged[name]:
                 together = both
 
 
-def chosen(
+def number_combinations(
     numbers: Sequence[npt.NDArray[np.generic]], columns: Sequence[pa.Array]
 ) -> tuple[npt.NDArray[np.int32], Int64]:
-    """Numbers the combinations of the values: for each row its number, for each number its first row."""
+    """IdCounters the combinations of the values: for each row its number, for each number its first row."""
     values = [number.astype(np.int64) for number in numbers] + [number_codes(column) for column in columns]
     together = values[0]
     for value in values[1:]:
-        together = _mixed(together, value)
+        together = _combined(together, value)
     codes = pa.array(together).dictionary_encode().indices.to_numpy()
     first = _first(codes)
     if any((value != value[first[codes]]).any() for value in values):  # two combinations of one hash
@@ -92,6 +92,6 @@ def number_codes(column: pa.Array) -> Int64:
     return found
 
 
-def _mixed(one: Int64, other: Int64) -> Int64:
+def _combined(one: Int64, other: Int64) -> Int64:
     with np.errstate(over="ignore"):
         return (one ^ (one >> 29)) * _FACTOR + other
