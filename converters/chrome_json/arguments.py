@@ -15,7 +15,7 @@ from ktrace.model.json_rows import Cells, Part, as_text
 from ktrace.model.json_text import decoded, dump_json, json_cells
 
 #: Members of an event that are the writer's, or that viewers draw something of: what a source had there stays in args.
-_MEMBERS = frozenset(
+_WRITERS_MEMBERS = frozenset(
     {
         *("ph", "name", "cat", "pid", "tid", "ts", "dur", "args", "bp"),
         *("id", "id2", "scope", "bind_id", "flow_in", "flow_out"),
@@ -31,7 +31,7 @@ def arguments(events: Batch) -> dict[str, pa.Array]:
     """
     cat = events.column("cat").is_valid().to_numpy(zero_copy_only=False) if events.has("cat") else None
     columns = argument_columns(events, cat)
-    taken = {"value", "unit", *_extra(events)}
+    taken = {"value", "unit", *_package_columns(events)}
     for name in events.typed_args():
         key, column = name.removeprefix("args."), events.columns.column(name)
         if column.null_count < len(column) and not _is_member(key):
@@ -69,12 +69,12 @@ def source_arguments(events: Batch) -> tuple[pa.StringArray | None, list[Part]]:
     if not events.has("args") or events.columns.column("args").null_count == len(events):
         return None, members
     texts = decoded(events.columns.column("args"))
-    names = "|".join(re.escape(name) for name in sorted(RESERVED | _extra(events)))
-    strange = pc.match_substring_regex(texts, rf'"(({names})"\s*:|\$|args\.)|^\s|\s$|^\{{\s*\}}$')
-    if strange.true_count:
-        index = np.flatnonzero(strange.fill_null(False).to_numpy(zero_copy_only=False))
-        taken = [_apart(text, _extra(events)) for text in texts.take(pa.array(index)).to_pylist()]
-        mask = strange.fill_null(False)
+    names = "|".join(re.escape(name) for name in sorted(RESERVED | _package_columns(events)))
+    to_rewrite = pc.match_substring_regex(texts, rf'"(({names})"\s*:|\$|args\.)|^\s|\s$|^\{{\s*\}}$')
+    if to_rewrite.true_count:
+        index = np.flatnonzero(to_rewrite.fill_null(False).to_numpy(zero_copy_only=False))
+        taken = [_split_members(text, _package_columns(events)) for text in texts.take(pa.array(index)).to_pylist()]
+        mask = to_rewrite.fill_null(False)
         texts = pc.replace_with_mask(texts, mask, pa.array([kept for kept, _ in taken], pa.string()))
         outside = pc.replace_with_mask(
             pa.nulls(len(texts), pa.string()), mask, pa.array([given for _, given in taken], pa.string())
@@ -83,12 +83,12 @@ def source_arguments(events: Batch) -> tuple[pa.StringArray | None, list[Part]]:
     return texts if texts.null_count < len(texts) else None, members
 
 
-def _extra(events: Batch) -> set[str]:
+def _package_columns(events: Batch) -> set[str]:
     """The columns of other packages."""
     return {name for name in events.columns.schema.names if name.startswith("x_")}
 
 
-def _apart(text: str, extra: set[str]) -> tuple[str | None, str | None]:
+def _split_members(text: str, extra: set[str]) -> tuple[str | None, str | None]:
     """An object without blanks around it, its keys told from columns (None: empty), and the members of the event."""
     inside, outside = [], []
     for key, raw in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items():
@@ -101,4 +101,4 @@ def _apart(text: str, extra: set[str]) -> tuple[str | None, str | None]:
 
 
 def _is_member(key: str) -> bool:
-    return key.startswith("$") and len(key) > 1 and key[1:] not in _MEMBERS and not key.startswith("$ktrace.")
+    return key.startswith("$") and len(key) > 1 and key[1:] not in _WRITERS_MEMBERS and not key.startswith("$ktrace.")

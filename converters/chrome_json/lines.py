@@ -21,8 +21,8 @@ from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 
 from .arguments import arguments, dimensions, source_arguments
-from .chains import LAUNCH
-from .rows import TrackIds
+from .flow_ids import LAUNCH
+from .track_ids import TrackIds
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -77,12 +77,12 @@ class Lines:
 
         They take each argument for a value, so what else is known stands beside the arguments, as `ktrace.<column>`.
         """
-        numbers, processes, around = np.unique(track), [], []
+        numbers, processes, prefixes = np.unique(track), [], []
         for number in numbers.tolist():
             processes.append(self._rows.process(number))
-            around.append(self._rows.series(number))
+            prefixes.append(self._rows.counter_prefix(number))
         code = np.searchsorted(numbers, track).astype(np.int32)
-        head = _heads(events, (np.zeros(len(events), np.int32), ['"ph":"C"']), (code, processes), around)
+        head = _heads(events, (np.zeros(len(events), np.int32), ['"ph":"C"']), (code, processes), prefixes)
         ts = events.column("ts").to_numpy()
         parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
         dur = events.column("dur")
@@ -92,14 +92,14 @@ class Lines:
         value = events.column("value").cast(pa.string())
         parts += [Cells(',"args":{', key), Cells(":", as_text(value), "}"), Cells(',"ktrace.id":', events.column("id"))]
         parts.append(Cells(',"ktrace.track":', pa.array(track)))
-        if any(around):
+        if any(prefixes):
             parts.append(Cells(',"ktrace.name":', events.column("name")))
         known = {name: column for name, column in arguments(events).items() if name != "id"}
         texts, members = source_arguments(events)
         rest = fold_args(pa.nulls(len(events), pa.string()) if texts is None else texts, known)
         return join_rows([*parts, Cells(',"ktrace.args":', as_text(rest)), *members, "}"], len(events))
 
-    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, chains: Flows) -> pa.BinaryArray | None:
+    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, flow_ids: Flows) -> pa.BinaryArray | None:
         """For each row the lines of the ends of arrows on it, null where there are none.
 
         `first` is the row of the batch with which `events` begin; `chains` are the flows of all ends of the batch, and
@@ -110,7 +110,7 @@ class Lines:
             return None
         row = arrows.row[begin:end] - first
         kind = arrows.kind[begin:end].astype(np.int32)
-        flow, ended = (array[begin:end] for array in chains)
+        flow, ended = (array[begin:end] for array in flow_ids)
         phase = np.where(arrows.out[begin:end], 0, np.where(ended, 2, 1)).astype(np.int32)
         place, places = self._places(track[row], _lanes(events)[row])
         tables = ([f'"ph":"{letter}"' for letter in "stf"], _FLOWS, places)
@@ -149,7 +149,7 @@ def _heads(
     events: Batch,
     phase: tuple[Int32, list[str]],
     place: tuple[Int32, list[str]],
-    around: Sequence[str | None] = (),
+    prefixes: Sequence[str | None] = (),
 ) -> pa.DictionaryArray:
     """What many rows have in common: phase, name, category, process and thread.
 
@@ -157,10 +157,10 @@ def _heads(
     """
     name, names = _encoded(events.column("name"))
     cat, cats = _categories(events)
-    if any(around):
+    if any(prefixes):
         combined = pa.array(place[0].astype(np.int64) * len(names) + name).dictionary_encode()
         pairs = [divmod(code, len(names)) for code in combined.dictionary.to_pylist()]
-        names = [_behind(around[where], names[what]) for where, what in pairs]
+        names = [_prefixed(prefixes[where], names[what]) for where, what in pairs]
         name = combined.indices.to_numpy()
     shown, shown_cats = (json_cells(pa.array(texts, pa.string())).to_pylist() for texts in (names, cats))
     tables = (
@@ -169,8 +169,8 @@ def _heads(
     return _combined([phase[0], name, cat, place[0]], tables)
 
 
-def _behind(around: str | None, name: str) -> str:
-    return name if around in (None, name) else f"{around} {name}"
+def _prefixed(prefix: str | None, name: str) -> str:
+    return name if prefix in (None, name) else f"{prefix} {name}"
 
 
 def _combined(codes: Sequence[Int32], tables: Sequence[list[str]]) -> pa.DictionaryArray:

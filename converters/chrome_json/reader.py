@@ -18,7 +18,7 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder, to_batch
 
 from .dialect import DIALECT
-from .own import Own, own_head, own_rows
+from .read_back import Head, read_head, rows_back
 
 #: Times of samples are before this (µs): 2^62 ns.
 _LATEST_US = (1 << 62) // 1000
@@ -29,11 +29,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
     Raises DamagedInput for what is no Trace Event JSON at all.
     """
-    about = own_head(source)
+    about = read_head(source)
     if about is not None:
-        own = Own(about, conversion.label)
-        yield from own.catalog()
-        yield from read_document(source, conversion, partial(own_rows, own), lambda found, conversion: ())
+        head = Head(about, conversion.label)
+        yield from head.catalog()
+        yield from read_document(source, conversion, partial(rows_back, head), lambda found, conversion: ())
         return
     facts: list[Batch] = []
 
@@ -41,9 +41,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         facts.extend(_facts(found, conversion))
         return ()
 
-    said = dump_json({"path": printable(source.path), "format": "chrome"})
+    facts_text = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
-    yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": said}])
+    yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": facts_text}])
     yield from read_document(source, conversion, mapper(DIALECT), member)
     yield from facts
 
@@ -92,5 +92,5 @@ def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             seen.add(inner)
             names.append(frames[inner].get("name"))
             inner = str(frames[inner].get("parent"))
-        own = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
-        yield key, {"frames": names[::-1]} | own
+        rest = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
+        yield key, {"frames": names[::-1]} | rest

@@ -6,9 +6,9 @@ from ktrace.conversion import Span
 from ktrace.converters._shared.trace_json import spans as of_list
 from ktrace.input.source import Source
 
-from .own import own_head
+from .read_back import read_head
 
 
 def spans(source: Source, size: int, step: int) -> list[Span]:
     """As `trace_json.spans`; none of a file of ktrace's own, which may have several sources."""
-    return [] if own_head(source) is not None else of_list.spans(source, size, step)
+    return [] if read_head(source) is not None else of_list.spans(source, size, step)

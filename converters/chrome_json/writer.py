@@ -18,9 +18,9 @@ from ktrace.model.json_text import decoded, dump_json
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
-from .chains import Chains
+from .flow_ids import FlowIds
 from .lines import SEPARATOR, Flows, Lines
-from .rows import TrackIds
+from .track_ids import TrackIds
 
 #: Rows whose lines are made at once; bounds the memory that they take.
 CHUNK = 32_768
@@ -35,7 +35,7 @@ class Writer:
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
         self._stream = sink.open()
         self._report = conversion.report
-        self._chains = Chains()
+        self._flow_ids = FlowIds()
         self._is_first = True
 
     def start(self, timeline: Timeline) -> None:
@@ -54,7 +54,7 @@ class Writer:
 
         A counter that is no number has no place.
         """
-        flows = self._chains.flows(batch.arrows)
+        flows = self._flow_ids.flows(batch.arrows)
         kept = sum(self._write(batch, first, flows) for first in range(0, len(batch), CHUNK))
         return kept + batch.link_ends
 
@@ -62,11 +62,11 @@ class Writer:
         """Writes the end."""
         self._stream.write(b"\n]}\n")
 
-    def _write(self, batch: TimelineBatch, first: int, chains: Flows) -> int:
+    def _write(self, batch: TimelineBatch, first: int, flow_ids: Flows) -> int:
         """Writes the rows from `first` on and returns how many it kept."""
         events = Batch("events", batch.batch.columns.slice(first, CHUNK))
         track = batch.track[first : first + CHUNK]
-        flows = self._lines.flows(events, track, batch.arrows, first, chains)
+        flows = self._lines.flows(events, track, batch.arrows, first, flow_ids)
         counter = pc.equal(decoded(events.column("kind")), "counter").to_numpy(zero_copy_only=False)
         if not counter.any():
             self._put(self._lines.slices(events, track, flows))

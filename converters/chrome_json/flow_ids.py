@@ -25,7 +25,7 @@ LAUNCH = ARROW_KINDS.index("launch")
 _NEXT = 1 << 32
 
 
-class Chains:
+class FlowIds:
     """Tells flows apart, batch after batch. Takes eight bytes an arrow."""
 
     def __init__(self) -> None:

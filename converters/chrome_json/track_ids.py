@@ -53,7 +53,7 @@ class TrackIds:
             if number not in tids:
                 tids[number] = next(self._free[id(place.process)])
         self._tracks = tracks
-        self._each = min(_LANES, FIRST_LANE // max(len(tracks), 1))
+        self._lanes_per_track = min(_LANES, FIRST_LANE // max(len(tracks), 1))
         self._rows: dict[tuple[int, int], str] = {}
         self._named: set[int] = set()
 
@@ -62,8 +62,8 @@ class TrackIds:
         row = self._rows.get((number, lane))
         if row is None:
             place = self._places[number]
-            lane = min(lane, self._each)
-            tid = FIRST_LANE + number * self._each + lane - 1 if lane else self._tid(number)
+            lane = min(lane, self._lanes_per_track)
+            tid = FIRST_LANE + number * self._lanes_per_track + lane - 1 if lane else self._tid(number)
             row = self._rows[number, lane] = f'{self.process(number)},"tid":{tid}'
             self._meta(row, "thread_name", name=place.name)
             self._meta(row, "thread_sort_index", sort_index=place.sort_index + min(lane, _LANES - 1))
@@ -79,7 +79,7 @@ class TrackIds:
             }
             for number, track in enumerate(self._tracks)
         ]
-        return {"rows": rows, "lanes": {"first": FIRST_LANE, "each": self._each}}
+        return {"rows": rows, "lanes": {"first": FIRST_LANE, "each": self._lanes_per_track}}
 
     def _tid(self, number: int) -> int:
         return self._tids[id(self._places[number].process)][number]
@@ -96,7 +96,7 @@ class TrackIds:
                 self._meta(field, "process_labels", labels=", ".join(process.shown.labels))
         return field
 
-    def series(self, number: int) -> str | None:
+    def counter_prefix(self, number: int) -> str | None:
         """What to put before the names of counters on the track with that index: its name where it is a text track."""
         name = self._places[number].name
         return None if name == "events" or self._places[number].node.kind in ("process", "thread") else name
