@@ -1,4 +1,4 @@
-"""Chrome trace JSON that ktrace wrote, back to the rows that it was written of (docs/formats/chrome.md says how).
+"""Chrome trace JSON that ktrace wrote, read back as the rows that it was written from (docs/formats/chrome.md).
 
 {"otherData":{"ktrace":{"ktrace":"1.0","origin_ns":1724000000123456789,"rows":[...],"catalog":[...]}},"traceEvents":[
 """
@@ -32,10 +32,10 @@ from ktrace.model.row_builder import to_batch
 
 _MARK = re.compile(rb'^\s*\{[^{}]*"otherData"\s*:\s*\{\s*"ktrace"\s*:\s*(?=\{)')
 
-#: Bytes of the head at most, in which ktrace says what it knows.
+#: The head has at most this many bytes.
 _LARGEST = 1 << 30
 
-#: Ids of links, which the format doesn't keep, begin here: beyond those of rows.
+#: Ids of links, which the format doesn't keep, begin here: above those of rows.
 _LINK_IDS = 1 << 60
 
 _PHASES = {"X": 0, "i": 1, "C": 2, "s": 3, "t": 3, "f": 3, "M": 4}
@@ -45,7 +45,7 @@ _CONVERSIONS = {"int64": "int", "int32": "int32", "double": "float", "string": "
 
 @dataclass(frozen=True)
 class Head:
-    """What the head of the file says: the model's version, the origin, the track of each row of the viewer."""
+    """The head of the file: the model's version, the origin, the track of each row of the viewer."""
 
     about: dict[str, Any]
     label: str
@@ -57,11 +57,11 @@ class Head:
 
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:
-        """(pid, tid) -> number of the row."""
+        """(pid, tid) -> index of the row."""
         return {(row["pid"], row["tid"]): number for number, row in enumerate(self.rows)}
 
     def catalog(self) -> Iterator[Batch]:
-        """The catalog as it was."""
+        """Yields the catalog as it was."""
         rows = [
             row | ({"facts": dump_json(row["facts"])} if "facts" in row else {})
             for row in self.about.get("catalog", [])
@@ -70,7 +70,7 @@ class Head:
             yield to_batch("catalog", rows)
 
     def number(self, pid: int, tid: int) -> int:
-        """The number of the row that (pid, tid) is, or a lane of; -1 where nothing is known of it."""
+        """Returns the index of the row that (pid, tid) is, or a lane of; -1 if it is unknown."""
         lanes = self.about.get("lanes") or {}
         if lanes and tid >= lanes["first"]:
             return int((tid - lanes["first"]) // lanes["each"])
@@ -78,7 +78,7 @@ class Head:
 
 
 def read_head(source: Source) -> dict[str, Any] | None:
-    """What ktrace says in the head of a file that it wrote; None for a file of somebody else."""
+    """Returns ktrace's head of the file; None for a file that another program wrote."""
     with source.open(quiet=True) as stream:
         head = stream.read(1 << 16)
         found = _MARK.match(head)
@@ -98,7 +98,7 @@ def read_head(source: Source) -> dict[str, Any] | None:
 
 
 def _is_valid_head(about: Any) -> bool:
-    """Whether the head says all that is needed; a file whose head is damaged is read as anybody's."""
+    """Whether the head has all that is needed; a file with a damaged head is read like any other program's."""
     if not isinstance(about, dict) or type(about.get("origin_ns")) is not int:
         return False
     rows, catalog, lanes = about.get("rows", []), about.get("catalog", []), about.get("lanes") or None
@@ -114,7 +114,7 @@ def _is_valid_head(about: Any) -> bool:
 
 
 def _is_row(row: Any) -> bool:
-    """Whether the columns of the catalog can take it."""
+    """Whether the values have the types of the catalog's columns."""
     if not isinstance(row, dict):
         return False
     schema = arrow_schema("catalog")
@@ -133,7 +133,7 @@ def _is_int64(value: Any) -> bool:
 
 
 def rows_back(head: Head, events: Events, conversion: Conversion) -> Iterator[Batch]:
-    """What `read_document` takes as `rows`, for a file of ktrace's own."""
+    """Yields the rows of events, as `rows` of `read_document`, for a file that ktrace wrote."""
     task = Task(Dialect({}, origin=head.about["origin_ns"]), conversion.label, conversion.report)
     phase = by_word(events.columns.get("ph"), len(events), lambda word: _PHASES.get(word or "", 1))
     for number in np.unique(phase).tolist():
@@ -189,7 +189,7 @@ def _counters(events: Events, head: Head, task: Task) -> Iterator[Batch]:
 
 
 def _value_and_unit(draft: Draft) -> None:
-    """The one argument of a counter: its key is the unit."""
+    """Sets value and unit from the one argument of a counter: its key is the unit."""
     units: list[str] = []
     unit, value = np.full(len(draft), -1, np.int64), pa.nulls(len(draft), pa.float64())
     for name in [name for name in draft.left if name.startswith("args.") and not name.startswith("args.$")]:
@@ -206,7 +206,7 @@ def _value_and_unit(draft: Draft) -> None:
 
 
 def _put_arguments(draft: Draft, texts: pa.Array | None) -> None:
-    """JSON objects as arguments of their own."""
+    """Adds the members of JSON objects as arguments."""
     if texts is None:
         return
     texts = encoded(texts)
@@ -218,7 +218,7 @@ def _put_arguments(draft: Draft, texts: pa.Array | None) -> None:
 
 
 def _flows(events: Events, head: Head, task: Task) -> Iterator[Batch]:
-    """Arrows, but those of launches, which `correlation` tells."""
+    """Yields arrows, except those of launches, which `correlation` implies."""
     launch = by_word(events.columns.get("cat"), len(events), lambda word: int(word == "launch")) == 1
     if launch.any():
         task.report.used(int(launch.sum()), outcome="folded")
@@ -250,7 +250,7 @@ def _flows(events: Events, head: Head, task: Task) -> Iterator[Batch]:
 
 
 def _row_numbers(draft: Draft, head: Head) -> Int64:
-    """The number of each event's row in the head."""
+    """Returns the index of each event's row in the head."""
     pid, tid = (integers(draft.left.pop(name, pa.nulls(len(draft), pa.int64())))[0] for name in ("pid", "tid"))
     if pid is None or tid is None:
         return np.full(len(draft), -1, np.int64)
@@ -261,7 +261,7 @@ def _row_numbers(draft: Draft, head: Head) -> Int64:
 
 
 def _put_tracks(draft: Draft, rows: Int64, head: Head) -> None:
-    """The track columns of each event, by the number of its row."""
+    """Sets the track columns of each event, by the index of its row."""
     schema = arrow_schema("events")
     index = pa.array(rows, mask=rows < 0)
     for name in TRACK_COLUMNS:
@@ -278,7 +278,7 @@ _TEXTS = ("source", "host", "track")
 
 
 def _put_columns(draft: Draft) -> None:
-    """Kind, category, name, timing, and the columns that are arguments."""
+    """Sets kind, category, name, timing, and the columns that are arguments."""
     cat, name = draft.left.pop("cat", None), draft.left.pop("name", None)
     kind = draft.left.pop("args.kind", None)
     cat = constant("range", len(draft)) if cat is None else cat if not cat.null_count else plain(cat).fill_null("range")
@@ -295,7 +295,7 @@ def _put_columns(draft: Draft) -> None:
     draft.columns["name"] = pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")
     schema = arrow_schema("events")
     for column in PLAIN:
-        if column in TRACK_COLUMNS:  # the row says it, too
+        if column in TRACK_COLUMNS:  # the row in the head has it
             draft.left.pop(f"args.{column}", None)
             continue
         kind_ = schema.field(column).type
@@ -308,7 +308,7 @@ def _put_columns(draft: Draft) -> None:
 
 
 def _put_dimensions(draft: Draft, what: str) -> None:
-    """{x, y, z}, or one number where only the product is known."""
+    """Sets the columns of {x, y, z}, or of one number if only the product is known."""
     column = draft.left.get(f"args.{what}")
     if column is None:
         return
@@ -333,7 +333,7 @@ def _axis(axis: str, text: Any) -> int | None:
 
 
 def _with_ids(draft: Draft) -> Batch:
-    """The rows, with the ids that they had."""
+    """Returns the rows with their original ids."""
     given = draft.left.pop("args.id", None)
     if given is not None:
         known = integers(given)[0]

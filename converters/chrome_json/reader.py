@@ -20,14 +20,14 @@ from ktrace.model.row_builder import RowBuilder, to_batch
 from .dialect import DIALECT
 from .read_back import Head, read_head, rows_back
 
-#: Times of samples are before this (µs): 2^62 ns.
+#: Times of samples are lower than this (µs): 2^62 ns.
 _LATEST_US = (1 << 62) // 1000
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Slices, instants, counters, arrows, and what the document says beside its events.
+    """Yields slices, instants, counters, arrows, and facts from the members around the events.
 
-    Raises DamagedInput for what is no Trace Event JSON at all.
+    Raises DamagedInput if the input isn't Trace Event JSON.
     """
     about = read_head(source)
     if about is not None:
@@ -49,7 +49,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
-    """The facts that a member of the document gives."""
+    """Returns the facts in a member of the document."""
     if found.key == "systemTraceEvents":
         conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
         return []
@@ -66,7 +66,10 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
 
 
 def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Batch]:
-    """Samples of a document beside its events, as events: `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`."""
+    """Returns samples of a document, which are next to its events, as events.
+
+    `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`
+    """
     rows, report = RowBuilder(conversion, first_id=byte), conversion.report
     for sample in found:
         report.record()
@@ -85,7 +88,7 @@ def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Ba
 
 
 def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Key and facts of each stack frame: the frames down to it, outermost first, and what else it says."""
+    """Yields key and facts of each stack frame: the frames down to it, outermost first, and its other members."""
     for key, frame in frames.items():
         names, seen, inner = [], set(), key
         while inner in frames and inner not in seen and isinstance(frames[inner], dict):

@@ -1,4 +1,4 @@
-"""Ranges by which a big file can be read: those of Trace Event JSON, but for what ktrace wrote."""
+"""Byte ranges by which a large file can be read: those of Trace Event JSON, unless ktrace wrote the file."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ from .read_back import read_head
 
 
 def spans(source: Source, size: int, step: int) -> list[Span]:
-    """As `trace_json.spans`; none of a file of ktrace's own, which may have several sources."""
+    """Returns the ranges of `trace_json.spans`; none for a file that ktrace wrote, which may have several sources."""
     return [] if read_head(source) is not None else of_list.spans(source, size, step)

@@ -1,4 +1,4 @@
-"""Writes a timeline as Chrome trace JSON, an event a line."""
+"""Writes a timeline as Chrome trace JSON, one event per line."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .flow_ids import FlowIds
 from .lines import SEPARATOR, Flows, Lines
 from .track_ids import TrackIds
 
-#: Rows whose lines are made at once; bounds the memory that they take.
+#: Rows whose lines are made at once; limits memory.
 CHUNK = 32_768
 
-#: Key of `otherData` under which viewers look for nothing.
+#: Key of `otherData` that viewers ignore.
 OTHER_DATA_KEY = "ktrace"
 
 
@@ -50,9 +50,9 @@ class Writer:
         self._stream.write((dump_json(head)[:-1] + ',"traceEvents":[\n').encode("utf-8", "replace"))
 
     def write(self, batch: TimelineBatch) -> int:
-        """Writes the rows and returns how many events and arrow ends it kept.
+        """Writes the rows and returns the number of events and arrow ends that it kept.
 
-        A counter that is no number has no place.
+        A counter that isn't a number is left out.
         """
         flows = self._flow_ids.flows(batch.arrows)
         kept = sum(self._write(batch, first, flows) for first in range(0, len(batch), CHUNK))
@@ -89,7 +89,7 @@ class Writer:
         return len(events) - int(np.count_nonzero(counter & ~number))
 
     def _put(self, lines: pa.BinaryArray) -> None:
-        """Writes lines, before them those that name new processes and threads."""
+        """Writes lines, after the lines that name new processes and threads."""
         names = "".join(SEPARATOR + line for line in self._rows.fresh).encode("utf-8", "replace")
         self._rows.fresh = []
         for text in (memoryview(names), as_bytes(lines)):
@@ -99,6 +99,6 @@ class Writer:
 
 
 def _catalog(catalog: Catalog) -> list[dict[str, Any]]:
-    """The rows of the catalog as the canonical JSON forms have them, without `record`."""
+    """The rows of the catalog as in the canonical JSON forms, without `record`."""
     rows = [json.loads(row) for row in json_rows(catalog.to_batch()).to_pylist()]
     return [{key: value for key, value in row.items() if key != "record"} for row in rows]

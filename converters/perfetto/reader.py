@@ -1,4 +1,4 @@
-"""Reads Perfetto traces, of ktrace and of anybody else."""
+"""Reads Perfetto traces that ktrace or any other program wrote."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .reading.tracks import Tracks
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The batches of the trace; what it says of processes, devices and clocks comes last.
+    """Yields the batches of the trace; facts about processes, devices and clocks come last.
 
-    Raises DamagedInput where not one packet is whole.
+    Raises DamagedInput if no packet is whole.
     """
     with mapped(source) as data:
         sidecar = find_sidecar(data)
@@ -45,17 +45,17 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
     if context.sidecar is None:
         rows.fact("source", name=context.conversion.label, facts={"path": printable(source.path), "format": "perfetto"})
     yield from rows.rest()
-    taken = context.conversion.report.reader
-    whole = taken.taken
+    ledger = context.conversion.report.reader
+    taken_before = ledger.taken
     yield from reader.read(data)
-    if taken.taken - whole <= taken.removed["cut"]:
+    if ledger.taken - taken_before <= ledger.removed["cut"]:
         raise not_a_trace(source.path)
     yield from reader.rest()
     if context.unread:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in context.unread.most_common())
         where = context.where(context.first_unread)
         context.conversion.report.issue("unread-packet", where, kinds, context.unread.total())
-    if context.sidecar is not None and not context.sidecar.ended and not taken.removed["cut"]:
+    if context.sidecar is not None and not context.sidecar.ended and not ledger.removed["cut"]:
         context.conversion.report.issue("cut", f"byte {len(data)}", "the end of the trace is missing", 0)
     yield from metrics_with_parents(context, lambda again: TraceReader(again).read(data))
     yield from late_links(context)
@@ -67,7 +67,7 @@ def _read(context: Context, data: mmap.mmap, source: Source) -> Iterator[Batch]:
 
 
 def _facts(context: Context, rows: RowBuilder) -> None:
-    """What the trace says of processes, threads, tracks, devices and clocks."""
+    """Adds facts about processes, threads, tracks, devices and clocks to the catalog."""
     if context.sidecar is not None:
         report = context.conversion.report
         for fact in context.sidecar.catalog:

@@ -1,6 +1,6 @@
-"""Writes a timeline as a Perfetto trace, one machine for each host that it names.
+"""Writes a timeline as a Perfetto trace: one machine per host that the timeline names.
 
-`machine` writes the events; here are what they share, and what stands at the begin and end.
+`Machine` writes the events; this module writes the begin and the end, and gives each track its machine.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from .writing.trace_output import TraceOutput
 class Writer:
     """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents.
 
-    Options of the conversion: `gpu`, the form of device work ("slices" are TrackEvents, all else are stages); for a
-    trace that is one of several in an archive `machine`, the number of its first machine, `origin`, the least time in
-    ns of all of them, and `unix`, which is "none" where they disagree on the time of day.
+    Options of the conversion: `gpu` is the form of device work ("slices": TrackEvents, anything else: render stages). A
+    trace that is one of several in an archive also has `machine`, the number of its first machine; `origin`, the
+    earliest time in ns of all of them; and `unix`, which is "none" if they disagree on the time of day.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
@@ -48,7 +48,7 @@ class Writer:
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
-        """Writes the packets that open the sequences, and the clock where the source knows the time of day."""
+        """Writes the packets that open the sequences, and a clock snapshot if the time of day is known."""
         origin = min(timeline.start, self._least, 0)
         note = ""
         if origin:
@@ -79,7 +79,7 @@ class Writer:
             machine.start(clocks)
 
     def write(self, batch: TimelineBatch) -> int:
-        """Writes the rows and returns how many events and arrow ends it kept."""
+        """Writes the rows and returns the number of events and arrow ends that it kept."""
         if self._gpu == "slices":
             batch = _without_stages(batch)
         if len(self._machines) == 1:
@@ -95,16 +95,16 @@ class Writer:
         return kept + max(batch.link_ends - dropped_ends, 0)
 
     def close(self) -> None:
-        """Writes the counters of kernels, the GPUs and the mark that the trace is whole."""
+        """Writes the counters of kernels, the GPUs, and the mark of a complete trace."""
         for machine in self._machines.values():
             machine.close()
         self._output.write_sidecar(end_text())
 
 
 def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> npt.NDArray[np.int64]:
-    """The machine of each track: 0 for all where no two hosts are named, else a number for each host.
+    """Returns the machine of each track: 0 for all if fewer than two hosts are named, else one number per host.
 
-    The numbers rise from `first`, or from 1. What names no host has one of its own.
+    Numbers rise from `first`, or from 1. Tracks without a host share a machine of their own.
     """
     hosts = [host_of(track.process, catalog) for track in tracks]
     known = {host for host in hosts if host is not None}
@@ -115,7 +115,7 @@ def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> npt.NDAr
 
 
 def _without_stages(batch: TimelineBatch) -> TimelineBatch:
-    """The batch with device work as slices like any others."""
+    """The batch with device work as ordinary slices."""
     arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
     return replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
 
@@ -156,7 +156,7 @@ def _fact(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> npt.NDArray[np.uint8]:
-    """For each track the number of the API that its source's devices have, 0 where they differ or none is known."""
+    """Returns for each track the number of the API of its source's devices; 0 if they differ or none is known."""
     found: dict[str, set[int]] = {}
     for mine in gpus:
         for number in mine.numbers():
@@ -166,9 +166,9 @@ def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> npt.NDArray[np.uint8
 
 
 def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
-    """The readings of the clocks at the begin of the trace; none where the time of day isn't known.
+    """Returns the clock readings at the begin of the trace; none if the time of day is unknown.
 
-    A viewer shows a track of its own for any such reading.
+    A viewer shows an extra track for any such reading.
     """
     unix = _unix_ns(timeline.catalog, timeline.start)
     if unix is None:
@@ -180,7 +180,7 @@ def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
 
 
 def _unix_ns(catalog: Catalog, start: int) -> int | None:
-    """Unix time in ns at the begin of the trace, None where no source says, or two disagree."""
+    """Unix time in ns at the begin of the trace; None if no source knows it or two disagree."""
     offsets = catalog.unix_offsets()
     if len(offsets) != 1:
         return None

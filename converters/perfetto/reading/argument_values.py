@@ -1,7 +1,7 @@
 """Arguments as columns: debug annotations of TrackEvents, arguments of render stages.
 
 debug_annotations { name_iid 3  int_value 8192 }        -> column args.bytes, int64
-debug_annotations { name_iid 4  dict_entries { .. } }   -> column args.dims, JSON text, made once per distinct bytes
+debug_annotations { name_iid 4  dict_entries { .. } }   -> column args.dims, JSON text, decoded once per distinct bytes
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from ..proto import field_numbers as f
 from .messages import double, int64
 from .sequence_state import Int32, SequenceState, TextPool, look_up
 
-#: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
+#: The type of a value. A text is in the pool of the trace or, if its packet spells it out, in that of the chunk.
 NOTHING, BOOL, INT, DOUBLE, TRACE_TEXT, CHUNK_TEXT, JSON = range(7)
 
-#: The name, as it were, of an argument that is all of `args`.
+#: A name for an argument that contains all of `args`.
 WHOLE = b"\0args"
 
-#: JSON texts that are remembered for one state.
+#: A state caches this many JSON texts.
 _REMEMBERED = 1 << 16
 
 _D = f.DEBUG_ANNOTATION
 
 
 class Spelling(NamedTuple):
-    """Where a message that is an argument has its parts; `names` is the table of interned names."""
+    """The field numbers of a message that is an argument; `names` is the table of its interned names."""
 
     names: str
     name_iid: int
@@ -90,9 +90,10 @@ STAGE_ARGUMENT = Spelling(
 
 @dataclass
 class Chunk:
-    """The bytes of some packets, and what their events refer to. `keys` are names of arguments, `pool` other texts.
+    """The bytes of some packets, and what their events refer to.
 
-    `own` has the texts that are spelled out in these packets: they are forgotten with them.
+    `trace_texts` and `argument_names` are those of the whole trace. `chunk_texts` has the texts that these packets
+    spell out, and is dropped with them.
     """
 
     data: Bytes
@@ -100,16 +101,16 @@ class Chunk:
     trace_texts: TextPool
     argument_names: TextPool
     chunk_texts: TextPool = field(default_factory=TextPool)
-    by_ktrace: bool = False  # then some texts are JSON: see encode_json.py
+    by_ktrace: bool = False  # then some texts are JSON (writing/arguments.py)
 
 
 class Values(NamedTuple):
-    """Arguments of many rows, one behind the other, those of a row in their order.
+    """Arguments of many rows; those of one row keep their order.
 
-    row     int64 whose it is
-    key     int32 code of its name in `Chunk.keys`
-    what    uint8 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN or JSON
-    number  int64 the value, the bits of a double, or the code of the text
+    row         int64 index of the row
+    key         int32 code of the name in `Chunk.argument_names`
+    value_type  uint8 NOTHING, BOOL, INT, DOUBLE, TRACE_TEXT, CHUNK_TEXT or JSON
+    number      int64 the value, the bits of a double, or the code of the text
     """
 
     row: Int64
@@ -119,7 +120,7 @@ class Values(NamedTuple):
 
 
 def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
-    """The codes in `own` of texts of `pool`."""
+    """Copies texts of `trace_texts` to `chunk_texts` and returns their codes there."""
     distinct, back = np.unique(codes, return_inverse=True)
     own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in distinct.tolist()]
     found: Int64 = np.array(own, np.int64)[back]
@@ -127,7 +128,7 @@ def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
 
 
 def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
-    """The codes in `own` of texts of `pool`; -1 stays."""
+    """Does the same for codes of which -1, no text, stays -1."""
     found = codes.copy()
     mine = codes >= 0
     found[mine] = copied_codes(chunk, codes[mine].astype(np.int64))
@@ -135,14 +136,14 @@ def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
 
 
 def joined_values(parts: list[Values]) -> Values:
-    """All those arguments; a later one of a row and key replaces an earlier one."""
+    """Concatenates arguments; a later one of a row and key replaces an earlier one."""
     if len(parts) == 1:
         return parts[0]
     return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def texts_at(data: Bytes, start: Int64, size: Int64) -> pa.Array:
-    """The bytes that stand there as an Arrow column of bytes."""
+    """Returns the bytes of `data` at these places as an Arrow column of bytes."""
     ends = np.cumsum(size)
     total = int(ends[-1]) if len(ends) else 0
     offsets = np.zeros(len(size) + 1, np.int32)
@@ -154,7 +155,7 @@ def texts_at(data: Bytes, start: Int64, size: Int64) -> pa.Array:
 
 
 def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int64, spelling: Spelling) -> Values:
-    """The arguments that stand at data[start : start + size], of those rows, of packets with those states."""
+    """Reads the arguments at data[start : start + size]; `row` and `state` have the row and state of each."""
     found = parse(chunk.data, start, start + size)
     count = len(start)
     key = np.full(count, -1, np.int32)
@@ -213,7 +214,10 @@ def _as_written(
     value_type: npt.NDArray[np.uint8],
     number: Int64,
 ) -> None:
-    """Texts that ktrace marked as JSON become such: by a type, on a render stage by a name that is spelled out."""
+    """Marks the texts that ktrace wrote as JSON.
+
+    A DebugAnnotation has a type name for that; an argument of a render stage spells out its name.
+    """
     if spelling.type_iid:
         types = found.get(spelling.type_iid, VARINT)
         if not len(types.owner):
@@ -231,7 +235,7 @@ def _as_written(
 
 
 def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any) -> None:
-    """Puts the arguments that are messages, lists or JSON as JSON texts."""
+    """Puts the arguments that are messages, lists or JSON, as JSON texts."""
     owners = [found.get(number, LENGTH).owner for number in spelling.nested]
     if not any(map(len, owners)):
         return
@@ -251,7 +255,7 @@ def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64
 
 
 def _remembered(data: bytes, state: SequenceState, chunk: Chunk) -> int:
-    """The code of the JSON text of a DebugAnnotation."""
+    """Returns the code of the JSON text of a DebugAnnotation."""
     text = state.cache.get(data)
     if text is None:
         if len(state.cache) >= _REMEMBERED:
@@ -261,7 +265,7 @@ def _remembered(data: bytes, state: SequenceState, chunk: Chunk) -> int:
 
 
 def annotation_json(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
-    """The JSON text of the value of a DebugAnnotation."""
+    """Returns the JSON text of the value of a DebugAnnotation."""
     try:
         return _json_value(data, state, chunk)
     except (ValueError, RecursionError):
@@ -281,7 +285,7 @@ def _json_value(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
 
 
 def annotation_value(data: bytes, state: SequenceState, chunk: Chunk) -> Any:
-    """The value of a DebugAnnotation. Raises ValueError where it is no protobuf."""
+    """Returns the value of a DebugAnnotation. Raises ValueError if it isn't protobuf."""
     result: Any = None
     entries: dict[str, Any] = {}
     elements: list[Any] = []
@@ -314,7 +318,7 @@ def annotation_value(data: bytes, state: SequenceState, chunk: Chunk) -> Any:
 
 
 def annotation_name(data: bytes, state: SequenceState, chunk: Chunk) -> str:
-    """The name of a DebugAnnotation. Raises ValueError where it is no protobuf."""
+    """Returns the name of a DebugAnnotation. Raises ValueError if it isn't protobuf."""
     name = ""
     for number, _, value in fields_of(data):
         if number == _D["name_iid"] and isinstance(value, int):
@@ -336,7 +340,7 @@ _SCALARS: dict[int, Callable[[Any], Any]] = {
 
 
 def _old_nested(data: bytes) -> Any:
-    """A NestedValue, which older traces have for objects and lists."""
+    """Returns the value of a NestedValue, by which older traces write objects and lists."""
     n = f.NESTED_VALUE
     kind = 0
     keys: list[str] = []

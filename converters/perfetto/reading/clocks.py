@@ -1,9 +1,9 @@
-"""The clocks of a trace: what a snapshot of several of them says, and times of one told by another.
+"""The clocks of a trace: snapshots that relate them, and packet times converted to the main clock.
 
     packet { clock_snapshot { clocks { BOOTTIME 1000 } clocks { REALTIME 1700000000000001000 }
                               clocks { 64  900  is_incremental } } }
 
-A clock below 64 is the machine's, one of 64 to 127 is its sequence's own, above they are the trace's.
+Clock ids below 64 belong to the machine, 64 to 127 to the sequence, higher ones to the trace.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ _NAMES = {number: name.removeprefix("BUILTIN_CLOCK_").lower() for name, number i
 
 
 class Clocks:
-    """All snapshots so far. `main` is the clock of packets that name none; `anchor` (its ns, unix ns), if any says."""
+    """All snapshots so far.
+
+    `main` is the clock of packets that name none; `anchor` is (its ns, unix ns), None while unknown.
+    """
 
     def __init__(self) -> None:
         self.main = BOOTTIME
         self.anchor: tuple[int, int] | None = None
         self._scale: dict[Clock, int] = {}
-        self._last: dict[Clock, int] = {}  # of an incremental clock: its last time
+        self._last: dict[Clock, int] = {}  # incremental clock -> its last time
         self._snapshots: defaultdict[tuple[Clock, Clock], list[tuple[int, int]]] = defaultdict(list)
 
     def snapshot(self, data: bytes, sequence: int) -> None:
-        """Takes a ClockSnapshot. Raises ValueError where it is no protobuf."""
+        """Reads a ClockSnapshot. Raises ValueError if it isn't protobuf."""
         times: dict[Clock, int] = {}
         for number, _, value in fields_of(data):
             if number == f.CLOCK_SNAPSHOT["primary_trace_clock"] and isinstance(value, int):
@@ -67,9 +70,9 @@ class Clocks:
         return clock, ns
 
     def times(self, values: Int64, clock_id: int, sequence: int) -> tuple[Int64, str | None]:
-        """Timestamps of packets of one sequence, in their order, without a snapshot between them.
+        """Converts timestamps of packets of one sequence, in their order, without a snapshot between them.
 
-        They come as ns of the main clock and None, or of their own clock and its name where no snapshot helps.
+        Returns ns of the main clock and None; if no snapshot relates the clocks, ns of their own clock and its name.
         """
         clock, main = _key(clock_id, sequence), (0, self.main)
         ns = values * self._scale.get(clock, 1)
@@ -88,7 +91,7 @@ class Clocks:
         return np.array(converted, np.int64), None
 
     def _convert(self, ns: int, clock: Clock) -> int | None:
-        """The time by the main clock, by as few snapshots as it takes."""
+        """Returns the time on the main clock, by as few snapshots as possible; None if none relate the clocks."""
         main = (0, self.main)
         reached, front = {clock}, [(clock, ns)]
         while front:
@@ -115,16 +118,16 @@ def _key(clock: int, sequence: int) -> Clock:
 
 
 def clock_name(clock: Clock) -> str:
-    """How the column `clock` calls it."""
+    """The name of a clock in the column `clock`."""
     sequence, number = clock
     return _NAMES.get(number) or (f"{sequence}/{number}" if sequence else str(number))
 
 
 class PacketTimes:
-    """Fills in `ts`, the times of a chunk's packets, as far as the walk through them has come.
+    """Fills in `ts`, the times of a chunk's packets, up to the packet that the walk has reached.
 
-    `own_clock` are the sequences that may have a default clock. `names` has the code, in the chunk's own texts, of the
-    clock of each packet of which no snapshot tells the time by the main clock, else -1; None where there is no such.
+    `own_clock` contains the sequences that may have a default clock. `names` has a code of `Chunk.chunk_texts` per
+    packet: the name of a clock that no snapshot relates to the main clock, else -1. It is None if no packet has one.
     """
 
     def __init__(
@@ -151,7 +154,10 @@ class PacketTimes:
         self._done = 0
 
     def until(self, row: int) -> None:
-        """Fills in the packets before `row`; what changes clocks for them must have been read, and no later change."""
+        """Fills in the packets before `row`.
+
+        All changes of clocks before `row` must have been read, and no later ones.
+        """
         end = int(np.searchsorted(self._rows, row))
         rows = self._rows[self._done : end]
         self._done = end

@@ -32,7 +32,7 @@ from .tracks import Tracks, without_machine
 
 _T = f.TRACK_EVENT
 
-#: Counters that an event carries have ids from here on: further rows of its packet have those below.
+#: Counters that an event carries have ids from here on; other rows of its packet have lower ids.
 _IDS = 1 << 59
 
 #: The columns of a kernel that its metrics share.
@@ -43,7 +43,7 @@ ReadAgain = Callable[[Context], Iterator[Batch]]
 
 
 def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields) -> Iterator[Batch]:
-    """The counters that events carry for tracks of their own or of their sequence's defaults."""
+    """Yields the counters that events carry, on tracks that they or the defaults of their sequence name."""
     fields = ("extra_counter_values", "extra_double_counter_values")
     owners = [found.get(_T[name], wire).owner for name in fields for wire in (VARINT, FIXED64, LENGTH)]
     if not any(map(len, owners)):
@@ -68,7 +68,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
                 if track.incremental:
                     track.total += figure
                     figure = track.total
-                taken += 1  # each has bytes of its own, so that no other event's are numbered so
+                taken += 1  # a value takes a byte at least, so that ids of two events differ
                 ids.append(_IDS + int(events.id[row]) + taken)
                 stamps.append(int(events.ts[row]))
                 places.append(number_of_place)
@@ -90,7 +90,7 @@ def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields
 
 
 def _doubles(message: bytes, number: int) -> list[int]:
-    """The bits of a repeated double field, packed or not."""
+    """Returns the bits of a repeated double field, packed or not."""
     found: list[int] = []
     for field_number, _, value in fields_of(message):
         if field_number == number:
@@ -103,9 +103,9 @@ def _doubles(message: bytes, number: int) -> list[int]:
 
 
 def metrics_with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:
-    """The counters that were held back, each with the kernel that begins at its time on its GPU as parent.
+    """Yields the counters that were kept back, each with the kernel that begins at its time on its GPU as parent.
 
-    Where several do, it is the one on a queue of that GPU; a counter that has none stays as it is.
+    If several kernels do, the parent is the one on a queue of that GPU; without a kernel the counter stays as it is.
     """
     if not context.kernel_metrics:
         return
@@ -137,13 +137,13 @@ def metrics_with_parents(context: Context, read_again: ReadAgain) -> Iterator[Ba
 
 
 def _merged_column(name: str, own: pa.Array, theirs: pa.Array) -> pa.Array:
-    """What a metric and its kernel say of a column: the kernel, but for a metric that is derived."""
+    """The column of the kernel, else that of the metric; the timing of a derived metric stays."""
     found = pc.coalesce(theirs, own)
     return pc.if_else(pc.equal(own, "derived"), own, found) if name == "timing" else found
 
 
 class _KernelGpus:
-    """Which kernels are on which GPU, by the queues of the sidecar; a trace that is older has numbers of devices."""
+    """The GPU of kernels, from the queues of the sidecar; an older trace has only numbers of devices."""
 
     def __init__(self, sidecar: Sidecar | None, kernels: pa.Table, order: Int64) -> None:
         self._queues: dict[tuple[int, int], set[tuple[Any, ...]]] = {}
@@ -154,7 +154,7 @@ class _KernelGpus:
         self._order = order
 
     def first(self, gpu: tuple[int, int], begin: int, end: int) -> int:
-        """The first of the ordered kernels from `begin` to `end` that is on the GPU, counted from `begin`; else 0."""
+        """Returns the first of the ordered kernels `begin` to `end` on the GPU, counted from `begin`; else 0."""
         rows = self._kernels.take(pa.array(self._order[begin:end])).to_pylist()
         known = self._queues.get(gpu)
         for number, row in enumerate(rows):
@@ -164,7 +164,7 @@ class _KernelGpus:
 
 
 def _kernels(context: Context, read_again: ReadAgain, times: pa.Array) -> pa.Table | None:
-    """The device work that begins at those times; None where there is none."""
+    """Returns the device work that begins at those times; None if there is none."""
     conversion = Conversion(Report(), context.conversion.label)
     sidecar = context.sidecar and Sidecar(context.sidecar.version, context.sidecar.origin_ns)
     again = Context(conversion, sidecar, Tracks(conversion.label, sidecar))

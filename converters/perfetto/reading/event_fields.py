@@ -26,7 +26,7 @@ from .sequence_state import Int32, look_up
 
 _T, _L = f.TRACK_EVENT, f.LEGACY_EVENT
 
-#: What a row becomes. COMPLETE is of old Chrome traces alone.
+#: What an event becomes. Only old Chrome traces have COMPLETE.
 UNSPECIFIED, BEGIN, END, INSTANT, COUNTER, STATE, COMPLETE, NOTHING = range(8)
 
 #: Phase of a `legacy_event` -> what the event is.
@@ -49,9 +49,9 @@ _IDS = ("unscoped_id", "local_id", "global_id")
 
 @dataclass
 class Parsed:
-    """TrackEvents, taken apart. `what` is BEGIN and so on; `place` indexes `Tracks.places`.
+    """TrackEvents, taken apart. `event_type` is BEGIN and so on; `place` indexes `Tracks.places`.
 
-    `name` and `category` are codes of `Chunk.pool`, or of `Chunk.own` where `own` says so; -1 is none.
+    `name` and `category` are codes of `Chunk.trace_texts`, or of `Chunk.chunk_texts` if `in_chunk_texts`; -1 is none.
     """
 
     events: Events
@@ -67,7 +67,7 @@ class Parsed:
 
 
 def parse_events(context: Context, chunk: Chunk, events: Events) -> Parsed:
-    """Takes events apart; what is no protobuf is reported and of no kind."""
+    """Takes events apart. Damaged ones are reported and get the type NOTHING."""
     count = len(events)
     found = parse(chunk.data, events.start, events.end)
     event_type = found.get(_T["type"], VARINT).last(count).astype(np.int8)
@@ -83,14 +83,14 @@ def parse_events(context: Context, chunk: Chunk, events: Events) -> Parsed:
     report = context.conversion.report
     bad = set(found.bad.tolist())
     for row in sorted(bad.union(odd.tolist())):
-        why = "no protobuf" if row in bad else "a TrackEvent without a type"
+        why = "not protobuf" if row in bad else "a TrackEvent without a type"
         report.issue("bad-record", context.where(int(events.id[row])), why)
         parsed.event_type[row] = NOTHING
     return parsed
 
 
 def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, bool]:
-    """Codes of names and categories, and whether they are those of `own`."""
+    """Returns codes of names and categories, and whether they are codes of `chunk_texts`."""
     count = len(events)
     columns = []
     spelled = False
@@ -115,7 +115,7 @@ def _texts(chunk: Chunk, events: Events, found: Fields) -> tuple[Int32, Int32, b
 
 
 def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, codes: Int32) -> None:
-    """Puts the categories of events that have several, interned ones first, as one text each."""
+    """Joins the categories of events that have several to one text each, interned ones first."""
     several = np.bincount(np.concatenate([iid.owner, text.owner]), minlength=len(events)) > 1
     parts: dict[int, list[str]] = {}
     mine = several[iid.owner]
@@ -132,9 +132,9 @@ def _join_categories(chunk: Chunk, events: Events, iid: Column, text: Column, co
 
 
 def _read_legacy(context: Context, chunk: Chunk, parsed: Parsed) -> None:
-    """Gives events with a phase their kind, place, duration and name; metadata (M) goes into the catalog.
+    """Sets kind, place, duration and name of events with a phase; metadata (M) goes into the catalog.
 
-    What it says beyond that stays in the argument `$legacy_event`.
+    All other fields stay in the argument `$legacy_event`.
     """
     column = parsed.fields.get(f.TRACK_EVENT["legacy_event"], LENGTH)
     if not len(column.owner):
@@ -149,7 +149,7 @@ def _read_legacy(context: Context, chunk: Chunk, parsed: Parsed) -> None:
         try:
             found = gather(chunk.data[start : start + size].tobytes())
         except ValueError:
-            continue  # stays without a type, and is reported so
+            continue  # stays without a type, which is reported
         _read_phase(context, chunk, parsed, row, found)
 
 

@@ -1,4 +1,4 @@
-"""The rarer packets about a GPU: counters, what it is, its memory, its log.
+"""The less frequent packets about a GPU: counters, description, memory, log.
 
 gpu_counter_event { counter_descriptor { specs { counter_id 1 name "GPU Frequency" denominator_units HERTZ } } }
 gpu_counter_event { gpu_id 0  counters { counter_id 1 int_value 5 } }              a counter row on the device
@@ -36,10 +36,10 @@ from .tracks import host_of
 
 _C = f.GPU_COUNTER_EVENT
 
-#: Counters of kernels in a trace of ktrace have ids from here on, since those of its events are of another source.
+#: Metrics of kernels in a trace that ktrace wrote have ids from here on; ids of events there come from the source.
 _IDS = 1 << 58
 
-#: Units of Perfetto that have a short name in the model; the others keep their own, in lower case.
+#: Perfetto's units with a short name in the model; others keep their name, in lower case.
 _SHORT = {
     **{"NONE": "", "BYTE": "B", "HERTZ": "Hz", "NANOSECOND": "ns", "MICROSECOND": "us", "MILLISECOND": "ms"},
     **{"SECOND": "s", "WATT": "W", "MILLIWATT": "mW", "CELSIUS": "degC", "PERCENT": "%", "VOLT": "V", "JOULE": "J"},
@@ -50,7 +50,7 @@ _SEVERITIES = {number: name.removeprefix("LOG_SEVERITY_").lower() for name, numb
 
 
 class CounterSpec(NamedTuple):
-    """What a descriptor says of a counter: `groups` are those of Perfetto and the source's own."""
+    """The descriptor of a counter; `groups` are those of Perfetto and those that the source defines."""
 
     name: str
     unit: str | None
@@ -59,13 +59,13 @@ class CounterSpec(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the catalog says of it."""
+        """Its facts in the catalog."""
         stated = {"description": self.description, "groups": list(self.groups)}
         return {name: value for name, value in stated.items() if value}
 
 
 class GpuPackets:
-    """Reads these packets; `rows` takes what they say. All methods raise ValueError for what is no protobuf."""
+    """Reads these packets and adds rows to `rows`. All methods raise ValueError for a message that isn't protobuf."""
 
     def __init__(self, context: Context, rows: RowBuilder) -> None:
         self._context = context
@@ -73,14 +73,14 @@ class GpuPackets:
         self._known: dict[tuple[int, int], CounterSpec] = {}  # (gpu, counter id), of descriptors that aren't interned
 
     def describe(self, data: bytes) -> None:
-        """Takes the descriptor of a GpuCounterEvent that isn't interned."""
+        """Reads the descriptor of a GpuCounterEvent that isn't interned."""
         found = gather(data)
         gpu = int32(first(found, _C["gpu_id"], 0))
         for descriptor in found.get(_C["counter_descriptor"], []):
             self._known |= {(gpu, number): counter for number, counter in _specs(as_bytes(descriptor)).items()}
 
     def values(self, chunk: Chunk, events: Events, base: int) -> Iterator[Batch]:
-        """The values of GpuCounterEvents; estimates that ktrace made of a column of their kernel are left out."""
+        """Yields the values of GpuCounterEvents, without estimates that ktrace made from a column of their kernel."""
         report = self._context.conversion.report
         found = parse(chunk.data, events.start, events.end)
         given = found.get(_C["counters"], LENGTH)
@@ -135,7 +135,7 @@ class GpuPackets:
     def _counters(
         self, chunk: Chunk, events: Events, found: Fields, parts: Fields
     ) -> tuple[list[tuple[CounterSpec, int]], Int64]:
-        """Counters and their devices, and for each value among the events which it is of."""
+        """Returns counters with their devices, and for each value of the events the index of its counter."""
         owner = found.get(_C["counters"], LENGTH).owner
         number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
         gpu = signed(found.get(_C["gpu_id"], VARINT).last(len(events)))[owner]
@@ -150,7 +150,7 @@ class GpuPackets:
         return known, which
 
     def _counter(self, state: SequenceState, iid: int, gpu: int, number: int) -> tuple[CounterSpec, int]:
-        """A counter and its device."""
+        """Returns a counter and its device."""
         known = self._known
         if iid != (1 << 64) - 1:
             known, gpu = self._interned(state, iid, gpu)
@@ -174,7 +174,7 @@ class GpuPackets:
         return known
 
     def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
-        """Takes a GpuMemTotalEvent."""
+        """Reads a GpuMemTotalEvent."""
         m, found = f.GPU_MEM_TOTAL_EVENT, gather(data)
         place: dict[str, Any] = {
             "device": int(first(found, m["gpu_id"], 0)),
@@ -185,7 +185,7 @@ class GpuPackets:
         self._event("counter", "GPU memory", at, ts, clock, **place, value=size, unit="B")
 
     def log(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
-        """Takes a GpuLog."""
+        """Reads a GpuLog."""
         g, found = f.GPU_LOG, gather(data)
         args: dict[str, Any] = {"severity": _SEVERITIES.get(int(first(found, g["severity"], 0)), "unspecified")}
         if tag := text(first(found, g["tag"], b"")):
@@ -202,7 +202,7 @@ class GpuPackets:
         )
 
     def info(self, data: bytes, machine: int) -> None:
-        """Takes a GpuInfo: the place of a GPU in the list is its number."""
+        """Reads a GpuInfo: the index of a GPU in the list is its number."""
         g = f.GPU
         for device, gpu in enumerate(gather(data).get(f.GPU_INFO["gpus"], [])):
             found = gather(as_bytes(gpu))
@@ -222,7 +222,7 @@ class GpuPackets:
 
 
 def _specs(descriptor: bytes) -> dict[int, CounterSpec]:
-    """Counter id -> what the descriptor says of it."""
+    """Returns counter id -> its descriptor."""
     s = f.GPU_COUNTER_SPEC
     counters = {}
     listed = _listed_groups(descriptor)
@@ -243,7 +243,7 @@ def _specs(descriptor: bytes) -> dict[int, CounterSpec]:
 
 
 def _listed_groups(descriptor: bytes) -> dict[int, list[str]]:
-    """Counter id -> the groups of the source's own that list it."""
+    """Returns counter id -> the groups, defined by the source, that list it."""
     g = f.GPU_COUNTER_GROUP_SPEC
     groups: dict[int, list[str]] = {}
     for group in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["counter_groups"], []):

@@ -1,4 +1,4 @@
-"""What stages share: where they stand, what they are, the arguments of their kernel.
+"""What stages refer to: queue, stage, context, and the kernel with its arguments.
 
     interned_data { gpu_specifications { iid 2 name "matmul" category COMPUTE }
                     graphics_contexts { iid 1 pid 4242 api CUDA }
@@ -28,17 +28,17 @@ from .tracks import host_of
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
-#: What rows share is told by these fields.
+#: The fields that refer to interned entries or lists.
 KEYS = ("hw_queue_iid", "stage_iid", "kernel_iid", "context", "gpu_id", "name_iid", "hw_queue_id", "stage_id")
 
-#: Work that is no kernel, by the name of its stage.
+#: Work that isn't a kernel, by the name of its stage.
 _BY_NAME = (
     ("memcpy", re.compile("memcpy|copy", re.I)),
     ("memset", re.compile("memset|fill", re.I)),
     ("range", re.compile("binning|vertex|fragment|pixel|geometry|render|tiler|tiling|raster|resolve|draw", re.I)),
 )
 
-#: The category of stages that are kernels.
+#: Categories of stages that are kernels, and of graphics.
 _COMPUTE = f.RENDER_STAGE_CATEGORY["COMPUTE"]
 _GRAPHICS = f.RENDER_STAGE_CATEGORY["GRAPHICS"]
 
@@ -53,7 +53,7 @@ class Json(str):
 
 @dataclass
 class Specifications:
-    """The queues and stages that the first packet of an older tool lists, and its context."""
+    """The queues, stages and contexts that the first packet of an older tool lists."""
 
     queues: list[str] = field(default_factory=list)
     queue_descriptions: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Specifications:
     contexts: dict[int, int] = field(default_factory=dict)  # context -> pid
 
     def take(self, data: bytes) -> None:
-        """Takes a Specifications message. Raises ValueError where it is no protobuf."""
+        """Reads a Specifications message. Raises ValueError if it isn't protobuf."""
         s, found = f.SPECIFICATIONS, lenient(data)
         name, described = f.DESCRIPTION["name"], f.DESCRIPTION["description"]
         queues = [lenient(message(one)) for one in found.get(s["hw_queue"], [])]
@@ -76,7 +76,7 @@ class Specifications:
 
 @dataclass
 class InternedStage:
-    """What some rows share: where they are, what they are, arguments of their kernel."""
+    """What the interned entries of some rows mean: their place, kind and name, and the arguments of their kernel."""
 
     place: int
     kind: str
@@ -85,13 +85,13 @@ class InternedStage:
     name: str
     short_name: str | None
     is_compute: bool
-    arguments: list[tuple[int, int, int]]  # key, what and number, as `Values` has them
+    arguments: list[tuple[int, int, int]]  # key, value_type and number of `Values`
 
 
 def interned_stages(
     context: Context, chunk: Chunk, events: Events, found: Fields, specifications: Specifications
 ) -> tuple[list[InternedStage], Int64]:
-    """What rows share, and for each row which it is."""
+    """Returns the distinct stages of the events, and for each event the index of its stage."""
     count = len(events)
     none = (1 << 64) - 1
     columns: list[UInt64] = [found.get(_G[name], VARINT).last(count, none) for name in KEYS]
@@ -130,7 +130,9 @@ def _look_up(
     if not context.is_ktrace or kind not in (*DEVICE_KINDS, "range"):
         kind = _kind(stage, category, bool(kernel))
     arguments: dict[str, Any] = {}
-    derived = STAGE_DERIVED - {"occupancy_source"} if context.is_ktrace else frozenset()  # it says what an occupancy is
+    derived = (
+        STAGE_DERIVED - {"occupancy_source"} if context.is_ktrace else frozenset()
+    )  # it tells an estimate from a metric
     if not context.is_ktrace:
         arguments |= {
             "arch": text(first(kernel, k["arch"], b"")),
@@ -155,9 +157,9 @@ def _look_up(
 
 
 def _kind(stage: str, category: int, is_interned: bool) -> str:
-    """The kind of a stage of another tool: graphics are ranges on the device, since they are no kernels.
+    """The kind of a stage that another tool wrote: graphics are ranges on the device, since they aren't kernels.
 
-    Traces older than categories tell by the name of the stage alone.
+    In traces from before categories only the name of the stage tells the kind.
     """
     if is_interned or category == _COMPUTE:
         return "kernel"
@@ -167,7 +169,7 @@ def _kind(stage: str, category: int, is_interned: bool) -> str:
 
 
 def _coded(context: Context, name: str, value: Any) -> tuple[int, int, int]:
-    """An argument as `Values` has it."""
+    """An argument as `Values` stores it."""
     key = context.argument_names.code(name.encode())
     if isinstance(value, str):
         return key, JSON if isinstance(value, Json) else TRACE_TEXT, context.trace_texts.code(value.encode())
@@ -222,13 +224,13 @@ def _place(
 
 
 def _argument(context: Context, state: SequenceState, data: bytes) -> tuple[str, Any]:
-    """Name and value of an argument of an interned kernel."""
+    """Returns name and value of an argument of an interned kernel."""
     a, found = f.EXTRA_COMPUTE_ARG, lenient(data)
     name = text(first(found, a["name"], b""))
     code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
     if not name and code >= 0:
         name = context.argument_names.texts[code]
-    as_text = Json if context.is_ktrace and a["name"] in found else str  # as encode_json.py writes it
+    as_text = Json if context.is_ktrace and a["name"] in found else str  # writing/arguments.py marks JSON so
     for part, convert in (
         ("int_value", int64),
         ("uint_value", int),

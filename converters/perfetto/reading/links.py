@@ -24,15 +24,15 @@ from .messages import repeated
 
 _T, _G = f.TRACK_EVENT, f.GPU_RENDER_STAGE_EVENT
 
-#: Role of a host slice towards work on a GPU -> the field of GpuCorrelation.
+#: Role of a host slice towards work on a GPU, and the field of GpuCorrelation.
 _ROLES = (("out", f.GPU_CORRELATION["submission_event_ids"]), ("in", f.GPU_CORRELATION["wait_event_ids"]))
 
-#: Links that are found at the end of a trace have ids from here on: the others have that of a byte.
+#: Links that are made at the end of a trace have ids from here on; the id of others is the place of a byte.
 _LATE_LINKS = 1 << 60
 
 
 def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> Iterator[Batch]:
-    """The ends of arrows: a flow leaves where it is met first, and goes in where it is said to end."""
+    """Yields the ends of arrows: a flow leaves where it occurs first, and arrives where it terminates."""
     found = parsed.fields
     parts = [
         (column, ends)
@@ -61,7 +61,7 @@ def flow_links(context: Context, parsed: Parsed, ids: Int64, index: Int64) -> It
             context.known_flows.add(number)
             role[place] = 0 if not ends[place] else 2
     row = index[owner]
-    # Where the field stands: unique, and the same at every reading.
+    # The place of the field is unique and the same in every reading.
     at = start - parsed.events.start[owner] + parsed.events.id[owner]
     yield from context.links("flow", at, signed(flow), role, ids[row])
 
@@ -86,7 +86,7 @@ def submissions(context: Context, chunk: Chunk, found: Fields, ids: Int64, index
 
 
 def remember_stages(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:
-    """Keeps which work has which event id and awaits which: at the end of the trace these become links."""
+    """Remembers the event id of each stage and the ids that it awaits, for links at the end of the trace."""
     ids = events.id[rows]
     event = found.get(_G["event_id"], VARINT)
     mine = index[event.owner] >= 0
@@ -103,7 +103,7 @@ def remember_stages(context: Context, chunk: Chunk, events: Events, found: Field
 
 
 def late_links(context: Context) -> Iterator[Batch]:
-    """Arrows between a host slice or work on a GPU and the work that it starts or awaits, which may stand anywhere."""
+    """Yields arrows between a host slice or work on a GPU and the work that it starts or awaits."""
     if not context.stage_ends:
         return
     empty = np.empty(0, np.int64)

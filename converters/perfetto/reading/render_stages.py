@@ -3,8 +3,8 @@
     gpu_render_stage_event { event_id 7 duration 500 hw_queue_iid 1 stage_iid 2 context 1 kernel_iid 1
                              launch { grid_size {x 256} workgroup_size {x 128} args { name "regs" uint_value 32 } } }
 
-Queue, stage, kernel and context are interned, in traces of older tools by specifications in the first packet. What
-they say together is looked up once for all rows that share them.
+Queue, stage, kernel and context are interned; traces of older tools list them in the first packet. Each combination of
+them is looked up once for all its rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NAMES = {number: name for name, number in _G.items()}
 
 
 def read_stages(context: Context, chunk: Chunk, events: Events, specifications: Specifications) -> Iterator[Batch]:
-    """The rows of GpuRenderStageEvents."""
+    """Yields the rows of GpuRenderStageEvents."""
     found = parse(chunk.data, events.start, events.end)
     kept = _work(context, chunk, events, found, specifications)
     rows = np.flatnonzero(kept)
@@ -72,17 +72,17 @@ def read_stages(context: Context, chunk: Chunk, events: Events, specifications: 
     yield from event_batches(
         chunk, columns, shape, values, restore_stage if context.is_ktrace else partial(_plain_stage)
     )
-    if not context.is_ktrace:  # whose sidecar has the links
+    if not context.is_ktrace:  # a trace that ktrace wrote has its links in the sidecar
         remember_stages(context, chunk, events, found, index, rows)
 
 
 def _work(
     context: Context, chunk: Chunk, events: Events, found: Fields, specifications: Specifications
 ) -> npt.NDArray[np.bool_]:
-    """Which events are work; the others are damaged, or have nothing but specifications, which are taken."""
+    """Returns which events are work; others are damaged, or contain only specifications, which are read here."""
     report = context.conversion.report
     for row in found.bad.tolist():
-        report.issue("bad-record", context.where(int(events.id[row])), "no protobuf")
+        report.issue("bad-record", context.where(int(events.id[row])), "not protobuf")
     kept = np.ones(len(events), np.bool_)
     kept[found.bad] = False
     for start, size in _places(found, "specifications"):
@@ -103,7 +103,7 @@ def _places(found: Fields, name: str) -> list[tuple[int, int]]:
 
 
 def _plain_stage(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """A stream that is an argument is where the row is, rather than the name of the queue."""
+    """Moves an argument `stream` that is an integer to the column, which replaces the name of the queue."""
     stream = arguments.get("stream")
     if stream is not None and pa.types.is_integer(stream.type) and not stream.null_count and "stream" not in columns:
         columns["stream"] = arguments.pop("stream")
@@ -121,7 +121,7 @@ def _spelled(texts: list[str | None] | list[str], index: Int64) -> pa.Dictionary
 def _own_names(
     chunk: Chunk, found: Fields, index: Int64, names: pa.Array, stages: list[InternedStage], of: Int64
 ) -> pa.Array:
-    """The names with those that an event spells itself, where no kernel is interned."""
+    """Returns the names; an event without an interned kernel may spell its name."""
     column = found.get(_G["name"], LENGTH)
     unnamed = np.array([one.kernel is None for one in stages], np.bool_)[of]
     mine = (index[column.owner] >= 0) & unnamed[column.owner]
@@ -136,7 +136,7 @@ def _own_names(
 def _launch(
     chunk: Chunk, events: Events, found: Fields, index: Int64, count: int
 ) -> tuple[Values, dict[str, pa.Array]]:
-    """Arguments and dimensions of launches."""
+    """Returns arguments and dimensions of launches."""
     column = found.get(_G["launch"], LENGTH)
     mine = index[column.owner] >= 0
     owner, start = column.owner[mine], column.start[mine]
@@ -161,7 +161,7 @@ def _launch(
 
 
 def _kernel_arguments(chunk: Chunk, stages: list[InternedStage], of: Int64, rows: Int64) -> Values:
-    """The arguments that stand with the interned kernel, for each row that refers to it."""
+    """Returns the arguments of the interned kernel for each row that refers to it."""
     flat = np.array([part for one in stages for part in one.arguments], np.int64).reshape(-1, 3)
     sizes = np.array([len(one.arguments) for one in stages])
     begin = np.cumsum(sizes) - sizes
@@ -169,7 +169,7 @@ def _kernel_arguments(chunk: Chunk, stages: list[InternedStage], of: Int64, rows
     row = np.repeat(np.arange(len(rows)), count)
     which = np.repeat(begin[of[rows]] - (np.cumsum(count) - count), count) + np.arange(len(row))
     value_type, number = flat[which, 1].astype(np.uint8), flat[which, 2]
-    texts = np.flatnonzero(value_type == JSON)  # they stand in the pool of the trace
+    texts = np.flatnonzero(value_type == JSON)  # their codes are of trace_texts
     codes, of_code = distinct_of(number[texts])
     own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in codes.tolist()]
     number[texts] = np.array(own, np.int64)[of_code]
@@ -177,7 +177,7 @@ def _kernel_arguments(chunk: Chunk, stages: list[InternedStage], of: Int64, rows
 
 
 def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
-    """extra_data, always texts, under their own names; fields that have no column with a "$"."""
+    """Yields extra_data, always texts, under their names, and fields that have no column, with a "$"."""
     gathered = []
     for row, (start, size) in zip(found.get(_G["extra_data"], LENGTH).owner, _places(found, "extra_data"), strict=True):
         parts = lenient(chunk.data[start : start + size].tobytes())

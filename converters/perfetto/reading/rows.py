@@ -1,4 +1,10 @@
-"""Rows with arguments become batches: those that have the same arguments stand together, so that columns are full."""
+"""Rows with arguments as batches: rows with the same arguments form a batch, so that its columns are full.
+
+id 17  kind "op"  timing "derived"  grid {x 3 y 4 z 5}  args.id "mine"  dims [..]      arguments of a slice
+id=17, kind=op, timing=derived, grid_x=3, .., args {"id": "mine", "dims": [..]}        the row
+
+Arguments that ktrace wrote for columns become columns again (proto/sidecar.py, _shared/timeline_arguments.py).
+"""
 
 from __future__ import annotations
 
@@ -32,7 +38,7 @@ from .argument_values import (
 from .messages import bits
 from .sequence_state import Int32
 
-#: Rows of the same arguments from which on they get a batch of their own.
+#: At least this many rows with the same arguments form a batch.
 _ENOUGH = 64
 
 #: Columns and arguments of some rows -> the columns of the model.
@@ -42,17 +48,17 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9], np.uint64)
 
 
 def as_args(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """The arguments as columns `args.<key>`."""
+    """Returns the arguments as columns `args.<key>`."""
     return columns | {f"args.{key}": column for key, column in arguments.items()}
 
 
 def event_batches(
     chunk: Chunk, columns: dict[str, pa.Array], shape: Int64, values: Values, restore: Restore = as_args
 ) -> Iterator[Batch]:
-    """Events of those columns and arguments, in an order that depends on the chunk alone.
+    """Yields events with those columns and arguments, in an order that depends on the chunk alone.
 
-    `shape` is a number for each row; rows of different numbers don't stand in one batch. Of an argument that a row
-    has twice the last one holds.
+    `shape` has a number per row; rows with different numbers are in different batches. If a row has an argument twice,
+    the last one counts.
     """
     count = len(shape)
     if not count:
@@ -79,7 +85,7 @@ def event_batches(
 
 
 def _present(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """The columns that aren't null throughout, of the types of the model."""
+    """The columns with a value, cast to the types of the model."""
     schema = arrow_schema("events")
     found = {}
     for name, column in columns.items():
@@ -96,7 +102,10 @@ def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _groups(shape: Int64, values: Values) -> Int64:
-    """A number for each row: equal where shape and names of arguments are; one for all that are few of their kind."""
+    """Returns a number per row, equal for rows of the same shape and names of arguments.
+
+    All rows of a shape whose combinations are rare share one number.
+    """
     mark = (shape.astype(np.uint64) + np.uint64(1)) * _MIX[0]
     keys = (values.key.astype(np.uint64) + np.uint64(1)) * _MIX[1]
     np.add.at(mark, values.row, keys ^ (keys >> np.uint64(29)) * _MIX[0])
@@ -112,7 +121,7 @@ def _groups(shape: Int64, values: Values) -> Int64:
 
 
 def _split(group: npt.NDArray[np.int64] | Int32) -> dict[int, Int64]:
-    """Number -> where it stands."""
+    """Returns number -> the positions at which it is."""
     if not len(group):
         return {}
     low = int(group.min())
@@ -125,7 +134,7 @@ def _split(group: npt.NDArray[np.int64] | Int32) -> dict[int, Int64]:
 
 
 def column_of(chunk: Chunk, row: Int64, value_type: npt.NDArray[np.uint8], number: Int64, count: int) -> pa.Array:
-    """One argument of `count` rows as an Arrow column, null where the row hasn't it."""
+    """Returns one argument of `count` rows as an Arrow column; null for a row without it."""
     kinds = np.flatnonzero(np.bincount(value_type, minlength=NOTHING)).tolist()
     full = np.zeros(count, np.int64)
     full[row] = number
@@ -173,16 +182,16 @@ def _as_json(texts: pa.DictionaryArray) -> pa.DictionaryArray:
 
 Columns = dict[str, pa.Array]
 
-#: Arguments that become a column in a way of their own.
+#: Arguments that need more than a cast to become a column.
 _SPECIAL = ("id", "kind", "timing", "unfinished", "grid", "block", "value", "unit")
 
 _COLUMNS = RESERVED - set(_SPECIAL)
 
 
 def restore_event(columns: Columns, arguments: Columns) -> Columns:
-    """The columns of TrackEvents: `cat` is their category, which is the kind where no argument says the kind.
+    """Restores the columns of TrackEvents.
 
-    Some categories say the kind, too (CATEGORY_KINDS).
+    `cat` is the category: it is the kind if no argument states the kind. Some categories imply a kind (CATEGORY_KINDS).
     """
     category, by_type = columns["cat"], columns["kind"]
     given = _stated_kind(category, arguments.pop("kind", None))
@@ -199,7 +208,7 @@ def restore_event(columns: Columns, arguments: Columns) -> Columns:
 
 
 def _stated_kind(category: pa.Array, given: pa.Array | None) -> pa.Array | None:
-    """The kind that an argument says, else the category; None where neither says one in any row."""
+    """The kind that an argument states, else the one that the category implies; None if no row has either."""
     words = encoded(category)
     kinds = pa.array([CATEGORY_KINDS.get(word) for word in words.dictionary.to_pylist()], pa.string())
     if kinds.null_count == len(kinds):
@@ -209,7 +218,7 @@ def _stated_kind(category: pa.Array, given: pa.Array | None) -> pa.Array | None:
 
 
 def restore_stage(columns: Columns, arguments: Columns) -> Columns:
-    """The columns of render stages: some arguments are named as the viewer wants them, or derived from columns."""
+    """Restores the columns of render stages: some arguments have the viewer's names, or derive from columns."""
     origin = arguments.get("occupancy_source")
     for name in STAGE_DERIVED:
         arguments.pop(name, None)
@@ -217,7 +226,7 @@ def restore_stage(columns: Columns, arguments: Columns) -> Columns:
         if name in arguments:
             found, own = arguments.pop(name), arguments.get(f"args.{name}")
             arguments[column] = found if own is None else pc.if_else(own.is_valid(), None, decoded(found))
-    if origin is not None and "occupancy" in arguments:  # where it repeats a metric, the counter has it
+    if origin is not None and "occupancy" in arguments:  # a metric's occupancy is in its counter
         metric = pc.fill_null(pc.equal(decoded(origin), "metric"), False)
         arguments["occupancy"] = pc.if_else(metric, None, decoded(arguments["occupancy"]))
     given = arguments.pop("kind", None)
@@ -264,7 +273,7 @@ def _filled(column: pa.Array, other: pa.Array | None) -> pa.Array:
 
 
 def _number(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An argument as a column of the model. Numbers of two types came as JSON, which is read again."""
+    """An argument as a column of the model. An argument with two types of numbers came as JSON and is decoded."""
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         return column
     if pa.types.is_dictionary(column.type) or pa.types.is_binary(column.type):
@@ -274,7 +283,7 @@ def _number(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _dimensions(name: str, column: pa.Array) -> Columns:
-    """Grid or block: {x, y, z}, or one number where only the product is known."""
+    """Grid or block: {x, y, z}, or one number if only the product is known."""
     axes = [f"{name}_{axis}" for axis in "xyz"]
     if pa.types.is_integer(column.type):
         return {axes[0]: column}

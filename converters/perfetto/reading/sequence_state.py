@@ -1,9 +1,9 @@
-"""What packets refer to: texts interned per sequence, defaults, clocks.
+"""What packets refer to: texts interned per sequence, defaults, the default clock.
 
     packet { sequence 7, flags CLEARED      interned_data { event_names { iid 1 "gemm" } } }    a state begins
     packet { sequence 7, flags NEEDS_STATE  track_event { name_iid 1 } }                        is "gemm"
 
-Texts become codes of a pool, one for the whole trace, so that a row's text is a number until it is written.
+Texts become codes of one pool for the whole trace, so that a row's text is a number until it is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .messages import repeated
 
 Int32 = npt.NDArray[np.int32]
 
-#: Interned texts: field of InternedData -> the table they are kept in. All have the number in field 1, the text in 2.
+#: Field of InternedData -> table of its texts. All entries have the number in field 1 and the text in field 2.
 TEXTS = {
     f.INTERNED_DATA["event_categories"]: "categories",
     f.INTERNED_DATA["event_names"]: "names",
@@ -33,7 +33,7 @@ TEXTS = {
     f.INTERNED_DATA["debug_annotation_value_type_names"]: "types",
 }
 
-#: Numbers up to which interned texts are found by a plain array.
+#: An array maps interned numbers below this to codes, a dict the others.
 _DENSE = 1 << 22
 
 
@@ -42,11 +42,11 @@ class TextPool:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.damaged = 0  # texts that are no UTF-8
+        self.damaged = 0  # texts that aren't UTF-8
         self._codes: dict[bytes, int] = {}
 
     def code(self, text: bytes) -> int:
-        """The code of a text."""
+        """Returns the code of a text."""
         code = self._codes.get(text)
         if code is None:
             code = self._codes[text] = len(self.texts)
@@ -58,16 +58,16 @@ class TextPool:
         return code
 
     def codes(self, texts: pa.Array) -> Int32:
-        """The codes of an Arrow column of bytes."""
+        """Returns the codes of an Arrow column of bytes."""
         distinct = texts.dictionary_encode()
         codes = np.array([self.code(text) for text in distinct.dictionary.to_pylist()], np.int32)
         found: Int32 = codes[distinct.indices.to_numpy()]
         return found
 
     def column(self, codes: Int32) -> pa.DictionaryArray:
-        """The texts of the codes as an Arrow dictionary that holds no others; -1 is null."""
+        """Returns the texts of the codes as an Arrow dictionary without unused texts; -1 becomes null."""
         used = np.zeros(len(self.texts) + 1, np.bool_)
-        used[codes] = True  # -1 is the last place
+        used[codes] = True  # -1 indexes the last entry
         used[-1] = False
         present = np.flatnonzero(used)
         place = np.full(len(used), -1, np.int32)
@@ -85,7 +85,7 @@ class TextCodes:
         self._far: dict[int, int] = {}
 
     def put(self, number: int, code: int) -> None:
-        """A later entry of the same number replaces the earlier one."""
+        """Sets the code of a number; a later entry replaces an earlier one."""
         if number >= _DENSE:
             self._far[number] = code
             return
@@ -94,11 +94,11 @@ class TextCodes:
         self._codes[number] = code
 
     def get(self, number: int) -> int:
-        """The code, -1 where there is none."""
+        """Returns the code of a number, -1 if it is unknown."""
         return int(self._codes[number]) if number < len(self._codes) else self._far.get(number, -1)
 
     def find(self, numbers: UInt64) -> Int32:
-        """The codes of many numbers."""
+        """Returns the codes of many numbers."""
         near = numbers < len(self._codes)
         found: Int32 = np.where(near, self._codes[np.where(near, numbers, 0).astype(np.int64)], np.int32(-1))
         if self._far:
@@ -109,7 +109,7 @@ class TextCodes:
 
 @dataclass
 class SequenceState:
-    """The incremental state of a sequence: from a packet that clears it to the next one."""
+    """The incremental state of a sequence, from a packet that clears it to the next such packet."""
 
     valid: bool = False
     texts: dict[str, TextCodes] = field(default_factory=lambda: {name: TextCodes() for name in TEXTS.values()})
@@ -117,11 +117,14 @@ class SequenceState:
     track: int | None = None  # the default track of its TrackEvents
     clock: int | None = None  # the default clock of its packets
     counter_tracks: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of extra counters: integers, doubles
-    machine: int = 0  # of which its packets are
-    cache: dict[Any, Any] = field(default_factory=dict)  # what was made of bytes that mean something here alone
+    machine: int = 0  # the machine of its packets
+    cache: dict[Any, Any] = field(default_factory=dict)  # what bytes that refer to this state were decoded to
 
     def intern(self, data: bytes, pool: TextPool, keys: TextPool) -> None:
-        """Takes the entries of an InternedData: names of arguments into `keys`. Raises ValueError for no protobuf."""
+        """Adds the entries of an InternedData; `keys` gets the names of arguments, `pool` all other texts.
+
+        Raises ValueError if it isn't protobuf.
+        """
         for number, wire, entry in fields_of(data):
             if wire != 2 or not isinstance(entry, bytes):
                 continue
@@ -133,7 +136,7 @@ class SequenceState:
                 self.entries[number, iid] = entry
 
     def defaults(self, data: bytes) -> None:
-        """Takes a TracePacketDefaults. Raises ValueError where it is no protobuf."""
+        """Reads a TracePacketDefaults. Raises ValueError if it isn't protobuf."""
         for number, _, value in fields_of(data):
             if number == f.TRACE_PACKET_DEFAULTS["timestamp_clock_id"] and isinstance(value, int):
                 self.clock = value
@@ -147,12 +150,12 @@ class SequenceState:
                 )
 
     def with_defaults_of(self, other: SequenceState) -> SequenceState:
-        """The same texts, with nothing of the defaults."""
+        """Returns a state with the same texts and no defaults."""
         return SequenceState(other.valid, other.texts, other.entries, machine=other.machine, cache=other.cache)
 
 
 def _entry(data: bytes) -> tuple[int, bytes]:
-    """Number and text of an interned entry."""
+    """Returns number and text of an interned entry."""
     if len(data) > 4 and data[0] == 8 and data[1] < 128 and data[2] == 18 and data[3] == len(data) - 4:
         return data[1], data[4:]
     iid, text = 0, b""
@@ -165,7 +168,7 @@ def _entry(data: bytes) -> tuple[int, bytes]:
 
 
 def look_up(states: list[SequenceState], of_row: Int64, table: str, numbers: UInt64) -> Int32:
-    """The codes of interned numbers, each in the table of its row's state."""
+    """Returns the codes of interned numbers, each from the table of its row's state."""
     first = int(of_row[0]) if len(of_row) else 0
     if not len(of_row) or (of_row == first).all():
         return states[first].texts[table].find(numbers) if len(of_row) else np.empty(0, np.int32)

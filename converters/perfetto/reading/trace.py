@@ -1,4 +1,4 @@
-"""From packets to rows: some thousand packets at a time, their states first, then their events as columns."""
+"""From packets to rows: some thousand packets at a time, first their states, then their events as columns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLEARED, _NEEDED = (
     f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
 )
 
-#: Fields of a packet that are about the packet itself.
+#: Fields that describe the packet itself.
 _OF_THE_PACKET = {
     _P[name]
     for name in (
@@ -41,7 +41,7 @@ _OF_THE_PACKET = {
     )
 }
 
-#: Packets about the recording, which say nothing of what was recorded.
+#: Packets about the recording, not about what was recorded.
 _OF_THE_RECORDING = {
     *("trace_config", "trace_stats", "trace_uuid", "service_event", "synchronization_marker", "system_info"),
     *("extension_descriptor", "trigger", "clone_snapshot_trigger", "ui_state", "chrome_trigger", "trace_provenance"),
@@ -63,7 +63,7 @@ _NO_BYTES = np.empty(0, np.uint8)
 
 
 class TraceReader:
-    """Reads the packets of one trace and of those that are compressed in it."""
+    """Reads the packets of a trace and those that are compressed in it."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -71,20 +71,20 @@ class TraceReader:
         self._specifications = Specifications()
         self._rows = RowBuilder(context.conversion)
         self._gpus = GpuPackets(context, self._rows)
-        self._links: list[Batch] = []  # that the sidecar has just said
+        self._links: list[Batch] = []  # new links of the sidecar
         self._own_clock: set[int] = set()  # sequences that may have a default clock
-        self._next_virtual = 0  # where packets that were compressed stand, as it were: behind the file
+        self._next_virtual = 0  # place of the next inflated packets: as if they followed the file
         self._open: tuple[Bytes, Events, list[SequenceState]] | None = None
 
     def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
-        """The rows of the packets in `data`; `base` is what is added to a place in it to make an id."""
+        """Yields the rows of the packets in `data`; `base` is added to a place in it to make an id."""
         if not base:
             self._next_virtual = len(data)
         for start, end in packets(data, self._report, base):
             yield from self._packets(data, base, start, end)
 
     def rest(self) -> Iterator[Batch]:
-        """The slices that never ended, at the end of a trace of ktrace."""
+        """Yields the slices that never ended, at the end of a trace that ktrace wrote."""
         if self._open is not None:
             before, events, states = self._open
             self._open = None
@@ -98,7 +98,7 @@ class TraceReader:
         )
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
-        """The rows of some packets, those that they hold compressed in their place."""
+        """Yields the rows of some packets; packets compressed in them take their place."""
         before, opened, states = self._open or (_NO_BYTES, None, [])
         first, last = int(start[0]), int(end[-1])
         chunk = self._new_chunk(joined_bytes(before, data, first, last), list(states))
@@ -118,7 +118,7 @@ class TraceReader:
             yield from self._packets(data, base, start[at:], end[at:])
 
     def _inflated(self, packet: bytes, id_: int) -> Iterator[Batch]:
-        """The rows of compressed packets."""
+        """Yields the rows of compressed packets."""
         parts = parse(
             np.frombuffer(packet + bytes(64), np.uint8), np.zeros(1, np.int64), np.array([len(packet)], np.int64)
         )
@@ -136,7 +136,7 @@ class TraceReader:
                 yield from self.read(inner, base)
 
     def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
-        """The rows of packets without compressed ones. `start` and `base` are those of the chunk's data."""
+        """Yields the rows of packets none of which is compressed. `start` and `base` refer to the chunk's data."""
         count = found.count
         sequence = signed(found.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
         flags = signed(found.get(_P["sequence_flags"], VARINT).last(count))
@@ -176,7 +176,7 @@ class TraceReader:
             yield from self._ktrace_events(chunk, events, last=False)
 
     def _ktrace_events(self, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch]:
-        """The rows of a trace of ktrace; slices that are still open are kept with their bytes."""
+        """Yields the rows of a trace that ktrace wrote; keeps slices that are still open with their bytes."""
         for part in read_ktrace_events(self.context, chunk, events, last=last):
             if isinstance(part, Batch):
                 yield part
@@ -193,7 +193,10 @@ class TraceReader:
         return Events(start + base, ts[owner], state[owner], start, start + size, clocks)
 
     def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any, machine: Int64) -> Int64:
-        """The state of each packet: a new one where it is cleared or its defaults change. One sequence, one machine."""
+        """Returns the index of each packet's state: a new state begins where it is cleared or its defaults change.
+
+        All packets of a sequence are of one machine.
+        """
         count = found.count
         change = cleared | found.get(_P["trace_packet_defaults"], LENGTH).has(count)
         of = np.empty(count, np.int64)
@@ -228,10 +231,10 @@ class TraceReader:
         ts: Int64,
         bad: npt.NDArray[np.bool_],
     ) -> Int64 | None:
-        """Goes through the packets, in their order, that change what others mean or are of a rare kind.
+        """Visits, in their order, the packets that change the meaning of others or are rare.
 
-        Fills in the times of those with a clock of their own, and returns the codes of the clocks' names where a time
-        can't be told by the main clock; None where there is no such.
+        Fills in the times of packets with a clock of their own. Returns the codes of the clocks' names for times that
+        can't be converted to the main clock; None if all can.
         """
         times = PacketTimes(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
         for row, fields in _rare(chunk, found):
@@ -258,7 +261,7 @@ class TraceReader:
         return times.names
 
     def _change(self, fields: RareFields, state: SequenceState, sequence: int, machine: int) -> None:
-        """Takes what a packet changes for itself and those behind it."""
+        """Applies what a packet changes for itself and later ones."""
         context = self.context
         if "clock_snapshot" in fields:
             context.clocks.snapshot(fields["clock_snapshot"][0], sequence)
@@ -276,7 +279,7 @@ class TraceReader:
             context.tracks.processes(machine).thread(fields["thread_descriptor"][0])
 
     def _read_rare(self, fields: RareFields, base: int, ts: int, clock: str | None, machine: int) -> None:
-        """Takes a packet of a rare kind that has rows of its own."""
+        """Reads a rare packet that has its own rows."""
         for name, (data, at) in fields.items():
             if name == "gpu_counter_event":
                 self._gpus.describe(data)
@@ -286,10 +289,10 @@ class TraceReader:
                 self._gpus.log(data, base + at, ts, clock, machine)
 
     def _account(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
-        """Says what became of each packet, but for those with rows, and returns a mask of these."""
+        """Counts what became of each packet without events, and returns a mask of those with events."""
         count, report = found.count, self._report
         left = np.ones(count, np.bool_)
-        for rows, why in ((bad, "no protobuf"), (lost, "needs a state of its sequence that never began")):
+        for rows, why in ((bad, "not protobuf"), (lost, "needs a state of its sequence that never began")):
             for row in np.flatnonzero(rows & left).tolist():
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
@@ -316,7 +319,7 @@ class TraceReader:
         return taken
 
     def _count_without_rows(self, name: str, count: int, id_: int) -> None:
-        """Counts packets of a kind that gives no row: read, about the recording, or unread."""
+        """Counts packets of a kind without rows: read, about the recording, or unread."""
         if name in _READ:
             self._report.used(count, outcome=name)
         elif name in _OF_THE_RECORDING:
@@ -328,7 +331,7 @@ class TraceReader:
 
 
 def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
-    """The packets, in their order, with a field of `_READ`, and these fields; of counters those with a descriptor."""
+    """Yields the packets with a field of `_READ`, and these fields; of counter packets only those with a descriptor."""
     parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
     counters = found.get(_COUNTER, LENGTH)
     described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
@@ -347,7 +350,7 @@ def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
 
 
 def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
-    """Packet -> where the field's bytes begin, and how many they are; of a message that is repeated each part of it."""
+    """Returns packet -> begin and size of the field's bytes; a repeated message has several."""
     places: dict[int, list[tuple[int, int]]] = {}
     for owner, start, size in zip(column.owner.tolist(), column.start.tolist(), column.value.tolist(), strict=True):
         places.setdefault(owner, []).append((start, size))
@@ -355,7 +358,7 @@ def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
 
 
 def _appended(opened: Events, events: Events) -> Events:
-    """The events behind those that are still open, whose bytes stand before theirs."""
+    """The open events, then the new ones; their bytes are in the same order."""
     id_, ts, state, start, end = (
         np.concatenate([getattr(opened, name), getattr(events, name)]) for name in ("id", "ts", "state", "start", "end")
     )
@@ -367,7 +370,7 @@ def _appended(opened: Events, events: Events) -> Events:
 
 
 def _copied(chunk: Chunk, events: Events) -> tuple[Bytes, Events, list[SequenceState]]:
-    """The bytes of those events, the events with their places among these, and their states."""
+    """Returns the bytes of those events, the events with their places in these bytes, and their states."""
     size = events.end - events.start
     end = np.cumsum(size)
     data = chunk.data[np.repeat(events.start - (end - size), size) + np.arange(int(end[-1]))]

@@ -4,8 +4,9 @@
     track_event { SLICE_END    track 3 }                                                         half: end
     track_event { INSTANT ..   COUNTER  track 9  counter_value 42 }                              instant, counter
 
-`order` pairs the halves of any trace, in whatever order they come. In one of ktrace each end is that of the innermost
-open slice above it in the file: there the slices are paired at once, and those still open go over to the next packets.
+The pairing stage joins the halves of foreign traces, whose packets can be in any order. In a trace that ktrace wrote,
+an end belongs to the innermost open slice before it in the file: those slices are paired here, and the slices that are
+still open are carried over to the next packets.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from .rows import as_args, event_batches, restore_event
 _T = f.TRACK_EVENT
 _KINDS = ["range", "range", "range", "instant", "counter", "range", "range", "instant"]
 
-#: Fields that are a column of their own here; all others are arguments with a "$".
+#: Fields with a column; all other fields become arguments with a "$".
 _KNOWN = {
     _T[name] << 3 | wire
     for wire, names in {
@@ -57,7 +58,7 @@ _NAMES = {number: name for name, number in _T.items()}
 
 
 def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Iterator[Batch]:
-    """The rows of TrackEvents of a trace that isn't of ktrace."""
+    """Yields the rows of TrackEvents of a trace that ktrace didn't write."""
     parsed = parse_events(context, chunk, events)
     used = np.flatnonzero(parsed.event_type != NOTHING)
     context.conversion.report.used(len(used))
@@ -68,9 +69,9 @@ def read_foreign_events(context: Context, chunk: Chunk, events: Events) -> Itera
 
 
 def read_ktrace_events(context: Context, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch | Events]:
-    """The rows of TrackEvents of a trace of ktrace, and at the end the slices that are still open.
+    """Yields the rows of TrackEvents of a trace that ktrace wrote, then the slices that are still open.
 
-    These must stand before the next events. With `last` they are rows without a duration.
+    The next events must follow these. With `last` they are rows without a duration.
     """
     report = context.conversion.report
     parsed = parse_events(context, chunk, events)
@@ -100,7 +101,7 @@ def read_ktrace_events(context: Context, chunk: Chunk, events: Events, *, last: 
 
 
 def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
-    """The events that end a state and begin none: they have no name. The others begin one, as slices do."""
+    """Returns which events end a state and begin none: they have no name. The others begin one, like slices."""
     is_state = parsed.event_type == STATE
     nameless = parsed.name < 0
     parsed.event_type[is_state & ~nameless] = BEGIN
@@ -114,13 +115,13 @@ def _ended_states(context: Context, parsed: Parsed) -> npt.NDArray[np.bool_]:
 
 
 def _state_ends(context: Context, parsed: Parsed) -> Iterator[Batch]:
-    """The ends of states: a state lasts until the next one of its track."""
+    """Yields the ends of states: a state lasts until the next one of its track."""
     rows = np.array(parsed.ended_states, np.int64)
     if not len(rows):
         return
     columns = context.tracks.columns(parsed.place[rows])
     columns |= {
-        "id": pa.array(parsed.events.id[rows] - 1),  # before the begin of the next one, in the same nanosecond
+        "id": pa.array(parsed.events.id[rows] - 1),  # sorts before the begin of the next one in the same nanosecond
         "ts": pa.array(parsed.events.ts[rows]),
         "name": constant("", len(rows)),
         "kind": constant("range", len(rows)),
@@ -138,7 +139,10 @@ def _rows(
     no_dur: npt.NDArray[np.bool_] | None,
     begin_of: Int64 | None,
 ) -> Iterator[Batch]:
-    """Batches of those events. `no_dur` None says that slices are halves; `begin_of` has the begin of each end."""
+    """Yields batches of those events.
+
+    `no_dur` None means that slices are halves; `begin_of` has the begin of each end.
+    """
     if not len(rows):
         return
     events, event_type = parsed.events, parsed.event_type[rows]
@@ -169,13 +173,13 @@ def _rows(
     values = _arguments(chunk, parsed, index)
     shape = np.minimum(event_type, COMPLETE).astype(np.int64)
     yield from event_batches(chunk, columns, shape, values, restore_event if context.is_ktrace else as_args)
-    if not context.is_ktrace:  # whose sidecar has the links
+    if not context.is_ktrace:  # a trace that ktrace wrote has its links in the sidecar
         yield from flow_links(context, parsed, events.id[rows], index)
         submissions(context, chunk, parsed.fields, events.id[rows], index)
 
 
 def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Array:
-    """The names, a counter's from its track; never null."""
+    """Returns the names, a counter's from its track; never null."""
     codes = parsed.name[rows]
     pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
     mine = np.flatnonzero((parsed.event_type[rows] == COUNTER) & (context.is_ktrace | (codes < 0)))
@@ -187,7 +191,7 @@ def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Ar
 
 
 def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Array]:
-    """Value and unit of the counters among those rows."""
+    """Returns value and unit of the counters among those rows."""
     mine = np.flatnonzero(parsed.event_type[rows] == COUNTER)
     if not len(mine):
         return {}
@@ -213,14 +217,14 @@ def _counters(context: Context, parsed: Parsed, rows: Int64) -> dict[str, pa.Arr
 
 
 def _arguments(chunk: Chunk, parsed: Parsed, index: Int64) -> Values:
-    """The debug annotations, and the fields that have no column; `index` is the row of each event, or -1."""
+    """Returns debug annotations, and fields that have no column; `index` is the row of each event, or -1."""
     events, found = parsed.events, parsed.fields
     column = found.get(_T["debug_annotations"], LENGTH)
     mine = index[column.owner] >= 0
     owner, start, size = column.owner[mine], column.start[mine], signed(column.value)[mine]
     parts = [read_values(chunk, index[owner], events.state[owner], start, size, ANNOTATION)]
     for tag in found.tags:
-        if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 == _T["gpu_api"]):  # which ktrace derives from the device
+        if tag in _KNOWN or (chunk.by_ktrace and tag >> 3 == _T["gpu_api"]):  # ktrace derives it from the device
             continue
         column = found.get(tag >> 3, tag & 7)
         mine = index[column.owner] >= 0

@@ -1,9 +1,9 @@
 """Arguments as messages: DebugAnnotations on the tracks of the host, ExtraComputeArgs on render stages.
 
-A host's argument keeps its JSON type. What protobuf has none for is a text marked by the type name `json`: integers
-beyond 64 bits, empty objects and lists, what is nested too deep, null in a list. Any other null is an argument of that
-type without a value, which viewers leave out. An argument of a stage is a number or a text; one whose name is spelled
-out instead of interned holds JSON text.
+An argument on a host track keeps its JSON type. Values without a protobuf type are texts with the type name `json`:
+integers beyond 64 bits, empty objects and lists, values nested too deep, null in a list. Any other null is an
+argument of that type without a value, which viewers leave out. An argument of a stage is a number or a text; if its
+name is spelled out instead of interned, it is JSON text.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
 from .interning import InternedTexts
 
-#: Levels of an argument that are nested messages; what is below them is a JSON text.
+#: Levels of an argument that are nested messages; deeper values are JSON texts.
 _DEEPEST = 32
 
-#: Bytes of JSON texts whose messages are remembered.
+#: The cache of messages is limited to this many bytes.
 _REMEMBERED = 16 << 20
 
-#: IdCounters of the type names: a value that is JSON text, and a text that is the whole of `args`.
+#: Ids of the type names: a value that is JSON text, and a text that is all of `args`.
 JSON_TYPE, ARGS_TYPE = 1, 2
 
-#: The entries of InternedData for them, given at the begin of the sequence.
+#: Their entries of InternedData, written at the begin of the sequence.
 TYPE_NAMES = b"".join(
     bytes_field(
         f.INTERNED_DATA["debug_annotation_value_type_names"],
@@ -52,19 +52,19 @@ _STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
 _STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
 _STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
 
-#: Where a key of the source's `args` is shown.
+#: Key of the source's `args` -> the name that is written.
 Naming = Callable[[str], str]
 
 
 class _MessageCache:
-    """Messages by the JSON text that they say."""
+    """Messages by the JSON text that they encode."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], bytes] = {}
         self._budget = _REMEMBERED
 
     def get(self, name: str, text: bytes, make: Callable[[str, bytes], bytes]) -> bytes:
-        """The message of that text under that name, made where it isn't known."""
+        """Returns the message of a text under a name, and makes it if it isn't known."""
         known = self._known.get((name, text))
         if known is None:
             known = make(name, text)
@@ -137,7 +137,7 @@ class HostArguments:
         if kind is str:
             try:
                 return self.texts.field(value.encode())
-            except UnicodeEncodeError:  # half a character
+            except UnicodeEncodeError:  # a lone surrogate
                 return _JSON + self.texts.field(json.dumps(value).encode())
         if kind is float:
             return _DOUBLE + double(value)
@@ -157,7 +157,7 @@ def _nested(tag: bytes, body: bytes) -> bytes:
 
 
 class StageArguments:
-    """ExtraComputeArgs of a launch or of an interned kernel: the same message in another field, which `tag` is."""
+    """ExtraComputeArgs of a launch or of an interned kernel: the same message in different fields."""
 
     int_tag, uint_tag, double_tag, bool_tag = _STAGE_INT, _STAGE_UINT, _STAGE_DOUBLE, None
     text_tag = bytes_tag(_STAGE_TEXT)

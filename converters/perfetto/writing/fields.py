@@ -25,30 +25,30 @@ from .message_columns import Bools, Int64, MessageColumns, Pieces, Words, length
 
 Int32 = npt.NDArray[np.int32]
 
-#: Groups of rows with the same columns that are written on their own; all others are written as one.
+#: At most this many groups of rows with the same columns; the smallest groups are merged to one.
 _GROUPS = 24
 
-#: Fields by which groups are told apart: the bits of a number.
+#: Fields that distinguish groups: the bits of a number.
 _BITS = 63
 
-#: Rows that are written at once, so that they stay in the processor's cache.
+#: Rows that are written at once, so that they fit in the processor's cache.
 CHUNK = 1 << 15
 
-#: Beyond it a double doesn't hold every integer.
+#: Doubles represent every integer up to this.
 _EXACT = 2.0**53
 
-#: A column of plain texts of which more are distinct isn't interned.
+#: A column of plain texts with more distinct values isn't interned.
 _DISTINCT = 1 << 10
 
 
 class Field(Protocol):
-    """A column as a field. `valid` says which rows have it, None: all. `is_text` ones come last in a message."""
+    """A column as a field. `valid` tells which rows have it (None: all); `is_text` fields come last in a message."""
 
     valid: Bools | None
     is_text: bool
 
     def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows, or those of them in `where`."""
+        """Writes the rows; with `where` only those that it selects."""
 
 
 @dataclass
@@ -68,7 +68,7 @@ class NumberField:
 
 @dataclass
 class FixedField:
-    """Eight bytes behind constant bytes."""
+    """Eight bytes after constant bytes."""
 
     prefix: bytes
     values: Words
@@ -82,7 +82,7 @@ class FixedField:
 
 @dataclass
 class VarintField:
-    """A varint behind its tag."""
+    """A varint after its tag."""
 
     prefix: bytes
     values: Words
@@ -124,7 +124,7 @@ class TextField:
 
 
 class MessageField:
-    """IdCounters in a message of their own: the three axes of a grid. A row without any has no message."""
+    """Numbers in a nested message, like the three axes of a grid. A row without any has no message."""
 
     is_text = False
 
@@ -140,7 +140,7 @@ class MessageField:
 
 
 def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
-    """Writes fields, each in the rows that have it, texts last."""
+    """Writes fields, each for the rows that have it, texts last."""
     for field in sorted(fields, key=lambda field: field.is_text):
         which = where
         if field.valid is not None:
@@ -151,7 +151,7 @@ def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools 
 
 @dataclass
 class Group:
-    """Rows that have the same fields. `fields` are those; where `mixed`, some rows lack some of them."""
+    """Rows with the same `fields`; if `mixed`, some rows lack some of them."""
 
     rows: Int64
     fields: list[Field]
@@ -167,7 +167,7 @@ class Group:
 
 
 def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
-    """`count` rows in groups of the same fields, each of at most CHUNK rows."""
+    """Yields `count` rows in groups with the same fields, each of at most CHUNK rows."""
     some = [field for field in fields if field.valid is not None]
     always = [field for field in fields if field.valid is None]
     key = np.zeros(count, np.int64)
@@ -200,7 +200,7 @@ def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
 
 
 def argument_field(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
-    """A column as an argument; None where it is null throughout."""
+    """Returns a column as an argument; None if all its values are null."""
     if column.null_count == len(column):
         return None
     kind = column.type
@@ -252,9 +252,9 @@ def _whole_text(tag: bytes, body: bytes) -> bytes:
 
 
 def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
-    """A column of texts or JSON as a table of what `make` gives for each distinct value that occurs.
+    """Returns a column of texts or JSON as a table of pieces, one per distinct value that occurs.
 
-    `make` is told the bytes of the value, and whether it occurs more than once.
+    `make` gets the bytes of a value, and whether it occurs more than once, and returns the piece.
     """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -271,33 +271,33 @@ def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
 
 
 def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
-    """The `args` texts as arguments of the host."""
+    """Returns the `args` texts as arguments of the host; None if all are null."""
     if column.null_count == len(column):
         return None
     return coded(column, lambda text, _: into.object(text, naming))
 
 
 def whole(column: pa.Array) -> Words:
-    """An integer column as the words of its varints; null is 0."""
+    """Returns an integer column as the words of its varints; null is 0."""
     values: Any = pc.fill_null(column, 0).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
     words: Words = values.astype(np.int64, copy=False).view(np.uint64)
     return words
 
 
 def is_integral(values: npt.NDArray[np.float64]) -> Bools:
-    """Which doubles an integer says as well, and shorter: not -0.0, and none so large that it could be rounded."""
+    """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
     found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
     return found
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:
-    """Which rows have one of several fields; None: all."""
+    """Returns which rows have one of several fields; None: all."""
     found = [which for which in valid if which is not None]
     return np.logical_or.reduce(found) if found and len(found) == len(valid) else None
 
 
 def validity(column: pa.Array) -> Bools | None:
-    """Which rows aren't null; None where all are."""
+    """Returns which rows aren't null; None if all are."""
     if not column.null_count:
         return None
     valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)

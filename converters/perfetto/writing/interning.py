@@ -1,14 +1,14 @@
-"""Texts that a sequence interns: a number stands for a text from its second time on."""
+"""Texts that a sequence interns: from its second use on, a number replaces a text."""
 
 from __future__ import annotations
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, int_field, int_tag, varint
 
-#: Bytes of texts of one kind that are remembered in order to intern them; the others are written out.
+#: Bytes of texts of one kind that are kept in order to intern them; further texts are spelled out.
 REMEMBERED = 16 << 20
 
-# The fields are numbered alike in EventName, EventCategory, DebugAnnotationName, InternedString and the like.
+# The field numbers are the same in EventName, EventCategory, DebugAnnotationName, InternedString and the like.
 _IID = f.EVENT_NAME["iid"]
 _TEXT = bytes_tag(f.EVENT_NAME["name"])
 
@@ -16,8 +16,8 @@ _TEXT = bytes_tag(f.EVENT_NAME["name"])
 class InternedTexts:
     """Texts (UTF-8) of one kind.
 
-    `entries` is the field of InternedData, `iid` and `text` those of the user that refer to a number or
-    spell the text out. New entries gather in `fresh`.
+    `entries` is the field of InternedData; `iid` and `text` are the fields of the user that contain a number or the
+    text. New entries gather in `fresh`.
     """
 
     def __init__(self, entries: int, iid: int, text: int) -> None:
@@ -30,7 +30,7 @@ class InternedTexts:
         self._budget = REMEMBERED
 
     def field(self, text: bytes, *, often: bool = True) -> bytes:
-        """The field that says the text: a number where it comes `often`, or has come before."""
+        """Returns the field of a text: a number if the text is used `often` or was used before."""
         known = self._known.get(text)
         if known is not None:
             return known
@@ -53,7 +53,7 @@ class InternedTexts:
 
 
 def fresh(*texts: InternedTexts) -> bytes:
-    """The entries of InternedData interned since the last call."""
+    """Returns the entries of InternedData that are new since the last call."""
     entries = b"".join(entry for interned in texts for entry in interned.fresh)
     for interned in texts:
         interned.fresh.clear()

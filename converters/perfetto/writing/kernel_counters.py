@@ -1,7 +1,8 @@
-"""Counters of kernels: measured metrics, and the estimate of occupancy that some tools give.
+"""Counters of kernels: measured metrics, and the estimate of occupancy that some tools record.
 
-UIs get slow where many kernels have counters, so only the longest kernels keep theirs. Which those are is known when
-the last kernel was seen, so that the counters stand at the end of the file.
+Viewers become slow if many kernels have counters, so only the longest kernels keep theirs. These are known after the
+last kernel, so the counters are at the end of the file. In the model a metric is a counter whose `parent` is the id
+of its kernel.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag,
 from .fields import CodedField
 from .message_columns import Bools, Int64, MessageColumns, Pieces
 
-#: Kernels that keep their counters.
+#: This many kernels keep their counters.
 MOST = 20_000
 
-#: The counter that an estimate of occupancy is shown as, and what it says of itself.
+#: The counter that shows an estimate of occupancy, and its description.
 OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
 ESTIMATE = "Estimate of the tool that recorded the trace, from the size of the launch: not measured."
 
-#: What a counter says of itself that was computed from others.
+#: The description of a counter that was computed from others.
 DERIVED = "Computed from other figures: not measured itself."
 
-#: The occupancy that a launch could reach, which the GPU tab looks for among the arguments of a kernel.
+#: The occupancy that a launch could reach; the GPU tab reads it from the arguments of a kernel.
 REACHABLE = "sm__maximum_warps_per_active_cycle_pct"
 
 _ROW = np.dtype(
@@ -58,19 +59,19 @@ class KernelCounters:
         self.kernels = 0
         self.dropped_rows = 0
         self._most = most
-        self._floor = -1  # kernels shorter than that aren't among the longest
+        self._floor = -1  # shorter kernels aren't among the longest
         self._names: dict[tuple[str, str | None, str], int] = {}
         self._parts: list[Rows] = []
         self._rows = 0
 
     def number(self, name: str, unit: str | None, description: str = "") -> int:
-        """The number of a counter."""
+        """Returns the number of a counter."""
         return self._names.setdefault((name, unit, description), len(self._names))
 
     def add(self, *, kernels: int, **columns: npt.NDArray[Any] | int | bool) -> None:
         """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate.
 
-        `kernels` says how many of the kernels had no counters before.
+        `kernels` is the number of kernels that had no counters before.
         """
         self.kernels += kernels
         keep = np.flatnonzero(columns["dur"] >= self._floor)
@@ -86,11 +87,11 @@ class KernelCounters:
 
     @property
     def dropped_kernels(self) -> int:
-        """Kernels that have lost their counters."""
+        """The number of kernels that have lost their counters."""
         return max(self.kernels - self._most, 0)
 
     def _prune(self) -> Rows:
-        """The values of the longest kernels; of equally long ones those of the lower serial."""
+        """Returns the values of the longest kernels; of equally long ones, those with the lower serial."""
         rows = np.concatenate(self._parts) if self._parts else np.empty(0, _ROW)
         serial, first = np.unique(rows["serial"], return_index=True)
         if len(serial) > self._most:
@@ -103,7 +104,7 @@ class KernelCounters:
         return rows
 
     def finish(self) -> tuple[bytes, Int64, MessageColumns | None]:
-        """The entries of InternedData, and timestamps and GpuCounterEvents of all that is kept, in order of time."""
+        """Returns the entries of InternedData, and timestamps and GpuCounterEvents of the values kept, by time."""
         rows = self._prune()
         if not len(rows):
             return b"", np.empty(0, np.int64), None
@@ -150,16 +151,16 @@ def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:
 
 @dataclass(frozen=True)
 class KernelMetrics:
-    """`rows` says which rows are metrics, `kernel` has the row of the kernel of each, -1 for other rows."""
+    """`rows` tells which rows are metrics; `kernel` has the row of the kernel of each, -1 for other rows."""
 
     rows: Bools
     kernel: Int64
 
 
 def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
-    """The counters whose parent is one of the rows `stage`, with which they share their begin and so their batch.
+    """Returns the counters whose parent is one of the rows `stage`: they begin together, so they are in one batch.
 
-    Samples within a kernel are counters like any others.
+    Samples within a kernel are ordinary counters.
     """
     kernel = np.full(len(batch), -1, np.int64)
     counter = is_in(batch.column("kind"), ("counter",))
@@ -175,7 +176,7 @@ def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
 
 
 def launch_arguments(batch: EventRows, metrics: KernelMetrics, rows: Int64) -> dict[str, pa.Array]:
-    """What metrics of the kernels `rows` say of their launch, as the GPU tab wants it: name -> an argument a kernel."""
+    """Returns the launch metrics of the kernels `rows` as the GPU tab names them: name -> an argument per kernel."""
     which = np.flatnonzero(metrics.rows)
     if not len(which):
         return {}
@@ -186,15 +187,15 @@ def launch_arguments(batch: EventRows, metrics: KernelMetrics, rows: Int64) -> d
         shown = name if name == REACHABLE else LAUNCH_METRICS.get(name)
         if shown is None:
             continue
-        said = np.full(len(batch), np.nan)
+        measured = np.full(len(batch), np.nan)
         mine = names.indices.to_numpy() == number
-        said[metrics.kernel[which[mine]]] = values[mine]
-        found[shown] = pa.array(said[rows], mask=np.isnan(said[rows]))
+        measured[metrics.kernel[which[mine]]] = values[mine]
+        found[shown] = pa.array(measured[rows], mask=np.isnan(measured[rows]))
     return {name: column for name, column in found.items() if column.null_count < len(column)}
 
 
 def _find(source: Int64, id_: Int64, known_source: Int64, known_id: Int64, rows: Int64) -> Int64:
-    """For each (source, id) the row of the same among the known ones, -1 where there is none."""
+    """Returns for each (source, id) the row that has it among the known ones; -1 if none has."""
     order = np.lexsort((known_id, known_source))
     keys = np.empty(len(order), [("source", "i8"), ("id", "i8")])
     keys["source"], keys["id"] = known_source[order], known_id[order]

@@ -1,6 +1,6 @@
-"""The part of a trace that is of one machine: device work as render stages, all else as events on tracks.
+"""The part of a trace that belongs to one machine: device work as render stages, all else as events on tracks.
 
-Two sequences, that of the host and that of the GPU. What is interned is of a sequence, and so of a machine.
+A machine has two sequences, one for the host and one for the GPU. Interned entries belong to a sequence.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BEGINS, _ENDS, _POINT, _COUNTS = (
 class Machine:
     """Writes the events of one machine.
 
-    `tracks` are shared by all machines of a trace, `gpus` are those of this one, `api` has the API of each track.
+    `output` is shared by all machines of a trace; `gpus` are those of this one.
     """
 
     def __init__(self, output: TraceOutput, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
@@ -66,9 +66,9 @@ class Machine:
         self._write(packet(self._host.later() + root()))
 
     def write(self, batch: TimelineBatch) -> tuple[int, int]:
-        """Writes rows of this machine; returns how many events it kept, and how many ends of arrows have no place.
+        """Writes rows of this machine; returns the number of events kept, and of arrow ends that can't be drawn.
 
-        A counter that is no number has no place, nor has the end of an arrow to a render stage that another started.
+        A counter that isn't a number is left out, and the end of an arrow to a render stage that another call started.
         """
         if self._stages.is_full:
             self._write(self._gpu.first(self._stages.restart()))
@@ -97,7 +97,7 @@ class Machine:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
-        own = np.zeros(len(batch) + 1, np.bool_)  # the last one stands for ends, whose row is -1
+        own = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
         own[rows] = True
         own[-1] = True
         at = np.flatnonzero(own[edges.row])
@@ -115,7 +115,7 @@ class Machine:
         self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
 
     def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
-        """The fields of type and track of those edges."""
+        """Returns the fields of type and track of those edges."""
         edges = batch.edges
         row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
         series, numbers = _counter_series(batch)
@@ -153,7 +153,7 @@ class Machine:
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
-        for name in ("kind", *TRACK_COLUMNS):  # the stage says the kind, its queue the place
+        for name in ("kind", *TRACK_COLUMNS):  # the stage has the kind, its queue the track
             columns.pop(name, None)
         if part.has("cat"):
             columns["cat"] = part.column("cat")
@@ -228,7 +228,7 @@ class Machine:
             ledger.removed["counters-capped"] += counters.dropped_rows
 
     def _write_definitions(self) -> None:
-        """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
+        """Writes the descriptors and texts that the next events refer to, and the columns of new tracks."""
         queues = islice(self._gpus.queues.values(), self._queues_defined, None)
         new = list(queues)
         stages = {
@@ -248,18 +248,18 @@ class Machine:
 
 
 def _split_key(key: int, tracks: int) -> tuple[int, int, int]:
-    """Lane or number of the counter, track, and type of a key of `_places`."""
+    """Returns lane or number of the counter, track, and type from a key of `_placed_edges`."""
     rest, kind = divmod(key, 8)
     which, track = divmod(rest, tracks)
     return which, track, kind
 
 
-#: MessageColumns that say where a row is, which `TimelineBatch.track` says, too.
+#: Columns that `TimelineBatch.track` replaces.
 _WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
 
 
 def _select(batch: TimelineBatch, rows: Int64) -> Batch:
-    """Some rows of a batch, without the columns that say where they are or say nothing."""
+    """Some rows of a batch, without track columns and empty columns."""
     columns = batch.taken(rows).columns
     names = [
         name
@@ -270,7 +270,7 @@ def _select(batch: TimelineBatch, rows: Int64) -> Batch:
 
 
 def _without_value(batch: EventRows) -> Bools:
-    """Which rows are counters without a finite value."""
+    """Returns which rows are counters without a finite value."""
     counter = is_in(batch.column("kind"), ("counter",))
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
@@ -280,7 +280,7 @@ def _without_value(batch: EventRows) -> Bools:
 
 
 def _counter_series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
-    """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
+    """Returns name and unit of the counters of a batch, and the number of each row's counter, else -1."""
     numbers = np.full(len(batch), -1, np.int64)
     rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))
     if not len(rows):

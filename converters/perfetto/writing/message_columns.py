@@ -1,8 +1,8 @@
 """The protobuf wire format in columns: the bytes of many messages of one kind, made field by field with numpy.
 
-A `MessageColumns` is a message a row. Each field is a column of machine words (up to eight bytes a row, with a length each):
-all are written to where they belong by one scatter a column, left to right, so that what a word has too much
-is written over by the next field. Texts of any length stand behind the words and are joined by Arrow.
+A `MessageColumns` has a message per row. Each field is a column of machine words (up to eight bytes a row, with a
+length each). One scatter per column writes the words to their places, left to right, so that the next field overwrites
+the surplus bytes of a word. Texts of any length follow the words; Arrow joins them.
 
     event = MessageColumns(rows)
     event.varint(int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"]), serials)
@@ -10,7 +10,7 @@ is written over by the next field. Texts of any length stand behind the words an
     packet.message(bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"]), event)
     packet.rows()              # a LargeBinaryArray
 
-Varints are as short as they can be: the bytes are those that the protobuf library writes.
+Varints are as short as possible: the bytes equal those of the protobuf library.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ Int64 = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Lengths = npt.NDArray[np.uint8]
 
-#: Bytes between two rows while they are written: the last word of a row may spill so far.
+#: Bytes between two rows while they are written: the last word of a row may extend so far.
 _GAP = 8
 
-#: Length of a varint -> the bits that say that another byte follows.
+#: Length of a varint -> its continuation bits.
 _MORE = np.array([0, *(sum(0x80 << 8 * at for at in range(size - 1)) for size in range(1, 9))], np.uint64)
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
 
 class MessageColumns:
-    """`count` messages of one kind, as columns. Texts come behind all other fields."""
+    """`count` messages of one kind, as columns. Texts follow all other fields."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -63,19 +63,19 @@ class MessageColumns:
         return size
 
     def constant(self, data: bytes, where: Bools | None = None) -> None:
-        """The same bytes in all rows, or in those of `where`."""
+        """Adds the same bytes to all rows, or to those of `where`."""
         for at in range(0, len(data), 8):
             part = data[at : at + 8]
             self.words(_word(part), _lengths_where(len(part), where))
 
     def words(self, words: Words | np.uint64, length: Lengths | int) -> None:
-        """The first `length` bytes of little-endian words."""
+        """Adds the first `length` bytes of little-endian words."""
         if self._texts:
-            raise ValueError("a field behind a text")
+            raise ValueError("a field after a text")
         self._words.append((words, length))
 
     def varint(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
-        """A varint behind constant bytes, such as its tag."""
+        """Adds a varint after constant bytes, such as its tag."""
         for word, length in varints(values):
             if prefix:
                 size = len(prefix)
@@ -88,7 +88,7 @@ class MessageColumns:
             self.words(word, _lengths_where(length, where))
 
     def number(self, tag: bytes, head: bytes, values: Words, where: Bools | None = None) -> None:
-        """A short message of constant bytes and a varint behind them: an argument that is a number."""
+        """Adds a short message of constant bytes and a varint: an argument that is a number."""
         parts = varints(values)
         size = sum(length for _, length in parts) + len(head)
         if isinstance(size, int):
@@ -105,22 +105,22 @@ class MessageColumns:
         self.constant(head[7 - len(tag) :], where)
 
     def fixed(self, prefix: bytes, values: Words, where: Bools | None = None) -> None:
-        """Eight bytes, of a double or a fixed64, behind constant bytes."""
+        """Adds eight bytes, of a double or a fixed64, after constant bytes."""
         self.constant(prefix, where)
         self.words(values, _lengths_where(8, where))
 
     def message(self, tag: bytes, inner: MessageColumns, where: Bools | None = None) -> None:
-        """A message in this one. Rows that aren't in `where` must be empty in `inner`, too."""
+        """Adds a nested message. Rows outside `where` must be empty in `inner`, too."""
         self.varint(tag, inner.size().view(np.uint64), where)
         self._words += inner._words
         self._texts += inner._texts
 
     def text(self, texts: pa.LargeBinaryArray) -> None:
-        """Bytes of any length; null is none."""
+        """Adds bytes of any length; null is none."""
         self._texts.append(texts)
 
     def coded(self, table: Pieces, codes: npt.NDArray[np.int32]) -> None:
-        """For each row the entry of a table; -1 is none."""
+        """Adds for each row the entry of a table; -1 is none."""
         if table.is_short:
             for words, length in table.words:
                 self.words(words[codes], length[codes])
@@ -128,7 +128,7 @@ class MessageColumns:
             self.text(table.texts.take(pa.array(np.where(codes < 0, len(table.texts) - 1, codes))))
 
     def rows(self) -> pa.LargeBinaryArray:
-        """The bytes of each message."""
+        """Returns the bytes of each message."""
         length = self._length()
         bounds = np.empty(2 * self.count + 1, np.int64)
         bounds[0] = 0
@@ -149,7 +149,7 @@ class MessageColumns:
 class Pieces:
     """Pieces of messages, by number. The last one is empty: it is the piece of the code -1.
 
-    Pieces of at most `short` bytes are written as words, others are texts, which stand last in a message.
+    Pieces of at most `short` bytes are written as words; longer ones are texts, which come last in a message.
     """
 
     def __init__(self, pieces: list[bytes], short: int = 8) -> None:
@@ -162,14 +162,14 @@ class Pieces:
 
 
 def _part(pieces: list[bytes], at: int) -> tuple[Words, Lengths]:
-    """Eight bytes of each piece, and how many it has of them."""
+    """Returns eight bytes of each piece, and how many of them it has."""
     parts = [piece[at : at + 8] for piece in pieces]
     words = np.frombuffer(b"".join(part.ljust(8, b"\0") for part in parts), "<u8")
     return words, np.array([len(part) for part in parts], np.uint8)
 
 
 def varints(values: Words) -> list[tuple[Words, Lengths | int]]:
-    """Varints as words and their lengths. A second word is there where some are longer than eight bytes."""
+    """Returns varints as words and lengths. A second word follows if some are longer than eight bytes."""
     most = int(values.max(initial=0))
     if most < 128:
         return [(values, 1)]
@@ -218,7 +218,7 @@ def binary_array(offsets: Int64, data: npt.NDArray[np.uint8]) -> pa.LargeBinaryA
 
 
 def join_columns(parts: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
-    """The parts of each row behind each other; null is nothing."""
+    """Joins the parts of each row; null is nothing."""
     if len(parts) == 1:
         return parts[0]
     return pc.binary_join_element_wise(*parts, _NOTHING, null_handling="replace", null_replacement=b"")
@@ -231,7 +231,7 @@ def lengths(texts: pa.LargeBinaryArray) -> Int64:
 
 
 def length_delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Each text as a field: tag and length before it; nothing for null."""
+    """Each text as a field: tag and length, then the text; nothing for null."""
     field = MessageColumns(len(texts))
     valid = None if not texts.null_count else texts.is_valid().to_numpy(zero_copy_only=False)
     field.varint(tag, lengths(texts).astype(np.uint64), valid)

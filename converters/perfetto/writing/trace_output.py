@@ -1,4 +1,4 @@
-"""What the machines of a trace have in common: the output, the tracks, what the sidecar has said of them."""
+"""What the machines of a trace share: the output, the tracks, and the sidecar."""
 
 from __future__ import annotations
 
@@ -22,8 +22,10 @@ from .sequences import of_machine, packet
 
 @dataclass
 class TraceOutput:
-    """`origin` is what is taken off all times, `api` has the number of the API of each track, `machine` is the one that
-    the sidecar is of.
+    """The output of all machines.
+
+    `origin` is subtracted from all times, `api` has the number of the API of each track, and `machine` is the machine
+    of the sidecar's packets.
     """
 
     stream: BinaryIO
@@ -44,7 +46,7 @@ class TraceOutput:
             self.stream.write(packet(of_machine(self.machine) + event))
 
     def write_places(self, queues: dict[int, dict[str, Any]]) -> None:
-        """Says what the tracks and counters asked for since the last call stand for, and these queues."""
+        """Writes the columns of the tracks and counters that are new since the last call, and of these queues."""
         tracks = self.timeline.tracks
         places = {
             uuid: columns_of(tracks[number]) for uuid, number in islice(self.tracks.lanes(), self._described[0], None)

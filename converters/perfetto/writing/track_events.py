@@ -1,4 +1,4 @@
-"""TrackEvents: what stands on the tracks of the host, with names, categories, arguments and arrows."""
+"""TrackEvents: events on the tracks of the host, with names, categories, arguments and arrows."""
 
 from __future__ import annotations
 
@@ -42,36 +42,36 @@ _COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
 
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
-    """The arguments of events that are columns (`_shared.arguments`); `kind` where the category doesn't say it."""
+    """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it."""
     return shared.argument_columns(
-        batch, _unsaid(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
+        batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
     )
 
 
 def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array]:
-    """The typed arguments of the source by the name that they are written under, and `args`, the others, as texts."""
+    """Returns the source's typed arguments by the name that is written, and its other arguments as texts `args`."""
     columns = {argument_name(name.removeprefix("args."), reserved): batch.column(name) for name in batch.typed_args()}
     if batch.has("args"):
         columns["args"] = batch.column("args")
     return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
 
-def _unsaid(category: pa.Array, kind: pa.Array) -> Bools:
-    """Where there is a category, and it doesn't say the kind."""
-    codes, said = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _SAID, _OTHER)
-    unsaid: Bools = (said >= 0) & ((codes != said) | (said == _OTHER))
-    return unsaid
+def _kind_not_implied(category: pa.Array, kind: pa.Array) -> Bools:
+    """Returns which rows have a category that doesn't imply their kind."""
+    codes, implied = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _IMPLIED_KINDS, _OTHER)
+    not_implied: Bools = (implied >= 0) & ((codes != implied) | (implied == _OTHER))
+    return not_implied
 
 
-#: Kind -> number; category -> number of the kind that it says.
+#: Kind -> number; category -> number of the kind that it implies.
 _KINDS = {kind: number for number, kind in enumerate((*SLICE_KINDS, *POINT_KINDS))}
-_SAID = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.items()}
+_IMPLIED_KINDS = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.items()}
 _OTHER = 100
 
 
 @dataclass(frozen=True)
 class HostRows:
-    """Rows of a batch that become TrackEvents. `place` is a field of type and track for each of them."""
+    """Rows of a batch that become TrackEvents. `place` has the fields of type and track of each."""
 
     batch: Batch
     place: CodedField
@@ -92,11 +92,11 @@ class TrackEvents:
         )
 
     def fresh(self) -> bytes:
-        """The entries of InternedData interned since the last call."""
+        """Returns the entries of InternedData that are new since the last call."""
         return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
 
     def events(self, rows: HostRows) -> tuple[list[Int64], list[MessageColumns]]:
-        """The rows in groups, and for each group its TrackEvents."""
+        """Returns the rows in groups, and for each group its TrackEvents."""
         fields = self._fields(rows)
         numbers, events = [], []
         for group in groups(fields, len(rows)):
@@ -131,7 +131,7 @@ class TrackEvents:
         return fields
 
     def _category(self, batch: Batch) -> CodedField:
-        """The source's own category, else the kind."""
+        """Returns the source's own category, else the kind."""
         chosen = batch.column("kind")
         if batch.has("cat"):
             chosen = batch.column("cat")
@@ -141,7 +141,7 @@ class TrackEvents:
 
 
 def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
-    """The values of counters: whole ones as integers, which are shorter."""
+    """Returns the values of counters: whole ones as integers, which are shorter."""
     if not batch.has("value") or not counter.any():
         return []
     which = counter & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
@@ -154,7 +154,7 @@ def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
 
 
 def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
-    """`grid` or `block` as {x, y, z}, or as a number where only the product is known."""
+    """Returns `grid` or `block` as {x, y, z}, or as a number if only the product is known."""
     axes = {axis: batch.column(f"{name}_{axis}") for axis in "xyz"}
     x, y, z = (column.is_valid().to_numpy(zero_copy_only=False) for column in axes.values())
     alone, several = x & ~y & ~z, y | z
