@@ -44,7 +44,7 @@ class Writer:
         self._report = conversion.report
         self._first = int(conversion.options.get("machine", 0))
         self._least = int(conversion.options.get("origin", 0))
-        self._tells_unix = conversion.options.get("unix") != "none"
+        self._knows_time_of_day = conversion.options.get("unix") != "none"
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
@@ -74,7 +74,7 @@ class Writer:
         self._output.write_sidecar(*catalog_texts(map(_fact, rows)))
         for text in link_texts(timeline.links()):
             self._output.write_sidecar(text)
-        clocks = _clocks(timeline, origin) if self._tells_unix else []
+        clocks = _clocks(timeline, origin) if self._knows_time_of_day else []
         for machine in self._machines.values():
             machine.start(clocks)
 

@@ -128,7 +128,7 @@ def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
 
 
 def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
-    """Does the same for codes of which -1, no text, stays -1."""
+    """Copies texts of `trace_texts` to `chunk_texts` and returns their codes; -1, no text, stays -1."""
     found = codes.copy()
     mine = codes >= 0
     found[mine] = copied_codes(chunk, codes[mine].astype(np.int64))

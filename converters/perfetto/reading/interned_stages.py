@@ -130,9 +130,8 @@ def _look_up(
     if not context.is_ktrace or kind not in (*DEVICE_KINDS, "range"):
         kind = _kind(stage, category, bool(kernel))
     arguments: dict[str, Any] = {}
-    derived = (
-        STAGE_DERIVED - {"occupancy_source"} if context.is_ktrace else frozenset()
-    )  # it tells an estimate from a metric
+    # `occupancy_source` stays: it tells an estimate from a metric.
+    derived = STAGE_DERIVED - {"occupancy_source"} if context.is_ktrace else frozenset()
     if not context.is_ktrace:
         arguments |= {
             "arch": text(first(kernel, k["arch"], b"")),

@@ -136,7 +136,7 @@ class TraceReader:
                 yield from self.read(inner, base)
 
     def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
-        """Yields the rows of packets none of which is compressed. `start` and `base` refer to the chunk's data."""
+        """Yields the rows of uncompressed packets. `start` and `base` refer to the chunk's data."""
         count = found.count
         sequence = signed(found.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
         flags = signed(found.get(_P["sequence_flags"], VARINT).last(count))

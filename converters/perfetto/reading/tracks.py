@@ -43,7 +43,7 @@ def without_machine(uuid: int) -> int:
 
 
 def host_of(machine: int) -> str | None:
-    """A name for the host of a machine of which only the number is known; None for machine 0, the only one."""
+    """A name for the host of a machine that has only a number; None for machine 0, the only one."""
     return f"machine {machine}" if machine else None
 
 

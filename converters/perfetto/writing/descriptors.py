@@ -320,8 +320,8 @@ def _thread_name(name: str, tid: int) -> str:
 
     PyTorch calls a thread "thread 4243 (pt_autograd_0)".
     """
-    said = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
-    return (said[1] or "") if said else name
+    match = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
+    return (match[1] or "") if match else name
 
 
 def in_order_of_names(names: Sequence[str]) -> list[str]:
@@ -332,8 +332,8 @@ def in_order_of_names(names: Sequence[str]) -> list[str]:
     """
     given: list[str] = []
     spaces = 0
-    for name, behind in zip(reversed(names), [None, *reversed(names)], strict=False):
-        if behind is not None and _sorted_by(name) > _sorted_by(behind):
+    for name, following in zip(reversed(names), [None, *reversed(names)], strict=False):
+        if following is not None and _sorted_by(name) > _sorted_by(following):
             spaces += 1
         given.append(" " * spaces + name)
     return given[::-1]

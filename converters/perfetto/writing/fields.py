@@ -168,10 +168,10 @@ class Group:
 
 def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
     """Yields `count` rows in groups with the same fields, each of at most CHUNK rows."""
-    some = [field for field in fields if field.valid is not None]
+    optional = [field for field in fields if field.valid is not None]
     always = [field for field in fields if field.valid is None]
     key = np.zeros(count, np.int64)
-    for field in some[:_BITS]:
+    for field in optional[:_BITS]:
         key = key << 1 | field.valid  # type: ignore[operator]
     found = pa.array(key).dictionary_encode()
     codes = found.indices.to_numpy()
@@ -192,10 +192,10 @@ def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
         start += size
         for at in range(0, size, CHUNK):
             part = rows[at : at + CHUNK]
-            if number == mixed or len(some) > _BITS:
+            if number == mixed or len(optional) > _BITS:
                 yield Group(part, list(fields), mixed=True)
             else:
-                has = [field for field in some if field.valid[part[0]]]  # type: ignore[index]
+                has = [field for field in optional if field.valid[part[0]]]  # type: ignore[index]
                 yield Group(part, [*always, *has], mixed=False)
 
 

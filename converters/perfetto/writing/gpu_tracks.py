@@ -205,8 +205,8 @@ def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str
             found.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "")
         else:
             names = [host_of(process, catalog) if way else process.source for process in gpu.processes]
-            said = ", ".join(dict.fromkeys(name for name in names if name))
-            found.append(f"{way} {said}".strip() if said else "")
+            words = ", ".join(dict.fromkeys(name for name in names if name))
+            found.append(f"{way} {words}".strip() if words else "")
     return found
 
 

@@ -15,8 +15,6 @@ Varints are as short as possible: the bytes equal those of the protobuf library.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -237,8 +235,3 @@ def length_delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryAr
     field.varint(tag, lengths(texts).astype(np.uint64), valid)
     field.text(texts)
     return field.rows()
-
-
-def slices(count: int, size: int) -> Iterator[slice]:
-    """0 to `count` in parts of `size`."""
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))

@@ -36,8 +36,8 @@ class Sequence(NamedTuple):
     def interning(self, entries: bytes) -> bytes:
         """A packet that adds entries to its InternedData; empty if there are none.
 
-        A packet has all of them in one field: Perfetto takes the last value of a singular field, where protobuf libraries
-        merge the values.
+        A packet has all of them in one field: Perfetto takes the last value of a singular field, where protobuf
+        libraries merge the values.
         """
         return packet(self.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)) if entries else b""
 

@@ -35,9 +35,8 @@ class TraceOutput:
     tracks: Descriptors
     api: npt.NDArray[np.uint8]
     machine: int
-    _described: list[int] = field(
-        default_factory=lambda: [0, 0]
-    )  # tracks and counters of which the sidecar said what they are
+    #: How many tracks and counters the sidecar has described so far.
+    _described: list[int] = field(default_factory=lambda: [0, 0])
 
     def write_sidecar(self, *texts: str) -> None:
         """Writes packets of the sidecar."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared import timeline_arguments as shared
+from ktrace.converters._shared import timeline_arguments
 from ktrace.converters._shared.timeline_arguments import is_in, masked, plain, word_numbers
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 
@@ -43,7 +43,7 @@ _COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
     """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it."""
-    return shared.argument_columns(
+    return timeline_arguments.argument_columns(
         batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
     )
 
