@@ -68,14 +68,12 @@ class Context:
     argument_names: TextPool = field(default_factory=TextPool)
     sequences: dict[int, SequenceState] = field(default_factory=dict)
     observer: StageObserver | None = None  # collects what GPU tabs of viewers need
-    kernel_metrics: list[tuple[Batch, Int64]] = field(
-        default_factory=list
-    )  # metrics whose kernels aren't known yet, and their machines
+    #: Metrics whose kernels aren't known yet, and their machines.
+    kernel_metrics: list[tuple[Batch, Int64]] = field(default_factory=list)
     known_flows: set[int] = field(default_factory=set)
     open_states: set[int] = field(default_factory=set)  # places with an open state
-    stage_ends: list[tuple[Int64, Int64, str]] = field(
-        default_factory=list
-    )  # (event_id of a stage, row id, role) of rows that start or await it
+    #: (event_id of a stage, row id, role) of rows that start or await it.
+    stage_ends: list[tuple[Int64, Int64, str]] = field(default_factory=list)
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
     devices: dict[tuple[str | None, int], dict[str, Any]] = field(default_factory=dict)  # (host, device) -> name, facts
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  # name of a counter of a GPU -> facts

@@ -63,7 +63,7 @@ class Parsed:
     dur: Int64
     in_chunk_texts: bool = False
     ended_states: list[int] = field(default_factory=list)  # events at which a state ends
-    legacy_arguments: list[tuple[int, int]] = field(default_factory=list)  # event, code in `own` of its `$legacy_event`
+    legacy_arguments: list[tuple[int, int]] = field(default_factory=list)  # event, code of its `$legacy_event`
 
 
 def parse_events(context: Context, chunk: Chunk, events: Events) -> Parsed:

@@ -229,7 +229,7 @@ def _argument(context: Context, state: SequenceState, data: bytes) -> tuple[str,
     code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
     if not name and code >= 0:
         name = context.argument_names.texts[code]
-    as_text = Json if context.is_ktrace and a["name"] in found else str  # writing/arguments.py marks JSON so
+    as_text = Json if context.is_ktrace and a["name"] in found else str  # that is how JSON is marked
     for part, convert in (
         ("int_value", int64),
         ("uint_value", int),

@@ -134,7 +134,7 @@ def test_arrows_have_a_begin_an_end_and_their_slice(trace: Any) -> None:
     assert sorted("".join(phases) for phases in arrows.values()) == ["sf", "stf"]
 
 
-def test_a_counter_that_is_no_number_is_counted(tmp_path: Path) -> None:
+def test_a_counter_that_isnt_a_number_is_counted(tmp_path: Path) -> None:
     report = write(scene(), "chrome", tmp_path / "nan.trace.json")
     assert report.issues["not-representable"].rows == 2
     assert "NaN" not in [event["args"] for event in events(json.loads((tmp_path / "nan.trace.json").read_text()), "C")]

@@ -361,7 +361,7 @@ def test_tables_of_short_and_long_pieces() -> None:
         assert column.rows().to_pylist() == [b"<" + piece for piece in (pieces[0], b"", pieces[1], pieces[1])]
 
 
-def test_a_number_may_not_stand_behind_a_text() -> None:
+def test_a_number_may_not_follow_a_text() -> None:
     column = MessageColumns(1)
     column.text(pa.array([b"text"], pa.large_binary()))
     with pytest.raises(ValueError, match="behind a text"):

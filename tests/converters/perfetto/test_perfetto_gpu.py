@@ -163,7 +163,7 @@ def test_the_sequence_of_stages_starts_anew_where_too_much_is_interned(monkeypat
     assert len(starts) > 3
 
 
-def test_a_laid_out_table_is_no_measured_work(tmp_path: Path) -> None:
+def test_a_laid_out_table_isnt_measured_work(tmp_path: Path) -> None:
     made = rows()
     made.event("kernel", "k", ts=0, dur=5, timing="synthetic", device=0, track="Statistics")
     made.event("kernel", "n", ts=0, dur=5, track="Kernels")
