@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import as_bytes, json_rows
+from ktrace.converters._shared.timeline_arguments import is_in
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.json_text import dump_json
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
@@ -43,7 +44,7 @@ class Writer:
         self._rows = TrackIds(timeline.tracks, timeline.catalog)
         self._lines = Lines(self._rows, timeline.start, timeline.end)
         if timeline.start:
-            self._report.issue("origin", "output", f"{timeline.start} ns were taken off", 0)
+            self._report.issue("origin", "output", f"{timeline.start} ns were subtracted", 0)
         about = {"ktrace": VERSION, "version": ktrace.__version__, "origin_ns": timeline.start} | self._rows.facts()
         about["catalog"] = _catalog(timeline.catalog)
         head = {"displayTimeUnit": "ns", "otherData": {OTHER_DATA_KEY: about}}
@@ -67,7 +68,7 @@ class Writer:
         events = Batch("events", batch.batch.columns.slice(first, CHUNK))
         track = batch.track[first : first + CHUNK]
         flows = self._lines.flows(events, track, batch.arrows, first, flow_ids)
-        counter = pc.equal(decoded(events.column("kind")), "counter").to_numpy(zero_copy_only=False)
+        counter = is_in(events.column("kind"), ("counter",))
         if not counter.any():
             self._put(self._lines.slices(events, track, flows))
             return len(events)

@@ -82,7 +82,7 @@ class Context:
     stage_rows: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event_id, row id) of render stages
 
     @property
-    def is_ktrace(self) -> bool:
+    def by_ktrace(self) -> bool:
         """Whether ktrace wrote the trace, so that some arguments become columns again."""
         return self.sidecar is not None
 
@@ -111,7 +111,7 @@ class Context:
 
     def source(self) -> str:
         """The source of rows whose place has none."""
-        if self.is_ktrace:
+        if self.by_ktrace:
             for place in self.tracks.places:
                 if "source" in place.columns:
                     return str(place.columns["source"])

@@ -110,7 +110,7 @@ class GpuPackets:
             self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
         columns = {
             "source": constant(self._context.source(), len(rows)),
-            "id": pa.array(given.start[rows] + base + (_IDS if self._context.is_ktrace else 0)),
+            "id": pa.array(given.start[rows] + base + (_IDS if self._context.by_ktrace else 0)),
             "device": pa.array(np.array([device for _, device in known], np.int64)[which]),
             "ts": pa.array(events.ts[owner] + self._context.origin),
             "kind": constant("counter", len(rows)),
@@ -122,12 +122,12 @@ class GpuPackets:
             "timing": words([self._timing(counter) for counter, _ in known], which),
         }
         machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
-        if machine.any() and not self._context.is_ktrace:
+        if machine.any() and not self._context.by_ktrace:
             columns["host"] = pa.array([host_of(one) for one in machine.tolist()]).dictionary_encode()
         if events.clock is not None:
             columns["clock"] = chunk.chunk_texts.column(events.clock[owner].astype(np.int32))
         batch = Batch("events", pa.RecordBatch.from_pydict(columns))
-        if self._context.is_ktrace:
+        if self._context.by_ktrace:
             self._context.kernel_metrics.append((batch, machine))
         else:
             yield batch
@@ -157,10 +157,10 @@ class GpuPackets:
         return known.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
 
     def _timing(self, counter: CounterSpec) -> str:
-        return "derived" if self._context.is_ktrace and counter.description == DERIVED else "measured"
+        return "derived" if self._context.by_ktrace and counter.description == DERIVED else "measured"
 
     def _is_estimate(self, counter: CounterSpec) -> bool:
-        return self._context.is_ktrace and counter.description == ESTIMATE
+        return self._context.by_ktrace and counter.description == ESTIMATE
 
     def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)

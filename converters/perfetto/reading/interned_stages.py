@@ -127,12 +127,12 @@ def _look_up(
     name = full or mangled or own_name or stage
     category = first(entries.get("stage_iid", {}), spec["category"], 0)
     kind = text(first(entries.get("stage_iid", {}), spec["description"], b"")).lower()
-    if not context.is_ktrace or kind not in (*DEVICE_KINDS, "range"):
+    if not context.by_ktrace or kind not in (*DEVICE_KINDS, "range"):
         kind = _kind(stage, category, bool(kernel))
     arguments: dict[str, Any] = {}
     # `occupancy_source` stays: it tells an estimate from a metric.
-    derived = STAGE_DERIVED - {"occupancy_source"} if context.is_ktrace else frozenset()
-    if not context.is_ktrace:
+    derived = STAGE_DERIVED - {"occupancy_source"} if context.by_ktrace else frozenset()
+    if not context.by_ktrace:
         arguments |= {
             "arch": text(first(kernel, k["arch"], b"")),
             "kernel_name": mangled if full and full != mangled else "",
@@ -146,10 +146,10 @@ def _look_up(
     return InternedStage(
         place,
         kind,
-        None if context.is_ktrace else stage or None,
+        None if context.by_ktrace else stage or None,
         full or mangled or None,
         name,
-        own_name if own_name != name and not context.is_ktrace else None,
+        own_name if own_name != name and not context.by_ktrace else None,
         category == _COMPUTE,
         [_coded(context, key, value) for key, value in arguments.items() if key not in derived],
     )
@@ -229,7 +229,7 @@ def _argument(context: Context, state: SequenceState, data: bytes) -> tuple[str,
     code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
     if not name and code >= 0:
         name = context.argument_names.texts[code]
-    as_text = Json if context.is_ktrace and a["name"] in found else str  # that is how JSON is marked
+    as_text = Json if context.by_ktrace and a["name"] in found else str  # that is how JSON is marked
     for part, convert in (
         ("int_value", int64),
         ("uint_value", int),

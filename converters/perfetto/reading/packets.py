@@ -161,7 +161,7 @@ def not_a_trace(path: str) -> DamagedInput:
         "isn't a Perfetto trace, or was cut off within its first packet",
         path=path,
         expected="packets: byte 0x0a, a length, and as many bytes",
-        remedy="record or export it again; text formats (textproto, Chrome JSON) are different formats",
+        remedy="record or export it again; textproto and Chrome JSON are other formats",
     )
 
 

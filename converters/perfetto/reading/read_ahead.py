@@ -74,10 +74,10 @@ def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
                 for columns in reader:
                     yield Batch(record, columns.replace_schema_metadata(None))
             continue
-        stated: Any = pickle.loads(data)
+        received: Any = pickle.loads(data)
         if kind == _ERROR:
-            raise stated
-        report.merge(stated)
+            raise received
+        report.merge(received)
         return
 
 

@@ -70,9 +70,9 @@ def read_stages(context: Context, chunk: Chunk, events: Events, specifications: 
         context.observer.observe_stages(chunk, values, events.ts[rows], is_kernel)
     shape = np.zeros(len(rows), np.int64)
     yield from event_batches(
-        chunk, columns, shape, values, restore_stage if context.is_ktrace else partial(_plain_stage)
+        chunk, columns, shape, values, restore_stage if context.by_ktrace else partial(_plain_stage)
     )
-    if not context.is_ktrace:  # a trace that ktrace wrote has its links in the sidecar
+    if not context.by_ktrace:  # a trace that ktrace wrote has its links in the sidecar
         remember_stages(context, chunk, events, found, index, rows)
 
 

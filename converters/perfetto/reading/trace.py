@@ -94,7 +94,7 @@ class TraceReader:
 
     def _new_chunk(self, data: Bytes, states: list[SequenceState]) -> Chunk:
         return Chunk(
-            data, states, self.context.trace_texts, self.context.argument_names, by_ktrace=self.context.is_ktrace
+            data, states, self.context.trace_texts, self.context.argument_names, by_ktrace=self.context.by_ktrace
         )
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
@@ -130,7 +130,7 @@ class TraceReader:
                     inner = inflated(name, packet[start : start + size])
                 except ValueError as error:
                     self._report.record()
-                    self._report.issue("bad-record", self.context.where(id_), f"can't be inflated: {error}")
+                    self._report.issue("bad-record", self.context.where(id_), f"can't be decompressed: {error}")
                     continue
                 base, self._next_virtual = self._next_virtual, self._next_virtual + len(inner)
                 yield from self.read(inner, base)
@@ -166,7 +166,7 @@ class TraceReader:
         columns = found.get(_EVENT, LENGTH)
         mine = taken[columns.owner]
         events = self._events(columns, mine, base, ts, state, clock)
-        if not self.context.is_ktrace:
+        if not self.context.by_ktrace:
             if len(events):
                 yield from read_foreign_events(self.context, chunk, events)
             return

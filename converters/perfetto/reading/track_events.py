@@ -172,8 +172,8 @@ def _rows(
     columns |= _counters(context, parsed, rows)
     values = _arguments(chunk, parsed, index)
     shape = np.minimum(event_type, COMPLETE).astype(np.int64)
-    yield from event_batches(chunk, columns, shape, values, restore_event if context.is_ktrace else as_args)
-    if not context.is_ktrace:  # a trace that ktrace wrote has its links in the sidecar
+    yield from event_batches(chunk, columns, shape, values, restore_event if context.by_ktrace else as_args)
+    if not context.by_ktrace:  # a trace that ktrace wrote has its links in the sidecar
         yield from flow_links(context, parsed, events.id[rows], index)
         submissions(context, chunk, parsed.fields, events.id[rows], index)
 
@@ -182,7 +182,7 @@ def _names(context: Context, chunk: Chunk, parsed: Parsed, rows: Int64) -> pa.Ar
     """Returns the names, a counter's from its track; never null."""
     codes = parsed.name[rows]
     pool = chunk.chunk_texts if parsed.in_chunk_texts else chunk.trace_texts
-    mine = np.flatnonzero((parsed.event_type[rows] == COUNTER) & (context.is_ktrace | (codes < 0)))
+    mine = np.flatnonzero((parsed.event_type[rows] == COUNTER) & (context.by_ktrace | (codes < 0)))
     places, of = np.unique(parsed.place[rows[mine]], return_inverse=True)
     names = [context.tracks.places[place].counter for place in places.tolist()]
     coded = np.array([-1 if name is None else pool.code(name.encode()) for name in names], np.int32)[of]
