@@ -40,7 +40,7 @@ class Writer:
         self._is_first = True
 
     def start(self, timeline: Timeline) -> None:
-        """Writes the head. Times count from the begin of the trace."""
+        """Writes the head. Times count from the start of the trace."""
         self._rows = TrackIds(timeline.tracks, timeline.catalog)
         self._lines = Lines(self._rows, timeline.start, timeline.end)
         if timeline.start:

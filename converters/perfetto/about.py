@@ -1,7 +1,7 @@
 """What the GPU Compute tab of ui.perfetto.dev (v55 and later) shows of a trace, and what the rest of it needs.
 
 The tab finds arguments and counters by name; it hides a table if one of them is missing. A counter counts if it has a
-value at the begin of a kernel, which is a render stage of the category COMPUTE.
+value at the start of a kernel, which is a render stage of the category COMPUTE.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Tabs:
         if kind == "counter":
             if name not in self._counters:
                 return f"no counter {name}"
-            return None if self._at_kernels(name) else f"no value of the counter {name} at the begin of a kernel"
+            return None if self._at_kernels(name) else f"no value of the counter {name} at the start of a kernel"
         if name not in self.arguments:
             return f"no argument {name}"
         if name in ("device", "stream") and name in self.texts:

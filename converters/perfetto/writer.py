@@ -1,6 +1,6 @@
 """Writes a timeline as a Perfetto trace: one machine per host that the timeline names.
 
-`Machine` writes the events; this module writes the begin and the end, and gives each track its machine.
+`Machine` writes the events; this module writes the start and the end, and gives each track its machine.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> npt.NDArray[np.uint8
 
 
 def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
-    """Returns the clock readings at the begin of the trace; none if the time of day is unknown.
+    """Returns the clock readings at the start of the trace; none if the time of day is unknown.
 
     A viewer shows an extra track for any such reading.
     """
@@ -180,7 +180,7 @@ def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
 
 
 def _unix_ns(catalog: Catalog, start: int) -> int | None:
-    """Unix time in ns at the begin of the trace; None if no source knows it or two disagree."""
+    """Unix time in ns at the start of the trace; None if no source knows it or two disagree."""
     offsets = catalog.unix_offsets()
     if len(offsets) != 1:
         return None

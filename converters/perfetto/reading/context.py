@@ -24,7 +24,7 @@ from .tracks import Tracks
 
 @dataclass
 class Events:
-    """Packets of one kind as columns: id, time in ns, index of the state in `Chunk.states`, and the begin and end of
+    """Packets of one kind as columns: id, time in ns, index of the state in `Chunk.states`, and the start and end of
     the message in `Chunk.data`.
 
     `clock` has codes of `Chunk.chunk_texts`; None if all times are of the main clock.

@@ -1,7 +1,7 @@
 """Counters that aren't events of their own: those that an event carries, and metrics of kernels.
 
     track_event { SLICE_BEGIN .. extra_counter_track_uuids 9  extra_counter_values 42 }      a counter row on track 9
-    gpu_counter_event { .. } at the begin of a kernel, in a trace that ktrace wrote          a child of that kernel
+    gpu_counter_event { .. } at the start of a kernel, in a trace that ktrace wrote          a child of that kernel
 
 A packet has only the GPU and the time of a metric, and comes after all kernels. So the kernels that begin at those
 times are found in a second reading; a trace without such metrics is read once.

@@ -27,7 +27,7 @@ _REMEMBERED = 16 << 20
 #: Ids of the type names: a value that is JSON text, and a text that is all of `args`.
 JSON_TYPE, ARGS_TYPE = 1, 2
 
-#: Their entries of InternedData, written at the begin of the sequence.
+#: Their entries of InternedData, written at the start of the sequence.
 TYPE_NAMES = b"".join(
     bytes_field(
         f.INTERNED_DATA["debug_annotation_value_type_names"],

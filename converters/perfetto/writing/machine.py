@@ -60,7 +60,7 @@ class Machine:
         self._queues_defined = 0
 
     def start(self, clocks: list[bytes]) -> None:
-        """Writes the packets that open the sequences; `clocks` are readings at the begin of the trace."""
+        """Writes the packets that open the sequences; `clocks` are readings at the start of the trace."""
         self._write(self._host.first(TYPE_NAMES, clocks))
         self._write(self._gpu.first())
         self._write(packet(self._host.later() + root()))
