@@ -3,8 +3,8 @@
     pool, file = load()
     file.extensions_by_name["gpu_correlation"].number
 
-It reads the small part of the language that our file is written in: messages of plain fields, and `extend`. For the
-generator of field numbers and for tests; the converter itself uses neither descriptors nor message classes.
+It parses the small part of the language that our file uses: messages of plain fields, and `extend`. The generator of
+field numbers and tests use it; the converter itself uses neither descriptors nor message classes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 @cache
 def load() -> tuple[descriptor_pool.DescriptorPool, Any]:
-    """A pool with Perfetto's messages and our extensions of them, and the descriptor of our file."""
+    """Returns a pool with Perfetto's messages and our extensions of them, and the descriptor of our file."""
     pool = descriptor_pool.DescriptorPool()
     base = descriptor_pb2.FileDescriptorProto()
     trace.DESCRIPTOR.CopyToProto(base)
@@ -53,5 +53,5 @@ def _parsed(text: str) -> descriptor_pb2.FileDescriptorProto:
 def _set_type(field: Any, kind: str, package: str) -> None:
     if hasattr(_Field, f"TYPE_{kind.upper()}"):
         field.type = getattr(_Field, f"TYPE_{kind.upper()}")
-    else:  # a message or an enum: the pool finds out which
+    else:  # a message or an enum; the pool finds out which
         field.type_name = f".{kind}" if "." in kind else f".{package}.{kind}"

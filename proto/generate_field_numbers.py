@@ -2,8 +2,8 @@
 
     python -m ktrace.proto.generate_field_numbers          (needs the package `perfetto`)
 
-Those of extensions come from gpu_extensions.proto. These are whole messages, since a reader names every field that it
-meets, also those that it passes on as they are. The converter itself then needs neither that package nor a message
+The numbers of extensions come from gpu_extensions.proto. Messages are complete, since a reader names every field that
+it finds, even those that it passes on unchanged. The converter itself then needs neither that package nor a message
 object per packet. A test compares the module with the descriptors of the installed package.
 """
 
@@ -49,7 +49,7 @@ from __future__ import annotations
 
 
 def text() -> str:
-    """The module as text."""
+    """Returns the module as text."""
     lines = [HEAD]
     for name in MESSAGES:
         numbers = {field.name: field.number for field in _message(name).fields} | _extensions(name)
@@ -67,7 +67,7 @@ def _table(constant: str, numbers: dict[str, int]) -> list[str]:
 
 
 def _extensions(name: str) -> dict[str, int]:
-    """The extensions of a message that the package hasn't got (Perfetto v55 and later)."""
+    """The extensions of a message that the package doesn't have (Perfetto v55 and later)."""
     _, file = extensions.load()
     return {key: field.number for key, field in file.extensions_by_name.items() if field.containing_type.name == name}
 

@@ -1,4 +1,4 @@
-"""The arguments of events as columns of JSON values: what the model has as columns, and the source's own `args`."""
+"""The arguments of events as columns of JSON values: columns of the model, and the source's own `args`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text
 from ktrace.model.json_text import decoded, dump_json, json_cells
 
-#: Members of an event that are the writer's, or that viewers draw something of: what a source had there stays in args.
-_MEMBERS = frozenset(
+#: Members that the writer uses or that viewers draw: the source's values for them stay in args.
+_WRITERS_MEMBERS = frozenset(
     {
         *("ph", "name", "cat", "pid", "tid", "ts", "dur", "args", "bp"),
         *("id", "id2", "scope", "bind_id", "flow_in", "flow_out"),
@@ -24,14 +24,14 @@ _MEMBERS = frozenset(
 
 
 def arguments(events: Batch) -> dict[str, pa.Array]:
-    """The arguments of the events that are columns: name -> a value a row, null where the row has none.
+    """Returns the arguments of the events that are columns: name -> a value per row, null if the row has none.
 
-    `kind` is left out where it is the category, the track where the row says it. Typed arguments that are members of
-    the event aren't here but in `source_arguments`.
+    `kind` is left out if it is the category, and track columns that (pid, tid) implies. Typed arguments that are
+    members of the event are in `source_arguments` instead.
     """
     cat = events.column("cat").is_valid().to_numpy(zero_copy_only=False) if events.has("cat") else None
     columns = argument_columns(events, cat)
-    taken = {"value", "unit", *_extra(events)}
+    taken = {"value", "unit", *_package_columns(events)}
     for name in events.typed_args():
         key, column = name.removeprefix("args."), events.columns.column(name)
         if column.null_count < len(column) and not _is_member(key):
@@ -40,7 +40,7 @@ def arguments(events: Batch) -> dict[str, pa.Array]:
 
 
 def dimensions(events: Batch, name: str) -> list[Part]:
-    """`grid` or `block` as {x, y, z}, or one number where only the product is known."""
+    """Returns `grid` or `block` as {x, y, z}, or one number if only the product is known."""
     if not events.has(f"{name}_x"):
         return []
     x, y, z = (events.column(f"{name}_{axis}") for axis in "xyz")
@@ -56,10 +56,10 @@ def dimensions(events: Batch, name: str) -> list[Part]:
 
 
 def source_arguments(events: Batch) -> tuple[pa.StringArray | None, list[Part]]:
-    """What else the source said: its `args` as JSON objects (None: no row has any), and members of the events.
+    """Returns the source's `args` as JSON objects (None: no row has any), and members of the events.
 
-    Members are the keys with a `$` of fields that stood beside the arguments: `$tts` is "tts" of the event again,
-    unless the writer or viewers make something else of it. A key that a column has already is `args.<key>`.
+    Members are the keys with a `$`, of fields that were next to the arguments: `$tts` becomes "tts" of the event again,
+    unless the writer or viewers use that member. A key that is also the name of a column becomes `args.<key>`.
     """
     members: list[Part] = []
     for name in events.typed_args():
@@ -69,12 +69,12 @@ def source_arguments(events: Batch) -> tuple[pa.StringArray | None, list[Part]]:
     if not events.has("args") or events.columns.column("args").null_count == len(events):
         return None, members
     texts = decoded(events.columns.column("args"))
-    names = "|".join(re.escape(name) for name in sorted(RESERVED | _extra(events)))
-    strange = pc.match_substring_regex(texts, rf'"(({names})"\s*:|\$|args\.)|^\s|\s$|^\{{\s*\}}$')
-    if strange.true_count:
-        index = np.flatnonzero(strange.fill_null(False).to_numpy(zero_copy_only=False))
-        taken = [_apart(text, _extra(events)) for text in texts.take(pa.array(index)).to_pylist()]
-        mask = strange.fill_null(False)
+    names = "|".join(re.escape(name) for name in sorted(RESERVED | _package_columns(events)))
+    to_rewrite = pc.match_substring_regex(texts, rf'"(({names})"\s*:|\$|args\.)|^\s|\s$|^\{{\s*\}}$')
+    if to_rewrite.true_count:
+        index = np.flatnonzero(to_rewrite.fill_null(False).to_numpy(zero_copy_only=False))
+        taken = [_split_members(text, _package_columns(events)) for text in texts.take(pa.array(index)).to_pylist()]
+        mask = to_rewrite.fill_null(False)
         texts = pc.replace_with_mask(texts, mask, pa.array([kept for kept, _ in taken], pa.string()))
         outside = pc.replace_with_mask(
             pa.nulls(len(texts), pa.string()), mask, pa.array([given for _, given in taken], pa.string())
@@ -83,13 +83,13 @@ def source_arguments(events: Batch) -> tuple[pa.StringArray | None, list[Part]]:
     return texts if texts.null_count < len(texts) else None, members
 
 
-def _extra(events: Batch) -> set[str]:
+def _package_columns(events: Batch) -> set[str]:
     """The columns of other packages."""
     return {name for name in events.columns.schema.names if name.startswith("x_")}
 
 
-def _apart(text: str, extra: set[str]) -> tuple[str | None, str | None]:
-    """An object without blanks around it, its keys told from columns (None: empty), and the members of the event."""
+def _split_members(text: str, extra: set[str]) -> tuple[str | None, str | None]:
+    """Returns an object with renamed keys and without blanks around it (None: empty), and the event's members."""
     inside, outside = [], []
     for key, raw in msgspec.json.decode(text, type=dict[str, msgspec.Raw]).items():
         value = bytes(raw).decode()
@@ -101,4 +101,4 @@ def _apart(text: str, extra: set[str]) -> tuple[str | None, str | None]:
 
 
 def _is_member(key: str) -> bool:
-    return key.startswith("$") and len(key) > 1 and key[1:] not in _MEMBERS and not key.startswith("$ktrace.")
+    return key.startswith("$") and len(key) > 1 and key[1:] not in _WRITERS_MEMBERS and not key.startswith("$ktrace.")

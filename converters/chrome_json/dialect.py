@@ -1,4 +1,4 @@
-"""What events of a program that nobody knows are: slices, and GPU work where category and arguments say so plainly."""
+"""Rules for events of an unknown program: slices, and GPU work if category and arguments show it clearly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MEMCPY = Rule("memcpy", columns=_WORK | {"kind": Into("copy_kind", "copy")})
 _MEMSET = Rule("memset", columns=_WORK)
 _API = Rule("api", columns=_LAUNCH)
 
-#: Work of Level Zero and OpenCL: kernels have their own names, all else that of the call.
+#: Work of Level Zero and OpenCL: kernels have their own names, other work has that of the call.
 _GPU_OP = Rule(
     "kernel",
     columns=_WORK,
@@ -35,7 +35,7 @@ _GPU_OP = Rule(
     ),
 )
 
-#: Categories of other tools that trace GPUs. They are on the thread that the source says, and on args.device.
+#: Categories of other tools that trace GPUs. Their events keep the source's thread, and are on args.device.
 #: Signs: XLA has the details of work on its streams, rocmProfileData the kind of an operation in `desc`.
 DIALECT = Dialect(
     cats={"cpu_op": Rule("op", columns={"External id": Into("external_id")}), "gpu_op": _GPU_OP},

@@ -21,21 +21,21 @@ from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 
 from .arguments import arguments, dimensions, source_arguments
-from .chains import LAUNCH
-from .rows import TrackIds
+from .flow_ids import LAUNCH
+from .track_ids import TrackIds
 
-#: Before each line; the file's first one has none.
+#: Before each line but the first of the file.
 SEPARATOR = ",\n"
 
 #: The digits of a microsecond's thousandths.
 _THOUSANDTHS = pa.array([b"%03d" % number for number in range(1000)], pa.binary())
 
-#: The flow of each end of an arrow, and whether it has ended there.
+#: The flow of each arrow end, and whether it has ended there.
 Flows = tuple[Int64, Bools]
 
 
 class Lines:
-    """Makes the lines of events. `origin` is what is taken off their times, `end` the time at which the trace ends."""
+    """Makes the lines of events. `origin` is subtracted from their times, `end` is the time at which the trace ends."""
 
     def __init__(self, rows: TrackIds, origin: int, end: int) -> None:
         self._rows = rows
@@ -43,7 +43,7 @@ class Lines:
         self._end = end
 
     def slices(self, events: Batch, track: Int32, flows: pa.BinaryArray | None) -> pa.BinaryArray:
-        """Slices (X) and points (i), each with the lines of its arrows behind it."""
+        """Returns slices (X) and points (i), each followed by the lines of its arrows."""
         ts = events.column("ts").to_numpy()
         place, places = self._places(track, _lanes(events))
         is_slice = slice_rows(events)
@@ -57,7 +57,7 @@ class Lines:
             parts.append(Cells(f"{comma}{dump_json(key)}:", column))
             comma = ","
         parts += [part for name in ("grid", "block") for part in dimensions(events, name)]
-        if texts is not None:  # the brace at its end is that of the arguments
+        if texts is not None:  # its closing brace closes the arguments
             with_text = texts.is_valid()
             parts += [Cells("", as_text(patched_begins(texts, ord(",")))), Cells("", _where(~_bools(with_text), "}"))]
         else:
@@ -69,16 +69,16 @@ class Lines:
         return join_rows(parts, len(events))
 
     def counters(self, events: Batch, track: Int32) -> pa.BinaryArray:
-        """Counters (C). Viewers show the name of the counter and that of the value, here its unit.
+        """Returns counters (C). Viewers show the name of the counter and that of the value, here its unit.
 
-        They take each argument for a value, so what else is known stands beside the arguments, as `ktrace.<column>`.
+        They draw each argument as a value, so all else is next to the arguments, as `ktrace.<column>`.
         """
-        numbers, processes, around = np.unique(track), [], []
+        numbers, processes, prefixes = np.unique(track), [], []
         for number in numbers.tolist():
             processes.append(self._rows.process(number))
-            around.append(self._rows.series(number))
+            prefixes.append(self._rows.counter_prefix(number))
         code = np.searchsorted(numbers, track).astype(np.int32)
-        head = _heads(events, (np.zeros(len(events), np.int32), ['"ph":"C"']), (code, processes), around)
+        head = _heads(events, (np.zeros(len(events), np.int32), ['"ph":"C"']), (code, processes), prefixes)
         ts = events.column("ts").to_numpy()
         parts: list[Part] = [Cells(SEPARATOR + "{", head), *microseconds(',"ts":', ts - self._origin)]
         dur = events.column("dur")
@@ -88,25 +88,25 @@ class Lines:
         value = events.column("value").cast(pa.string())
         parts += [Cells(',"args":{', key), Cells(":", as_text(value), "}"), Cells(',"ktrace.id":', events.column("id"))]
         parts.append(Cells(',"ktrace.track":', pa.array(track)))
-        if any(around):
+        if any(prefixes):
             parts.append(Cells(',"ktrace.name":', events.column("name")))
         known = {name: column for name, column in arguments(events).items() if name != "id"}
         texts, members = source_arguments(events)
         rest = fold_args(pa.nulls(len(events), pa.string()) if texts is None else texts, known)
         return join_rows([*parts, Cells(',"ktrace.args":', as_text(rest)), *members, "}"], len(events))
 
-    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, chains: Flows) -> pa.BinaryArray | None:
-        """For each row the lines of the ends of arrows on it, null where there are none.
+    def flows(self, events: Batch, track: Int32, arrows: Arrows, first: int, flow_ids: Flows) -> pa.BinaryArray | None:
+        """Returns for each row the lines of the arrow ends on it, null if there are none.
 
-        `first` is the row of the batch with which `events` begin; `chains` are the flows of all ends of the batch, and
-        which of them have ended.
+        `events` begin at row `first` of the batch; `flow_ids` has the flow of each arrow end of the batch, and whether
+        the flow has ended there.
         """
         begin, end = np.searchsorted(arrows.row, [first, first + len(events)])
         if begin == end:
             return None
         row = arrows.row[begin:end] - first
         kind = arrows.kind[begin:end].astype(np.int32)
-        flow, ended = (array[begin:end] for array in chains)
+        flow, ended = (array[begin:end] for array in flow_ids)
         phase = np.where(arrows.out[begin:end], 0, np.where(ended, 2, 1)).astype(np.int32)
         place, places = self._places(track[row], _lanes(events)[row])
         tables = ([f'"ph":"{letter}"' for letter in "stf"], _FLOWS, places)
@@ -118,13 +118,13 @@ class Lines:
         return _by_row(join_rows(parts, len(row)), row, len(events))
 
     def _places(self, track: Int32, lane: Int64) -> tuple[Int32, list[str]]:
-        """The process and thread of rows: numbers, and their texts."""
+        """Returns process and thread of rows: numbers, and their texts."""
         codes = pa.array(track.astype(np.int64) << 32 | lane).dictionary_encode()
         texts = [self._rows.row(code >> 32, code & 0xFFFFFFFF) for code in codes.dictionary.to_pylist()]
         return codes.indices.to_numpy(), texts
 
     def _durations(self, events: Batch, ts: Int64, is_slice: Bools) -> tuple[Int64, Bools]:
-        """Durations, and which rows have one: all slices, those without an end up to the end of the trace."""
+        """Returns durations, and which rows have one: all slices, to the end of the trace if their end is unknown."""
         dur = events.column("dur")
         has = _bools(dur.is_valid())
         return np.where(has, dur.fill_null(0).to_numpy(), self._end - ts), has | is_slice
@@ -134,7 +134,7 @@ _FLOWS = [f'"name":"{kind}","cat":"{kind}","bp":"e"' for kind in ARROW_KINDS]
 
 
 def microseconds(before: str, ns: Int64, has: Bools | None = None) -> list[Part]:
-    """Times in ns, from 0, as microseconds with three decimals, without a float in between."""
+    """Returns times in ns, from 0, as microseconds with three decimals, without a float in between."""
     whole, rest = np.divmod(ns, 1000)
     mask = None if has is None or has.all() else ~has
     thousandths = pa.DictionaryArray.from_arrays(pa.array(rest.astype(np.int32), mask=mask), _THOUSANDTHS)
@@ -145,18 +145,18 @@ def _heads(
     events: Batch,
     phase: tuple[Int32, list[str]],
     place: tuple[Int32, list[str]],
-    around: Sequence[str | None] = (),
+    prefixes: Sequence[str | None] = (),
 ) -> pa.DictionaryArray:
-    """What many rows have in common: phase, name, category, process and thread.
+    """Returns what many rows share: phase, name, category, process and thread.
 
-    `around` has for each place what to put before the names.
+    `prefixes` has for each place the text before its names.
     """
     name, names = _encoded(events.column("name"))
     cat, cats = _categories(events)
-    if any(around):
+    if any(prefixes):
         combined = pa.array(place[0].astype(np.int64) * len(names) + name).dictionary_encode()
         pairs = [divmod(code, len(names)) for code in combined.dictionary.to_pylist()]
-        names = [_behind(around[where], names[what]) for where, what in pairs]
+        names = [_prefixed(prefixes[where], names[what]) for where, what in pairs]
         name = combined.indices.to_numpy()
     shown, shown_cats = (json_cells(pa.array(texts, pa.string())).to_pylist() for texts in (names, cats))
     tables = (
@@ -165,12 +165,12 @@ def _heads(
     return _combined([phase[0], name, cat, place[0]], tables)
 
 
-def _behind(around: str | None, name: str) -> str:
-    return name if around in (None, name) else f"{around} {name}"
+def _prefixed(prefix: str | None, name: str) -> str:
+    return name if prefix in (None, name) else f"{prefix} {name}"
 
 
 def _combined(codes: Sequence[Int32], tables: Sequence[list[str]]) -> pa.DictionaryArray:
-    """The texts of several columns with commas between them, written once for each combination that there is."""
+    """Joins the texts of several columns with commas, once per combination that occurs."""
     code = np.zeros(len(codes[0]), np.int64)
     for numbers, table in zip(codes, tables, strict=True):
         code = code * len(table) + numbers
@@ -184,7 +184,7 @@ def _combined(codes: Sequence[Int32], tables: Sequence[list[str]]) -> pa.Diction
 
 
 def _categories(events: Batch) -> tuple[Int32, list[str]]:
-    """The category of each row: the source's own, else the kind."""
+    """Returns the category of each row: the source's own, else the kind."""
     code, kinds = _encoded(events.column("kind"))
     if not events.has("cat"):
         return code, kinds
@@ -195,7 +195,7 @@ def _categories(events: Batch) -> tuple[Int32, list[str]]:
 
 
 def _encoded(column: pa.Array) -> tuple[Int32, list[str]]:
-    """Numbers and distinct values of a column of texts without nulls."""
+    """Returns numbers and distinct values of a column of texts without nulls."""
     if not pa.types.is_dictionary(column.type) or column.dictionary.null_count:
         column = column.cast(pa.string()).dictionary_encode()
     return column.indices.to_numpy().astype(np.int32, copy=False), column.dictionary.to_pylist()
@@ -217,7 +217,7 @@ def _where(mask: Bools, text: str) -> pa.DictionaryArray:
 
 
 def _by_row(texts: pa.BinaryArray, row: Int32, rows: int) -> pa.BinaryArray:
-    """Texts of ascending rows as one for each row, null where there is none."""
+    """Joins texts of ascending rows to one per row, null if there is none."""
     first = np.flatnonzero(np.diff(row, prepend=-1))
     if len(first) < len(row):
         offsets = pa.array(np.append(first, len(row)).astype(np.int32))

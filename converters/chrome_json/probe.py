@@ -1,4 +1,4 @@
-"""Whether a file is Trace Event JSON of whatever program."""
+"""Recognises Trace Event JSON of any program."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _OBJECT = re.compile(rb'"traceEvents"\s*:\s*\[')
 _EVENT = re.compile(rb'"ph"\s*:\s*"[A-Za-z(),]"')
 _OWN = re.compile(rb'"otherData"\s*:\s*\{\s*"ktrace"\s*:')
 
-#: What looks alike, and isn't: a pattern in the first bytes, what it is, what to do.
+#: Similar formats: a pattern in the first bytes, what the input is, what to do.
 _OTHERS = (
     (
         re.compile(rb"^\s*<(!DOCTYPE|html|!--)", re.I),
         "is HTML with a trace in it",
-        "save its trace as JSON, and take that",
+        "save its trace as JSON and convert that",
     ),
     (
         re.compile(rb"speedscope\.app/file-format-schema"),
         "is a speedscope profile",
-        "export the trace that it was made of",
+        "export the trace that it was made from",
     ),
     (
         re.compile(rb'^\s*\{\s*"nodes"\s*:\s*\['),
@@ -33,7 +33,7 @@ _OTHERS = (
 
 
 def probe(sample: Sample) -> Match | None:
-    """A list of events, or an object that has one under `traceEvents`."""
+    """Returns a match for a list of events, or an object with one under `traceEvents`."""
     start = sample.head.removeprefix(b"\xef\xbb\xbf").lstrip()
     for pattern, what, remedy in _OTHERS:
         if pattern.search(start[:1024]) and not _OBJECT.search(start[:1024]):

@@ -6,12 +6,12 @@ from ktrace.converters._shared.trace_json import byte_ranges
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.source import Source
 
-from .own import own_head
+from .read_back import read_head
 from .reader import read
 
 __all__ = ["ranges", "read"]
 
 
 def ranges(source: Source, size: int, step: int) -> list[ByteRange]:
-    """The ranges of `byte_ranges.ranges`; none of a file that ktrace wrote, which may have several sources."""
-    return [] if own_head(source) is not None else byte_ranges.ranges(source, size, step)
+    """Returns the ranges of `byte_ranges.ranges`; none for a file that ktrace wrote, which may have several sources."""
+    return [] if read_head(source) is not None else byte_ranges.ranges(source, size, step)

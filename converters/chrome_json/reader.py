@@ -19,22 +19,22 @@ from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import RowBuilder, to_batch
 
 from .dialect import DIALECT
-from .own import Own, own_head, own_rows
+from .read_back import Head, read_head, rows_back
 
-#: Times of samples are before this (µs): 2^62 ns.
+#: Times of samples are lower than this (µs): 2^62 ns.
 _LATEST_US = (1 << 62) // 1000
 
 
 def read(source: Source, conversion: Conversion, part: ByteRange | None = None) -> Iterator[Batch]:
-    """Slices, instants, counters, arrows, and what the document says beside its events.
+    """Yields slices, instants, counters, arrows, and facts from the members around the events.
 
-    Raises DamagedInput for what is no Trace Event JSON at all.
+    Raises DamagedInput if the input isn't Trace Event JSON.
     """
-    about = own_head(source)
+    about = read_head(source)
     if about is not None:
-        own = Own(about, conversion.label)
-        yield from own.catalog()
-        yield from read_document(source, conversion, partial(own_rows, own), lambda found, conversion: ())
+        head = Head(about, conversion.label)
+        yield from head.catalog()
+        yield from read_document(source, conversion, partial(rows_back, head), lambda found, conversion: ())
         return
     facts: list[Batch] = []
 
@@ -42,15 +42,15 @@ def read(source: Source, conversion: Conversion, part: ByteRange | None = None) 
         facts.extend(_facts(found, conversion))
         return ()
 
-    said = dump_json({"path": printable(source.path), "format": "chrome"})
+    facts_text = dump_json({"path": printable(source.path), "format": "chrome"})
     label = conversion.label
-    yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": said}])
+    yield to_batch("catalog", [{"entity": "source", "source": label, "id": 0, "name": label, "facts": facts_text}])
     yield from read_document(source, conversion, mapper(DIALECT), member, part=part)
     yield from facts
 
 
 def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
-    """The facts that a member of the document gives."""
+    """Returns the facts in a member of the document."""
     if found.key == "systemTraceEvents":
         conversion.report.issue("unrecognised", f"byte {found.byte}", "systemTraceEvents: an ftrace of the system", 0)
         return []
@@ -67,7 +67,10 @@ def _facts(found: Member, conversion: Conversion) -> Iterable[Batch]:
 
 
 def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Batch]:
-    """Samples of a document beside its events, as events: `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`."""
+    """Returns samples of a document, which are next to its events, as events.
+
+    `{"ts": 12.5, "name": "cycles", "tid": 1, "sf": 3, ...}`
+    """
     rows, report = RowBuilder(conversion, first_id=byte), conversion.report
     for sample in found:
         report.record()
@@ -86,12 +89,12 @@ def _samples(found: list[Any], byte: int, conversion: Conversion) -> Iterable[Ba
 
 
 def _stacks(frames: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Key and facts of each stack frame: the frames down to it, outermost first, and what else it says."""
+    """Yields key and facts of each stack frame: the frames down to it, outermost first, and its other members."""
     for key, frame in frames.items():
         names, seen, inner = [], set(), key
         while inner in frames and inner not in seen and isinstance(frames[inner], dict):
             seen.add(inner)
             names.append(frames[inner].get("name"))
             inner = str(frames[inner].get("parent"))
-        own = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
-        yield key, {"frames": names[::-1]} | own
+        rest = {name: value for name, value in frame.items() if name != "name"} if isinstance(frame, dict) else {}
+        yield key, {"frames": names[::-1]} | rest

@@ -1,4 +1,4 @@
-"""Writes a timeline as Chrome trace JSON, an event a line."""
+"""Writes a timeline as Chrome trace JSON, one event per line."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import pyarrow.compute as pc
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import as_bytes, json_rows
+from ktrace.converters._shared.timeline_arguments import is_in
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import decoded, dump_json
+from ktrace.model.json_text import dump_json
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
-from .chains import Chains
+from .flow_ids import FlowIds
 from .lines import SEPARATOR, Flows, Lines
-from .rows import TrackIds
+from .track_ids import TrackIds
 
-#: Rows whose lines are made at once; bounds the memory that they take.
+#: Rows whose lines are made at once; limits memory.
 CHUNK = 32_768
 
-#: Key of `otherData` under which viewers look for nothing.
+#: Key of `otherData` that viewers ignore.
 OTHER_DATA_KEY = "ktrace"
 
 
@@ -35,26 +36,26 @@ class Writer:
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
         self._stream = sink.open()
         self._report = conversion.report
-        self._chains = Chains()
+        self._flow_ids = FlowIds()
         self._is_first = True
 
     def start(self, timeline: Timeline) -> None:
-        """Writes the head. Times count from the begin of the trace."""
+        """Writes the head. Times count from the start of the trace."""
         self._rows = TrackIds(timeline.tracks, timeline.catalog)
         self._lines = Lines(self._rows, timeline.start, timeline.end)
         if timeline.start:
-            self._report.issue("origin", "output", f"{timeline.start} ns were taken off", 0)
+            self._report.issue("origin", "output", f"{timeline.start} ns were subtracted", 0)
         about = {"ktrace": VERSION, "version": ktrace.__version__, "origin_ns": timeline.start} | self._rows.facts()
         about["catalog"] = _catalog(timeline.catalog)
         head = {"displayTimeUnit": "ns", "otherData": {OTHER_DATA_KEY: about}}
         self._stream.write((dump_json(head)[:-1] + ',"traceEvents":[\n').encode("utf-8", "replace"))
 
     def write(self, batch: TimelineBatch) -> int:
-        """Writes the rows and returns how many events and arrow ends it kept.
+        """Writes the rows and returns the number of events and arrow ends that it kept.
 
-        A counter that is no number has no place.
+        A counter that isn't a number is left out.
         """
-        flows = self._chains.flows(batch.arrows)
+        flows = self._flow_ids.flows(batch.arrows)
         kept = sum(self._write(batch, first, flows) for first in range(0, len(batch), CHUNK))
         return kept + batch.link_ends
 
@@ -62,12 +63,12 @@ class Writer:
         """Writes the end."""
         self._stream.write(b"\n]}\n")
 
-    def _write(self, batch: TimelineBatch, first: int, chains: Flows) -> int:
+    def _write(self, batch: TimelineBatch, first: int, flow_ids: Flows) -> int:
         """Writes the rows from `first` on and returns how many it kept."""
         events = Batch("events", batch.batch.columns.slice(first, CHUNK))
         track = batch.track[first : first + CHUNK]
-        flows = self._lines.flows(events, track, batch.arrows, first, chains)
-        counter = pc.equal(decoded(events.column("kind")), "counter").to_numpy(zero_copy_only=False)
+        flows = self._lines.flows(events, track, batch.arrows, first, flow_ids)
+        counter = is_in(events.column("kind"), ("counter",))
         if not counter.any():
             self._put(self._lines.slices(events, track, flows))
             return len(events)
@@ -89,7 +90,7 @@ class Writer:
         return len(events) - int(np.count_nonzero(counter & ~number))
 
     def _put(self, lines: pa.BinaryArray) -> None:
-        """Writes lines, before them those that name new processes and threads."""
+        """Writes lines, after the lines that name new processes and threads."""
         names = "".join(SEPARATOR + line for line in self._rows.fresh).encode("utf-8", "replace")
         self._rows.fresh = []
         for text in (memoryview(names), as_bytes(lines)):
@@ -99,6 +100,6 @@ class Writer:
 
 
 def _catalog(catalog: Catalog) -> list[dict[str, Any]]:
-    """The rows of the catalog as the canonical JSON forms have them, without `record`."""
+    """The rows of the catalog as in the canonical JSON forms, without `record`."""
     rows = [json.loads(row) for row in json_rows(catalog.to_batch()).to_pylist()]
     return [{key: value for key, value in row.items() if key != "record"} for row in rows]

@@ -1,7 +1,7 @@
-"""What the GPU Compute tab of ui.perfetto.dev (v55 and later) will show of a trace, and what is missing for the rest.
+"""What the GPU Compute tab of ui.perfetto.dev (v55 and later) shows of a trace, and what the rest of it needs.
 
-The tab looks for arguments and counters by name; a table of which one is missing is hidden. A counter counts where it
-has a value at the begin of a kernel, which is a render stage of the category COMPUTE.
+The tab finds arguments and counters by name; it hides a table if one of them is missing. A counter counts if it has a
+value at the start of a kernel, which is a render stage of the category COMPUTE.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ktrace.input.source import Source
 from ktrace.model.arrays import Int64
 from ktrace.report import Report
 
-from .reading.args import INT, Chunk, Values
+from .reading.argument_values import INT, Chunk, Values
 from .reading.context import Context
 from .reading.packets import mapped
 from .reading.trace import TraceReader
 from .reading.tracks import Tracks
-from .writing.gpu_counters import OCCUPANCY
+from .writing.kernel_counters import OCCUPANCY
 
-#: Table -> what it needs (alternatives of names, all of one are needed), and what it shows where it is there.
-#: Names of arguments begin with "argument ", those of counters with "counter ".
+#: Table -> the names that it needs (alternatives: all names of one of them), and those that it shows if they exist.
+#: Names of arguments begin with "argument ", names of counters with "counter ".
 _COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 TABLES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
@@ -39,29 +39,29 @@ TABLES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
 
 
 class Tabs:
-    """Gathers what the tab looks for."""
+    """Gathers the arguments and counters that the tab needs."""
 
     def __init__(self) -> None:
         self.stages = 0
         self.kernels = 0
         self.arguments: Counter[str] = Counter()  # name -> kernels that have it
-        self.texts: set[str] = set()  # names of arguments that aren't integers throughout
+        self.texts: set[str] = set()  # names of arguments that have a value other than an integer
         self._starts: list[Int64] = []
         self._counters: defaultdict[str, list[Int64]] = defaultdict(list)
 
-    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
-        """Is told of render stages: their arguments, times, and which are kernels."""
+    def observe_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+        """Takes render stages: their arguments, their times, and which of them are kernels."""
         self.stages += len(ts)
         self.kernels += int(np.count_nonzero(is_kernel))
         self._starts.append(ts[is_kernel > 0])
         mine = is_kernel[values.row] > 0
         for key, count in zip(*np.unique(values.key[mine], return_counts=True), strict=True):
-            self.arguments[chunk.keys.texts[key]] += int(count)
-        for key in np.unique(values.key[mine & (values.what != INT)]).tolist():
-            self.texts.add(chunk.keys.texts[key])
+            self.arguments[chunk.argument_names.texts[key]] += int(count)
+        for key in np.unique(values.key[mine & (values.value_type != INT)]).tolist():
+            self.texts.add(chunk.argument_names.texts[key])
 
-    def take_counter(self, name: str, ts: Int64) -> None:
-        """Is told of values of a counter."""
+    def observe_counter(self, name: str, ts: Int64) -> None:
+        """Takes the times at which a counter has values."""
         self._counters[name].append(ts)
 
     def _at_kernels(self, name: str) -> bool:
@@ -69,12 +69,12 @@ class Tabs:
         return bool(times) and bool(np.isin(np.concatenate(times or []), np.concatenate(self._starts)).any())
 
     def _why_not(self, need: str) -> str | None:
-        """Why something that a table needs isn't there; None where it is."""
+        """The reason why something that a table needs is missing; None if it is there."""
         kind, name = need.split(" ", 1)
         if kind == "counter":
             if name not in self._counters:
                 return f"no counter {name}"
-            return None if self._at_kernels(name) else f"no value of the counter {name} at the begin of a kernel"
+            return None if self._at_kernels(name) else f"no value of the counter {name} at the start of a kernel"
         if name not in self.arguments:
             return f"no argument {name}"
         if name in ("device", "stream") and name in self.texts:
@@ -82,7 +82,7 @@ class Tabs:
         return None
 
     def lines(self) -> list[str]:
-        """A line for each table."""
+        """Returns a line for each table."""
         if not self.kernels:
             what = f"{self.stages:,} render stages, none of the category COMPUTE" if self.stages else "no render stages"
             return [f"GPU Compute tab: hidden: {what}"]
@@ -98,11 +98,11 @@ class Tabs:
 
 
 def about(source: Source) -> dict[str, list[str]]:
-    """Heading -> lines for `ktrace info`. Raises InputError and its kin."""
-    tabs = Tabs()
+    """Returns heading -> lines for `ktrace info`. Raises InputError and its subclasses."""
+    observer = Tabs()
     with mapped(source) as data:
         conversion = Conversion(Report(), source.label)
-        reader = TraceReader(Context(conversion, None, Tracks(source.label, None), tabs=tabs))
+        reader = TraceReader(Context(conversion, None, Tracks(source.label, None), observer=observer))
         for _ in reader.read(data):
             pass
-    return {"in ui.perfetto.dev": tabs.lines()}
+    return {"in ui.perfetto.dev": observer.lines()}

@@ -1,4 +1,4 @@
-"""Recognises Perfetto traces: packets, one behind the other, of fields that packets have."""
+"""Recognises Perfetto traces: packet after packet, of fields that packets have."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from ktrace.input.source import Sample
 
 _PACKET = 0x0A
 
-#: Packets that are looked at.
+#: The probe checks at most this many packets.
 _ENOUGH = 8
 
-#: Fields that nearly every packet has: timestamp, sequence id, flags, trusted uid, and what comes first in a trace.
+#: Nearly every packet has one of these: timestamp, sequence id, flags, trusted uid, and the first fields of a trace.
 _COMMON = {1, 2, 3, 6, 8, 10, 11, 12, 13, 33, 36, 43, 44, 50, 52, 53, 58, 59, 60, 79, 87, 89, 98, 128, 133, 900}
 
 #: Fields that are messages in a packet (ftrace_events, process_tree, inode_file_map, chrome_events, clock_snapshot,
-#: sys_stats); the first two are a number and a text in the planes of an XPlane file.
+#: sys_stats). In the planes of an XPlane file the first two are a number and a text.
 _MESSAGES = {1, 2, 4, 5, 6, 7}
 
 
 def probe(sample: Sample) -> Match | None:
-    """Sure where the file begins with whole packets, all of known fields; nearly so of one that is cut."""
+    """Returns MAGIC if the file begins with whole packets of known fields only, DIALECT if the only one is cut off."""
     head = sample.head
     if sample.listing is not None or not head or head[0] != _PACKET:
         return None
@@ -42,7 +42,7 @@ def probe(sample: Sample) -> Match | None:
 
 
 def _is_message(data: bytes, at: int, end: int) -> bool:
-    """Whether the bytes begin with the tag of a field, or there are none."""
+    """Whether the bytes begin with the tag of a field, or are empty."""
     tag, _ = _varint(data, at)
     return at >= end or tag is None or (tag >= 8 and tag & 7 in (0, 1, 2, 5))
 
@@ -61,7 +61,7 @@ def _varint(data: bytes, at: int) -> tuple[int | None, int]:
 
 
 def _fields(data: bytes, at: int, end: int) -> set[int] | None:
-    """The numbers of the fields of a packet, as far as it goes; None where it is none."""
+    """Returns the field numbers of a packet, as far as its bytes are there; None if it isn't a packet."""
     found: set[int] = set()
     while at < end:
         tag, at = _varint(data, at)

@@ -1,6 +1,6 @@
-"""Writes a timeline as a Perfetto trace, one machine for each host that it names.
+"""Writes a timeline as a Perfetto trace: one machine per host that the timeline names.
 
-`machine` writes the events; here are what they share, and what stands at the begin and end.
+`Machine` writes the events; this module writes the start and the end, and gives each track its machine.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ktrace.stages.order.timeline import Arrows, Edges, Timeline, TimelineBatch
 from .proto import field_numbers as f
 from .proto.sidecar import begin_text, catalog_texts, end_text, link_texts
 from .writing.descriptors import Descriptors
-from .writing.gpu_counters import MOST, KernelCounters
-from .writing.gpu_tracks import Gpus, Numbers, adopted, label_gpus
+from .writing.gpu_tracks import Gpus, IdCounters, label_gpus, with_processes
+from .writing.kernel_counters import MOST, KernelCounters
 from .writing.machine import Machine
-from .writing.output import Shared
 from .writing.sequences import clock
+from .writing.trace_output import TraceOutput
 
 
 class Writer:
     """A TimelineWriter of TrackEvents, GpuRenderStageEvents and GpuCounterEvents.
 
-    Options of the conversion: `gpu`, the form of device work ("slices" are TrackEvents, all else are stages); for a
-    trace that is one of several in an archive `machine`, the number of its first machine, `origin`, the least time in
-    ns of all of them, and `unix`, which is "none" where they disagree on the time of day.
+    Options of the conversion: `gpu` is the form of device work ("slices": TrackEvents, anything else: render stages). A
+    trace that is one of several in an archive also has `machine`, the number of its first machine; `origin`, the
+    earliest time in ns of all of them; and `unix`, which is "none" if they disagree on the time of day.
     """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None:
@@ -43,11 +43,11 @@ class Writer:
         self._report = conversion.report
         self._first = int(conversion.options.get("machine", 0))
         self._least = int(conversion.options.get("origin", 0))
-        self._tells_unix = conversion.options.get("unix") != "none"
+        self._knows_time_of_day = conversion.options.get("unix") != "none"
         self._gpu = "slices" if conversion.options.get("gpu") == "slices" else "stages"
 
     def start(self, timeline: Timeline) -> None:
-        """Writes the packets that open the sequences, and the clock where the source knows the time of day."""
+        """Writes the packets that open the sequences, and a clock snapshot if the time of day is known."""
         origin = min(timeline.start, self._least, 0)
         note = ""
         if origin:
@@ -56,52 +56,54 @@ class Writer:
         catalog, tracks = timeline.catalog, timeline.tracks
         self._machine_of = _machines(tracks, catalog, self._first)
         machines = np.unique(self._machine_of).tolist() or [self._first]
-        descriptors = Descriptors(adopted(tracks), catalog, note, self._machine_of.tolist(), alone=not self._first)
-        numbers = Numbers()
+        descriptors = Descriptors(
+            with_processes(tracks), catalog, note, self._machine_of.tolist(), alone=not self._first
+        )
+        numbers = IdCounters()
         gpus = [Gpus(tracks, catalog, (self._machine_of == one).tolist(), numbers) for one in machines]
         label_gpus([gpu for mine in gpus for gpu in mine.gpus], catalog)
         api = _apis(tracks, gpus)
-        self._shared = Shared(self._stream, self._report, timeline, origin, descriptors, api, machines[0])
+        self._output = TraceOutput(self._stream, self._report, timeline, origin, descriptors, api, machines[0])
         self._machines = {}
         for one, mine in zip(machines, gpus, strict=True):
             counters = KernelCounters() if len(machines) == 1 else KernelCounters(max(MOST // len(machines), 1))
-            self._machines[one] = Machine(self._shared, mine, one, counters)
-        self._shared.say(begin_text(origin, self._gpu))
+            self._machines[one] = Machine(self._output, mine, one, counters)
+        self._output.write_sidecar(begin_text(origin, self._gpu))
         rows: Iterable[dict[str, Any]] = to_rows(catalog.to_batch())
-        self._shared.say(*catalog_texts(map(_fact, rows)))
+        self._output.write_sidecar(*catalog_texts(map(_fact, rows)))
         for text in link_texts(timeline.links()):
-            self._shared.say(text)
-        clocks = _clocks(timeline, origin) if self._tells_unix else []
+            self._output.write_sidecar(text)
+        clocks = _clocks(timeline, origin) if self._knows_time_of_day else []
         for machine in self._machines.values():
             machine.start(clocks)
 
     def write(self, batch: TimelineBatch) -> int:
-        """Writes the rows and returns how many events and arrow ends it kept."""
+        """Writes the rows and returns the number of events and arrow ends that it kept."""
         if self._gpu == "slices":
             batch = _without_stages(batch)
         if len(self._machines) == 1:
             (machine,) = self._machines.values()
-            kept, homeless = machine.write(batch)
+            kept, dropped_ends = machine.write(batch)
         else:
-            kept = homeless = 0
+            kept = dropped_ends = 0
             for number, machine in self._machines.items():
                 part = _part(batch, self._machine_of == number)
                 if len(part) or len(part.edges.ts):
                     mine, lost = machine.write(part)
-                    kept, homeless = kept + mine, homeless + lost
-        return kept + max(batch.link_ends - homeless, 0)
+                    kept, dropped_ends = kept + mine, dropped_ends + lost
+        return kept + max(batch.link_ends - dropped_ends, 0)
 
     def close(self) -> None:
-        """Writes the counters of kernels, the GPUs and the mark that the trace is whole."""
+        """Writes the counters of kernels, the GPUs, and the mark of a complete trace."""
         for machine in self._machines.values():
             machine.close()
-        self._shared.say(end_text())
+        self._output.write_sidecar(end_text())
 
 
 def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
-    """The machine of each track: 0 for all where no two hosts are named, else a number for each host.
+    """Returns the machine of each track: 0 for all if fewer than two hosts are named, else one number per host.
 
-    The numbers rise from `first`, or from 1. What names no host has one of its own.
+    Numbers rise from `first`, or from 1. Tracks without a host share a machine of their own.
     """
     hosts = [host_of(track.process, catalog) for track in tracks]
     known = {host for host in hosts if host is not None}
@@ -112,7 +114,7 @@ def _machines(tracks: Sequence[Track], catalog: Catalog, first: int) -> Int64:
 
 
 def _without_stages(batch: TimelineBatch) -> TimelineBatch:
-    """The batch with device work as slices like any others."""
+    """The batch with device work as ordinary slices."""
     arrows = replace(batch.arrows, work=np.zeros_like(batch.arrows.work))
     return replace(batch, work=np.zeros_like(batch.work), arrows=arrows)
 
@@ -153,7 +155,7 @@ def _fact(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> UInt8:
-    """For each track the number of the API that its source's devices have, 0 where they differ or none is known."""
+    """Returns for each track the number of the API of its source's devices; 0 if they differ or none is known."""
     found: dict[str, set[int]] = {}
     for mine in gpus:
         for number in mine.numbers():
@@ -163,9 +165,9 @@ def _apis(tracks: Sequence[Track], gpus: Sequence[Gpus]) -> UInt8:
 
 
 def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
-    """The readings of the clocks at the begin of the trace; none where the time of day isn't known.
+    """Returns the clock readings at the start of the trace; none if the time of day is unknown.
 
-    A viewer shows a track of its own for any such reading.
+    A viewer shows an extra track for any such reading.
     """
     unix = _unix_ns(timeline.catalog, timeline.start)
     if unix is None:
@@ -177,7 +179,7 @@ def _clocks(timeline: Timeline, origin: int) -> list[bytes]:
 
 
 def _unix_ns(catalog: Catalog, start: int) -> int | None:
-    """Unix time in ns at the begin of the trace, None where no source says, or two disagree."""
+    """Unix time in ns at the start of the trace; None if no source knows it or two disagree."""
     offsets = catalog.unix_offsets()
     if len(offsets) != 1:
         return None

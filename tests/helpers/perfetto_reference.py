@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import message_factory
 from scene import write
 
-from ktrace.converters.perfetto.proto.sidecar import Sidecar, begun
+from ktrace.converters.perfetto.proto.sidecar import Sidecar, parse_begin
 from ktrace.model.batch import Batch
 from ktrace.proto.extensions import load
 
@@ -55,10 +55,10 @@ def decode(data: bytes) -> Decoded:
     """Takes a whole file apart. Raises KeyError where a number isn't interned."""
     trace = Trace.FromString(data)
     texts = [packet.for_testing.str for packet in trace.packet if packet.HasField("for_testing")]
-    sidecar = begun(texts[0])
+    sidecar = parse_begin(texts[0])
     assert sidecar is not None
     for text in texts:
-        sidecar.take(text)
+        sidecar.add(text)
     assert sidecar.ended
     tables: dict[int, dict[str, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
     found = Decoded(sidecar, [], [], [])

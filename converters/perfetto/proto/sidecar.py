@@ -1,6 +1,6 @@
-"""What Perfetto has no place for, so that a trace of ktrace is read back equal.
+"""What Perfetto has no field for, so that a trace that ktrace wrote can be read back unchanged.
 
-It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every viewer passes over. Each is an object:
+It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every viewer skips. Each is an object:
 
     {"ktrace": "1.0", "part": "begin", "origin_ns": -1500}                                     the first packet of all
     {"catalog": [{"entity": "device", "source": "run", "device": 0, "id": 3, "name": "H100", "facts": {...}}]}
@@ -10,15 +10,15 @@ It is JSON in packets `TracePacket.for_testing` (`TestEvent.str`), which every v
     {"queues": {"101": {"source": "run", "device": 0, "context": 1, "stream": 7, "gpu": [0, 0]}}}
     {"ktrace": "1.0", "part": "end"}                                                           the last packet
 
-ktrace      version of the model; the mark by which a trace of ktrace is known, and whether it was cut
-origin_ns   what was taken off all times: the time of the source is the one of the trace plus this
+ktrace      version of the model; it marks a trace that ktrace wrote, and shows whether the trace was cut
+origin_ns   was subtracted from all times: the source's time is the trace's plus this
 catalog     the rows of the record `catalog`, without the columns that are null; `facts` is an object
-links       rows of the record `links`, as they are: an Arrow IPC stream, compressed by zstd, in base64
-tracks      uuid of a track with TrackEvents -> the track columns that aren't null, and the internal `run` where there
-            is one. A counter track has its name and unit, too, as they stand in the rows
-queues      hw_queue_iid of a GpuRenderStageEvent -> the same, and `gpu`, the machine and the number of its GPU there
+links       the rows of the record `links`, unchanged: an Arrow IPC stream, compressed by zstd, in base64
+tracks      uuid of a track with TrackEvents -> the track columns that aren't null, and the internal `run` if the row
+            has one. A counter track also has its name and unit, as in the rows
+queues      hw_queue_iid of a GpuRenderStageEvent -> the same, and `gpu`: the machine and the number of its GPU there
 
-Catalog and links stand at the begin, tracks and queues before they are used: what is left of a cut trace has them.
+Catalog and links come first, tracks and queues before their first use: the rest of a cut trace has them.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from ktrace.converters._shared import timeline_arguments as columns
 from ktrace.model.batch import VERSION, Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 
-#: The arguments of a render stage that are a column of the model under another name -> the column.
+#: Argument of a render stage -> the column of the model that has another name.
 STAGE_COLUMNS = {"registers_per_thread": "registers", "sm__maximum_warps_per_active_cycle_pct": "occupancy"}
 
-#: Metrics that say how a kernel was launched -> the argument under which the GPU tab shows them, too.
+#: Metric that describes a kernel's launch -> the argument under which the GPU tab shows it as well.
 LAUNCH_METRICS = {
     "launch__barrier_count": "barriers_per_block",
     "launch__func_cache_config": "func_cache_config",
@@ -60,8 +60,8 @@ STAGE_DERIVED = frozenset(
     }
 )
 
-#: Categories of sources that say the kind: a slice of such a category has no argument `kind` if it is of that kind.
-#: No kind is called like one of them.
+#: Category of a source -> the kind that it implies: a slice of that kind has no argument `kind`.
+#: No kind has the name of one of these categories.
 CATEGORY_KINDS = {
     "cpu_op": "op",
     "user_annotation": "range",
@@ -76,10 +76,10 @@ CATEGORY_KINDS = {
     "cuda_sync": "sync",
 }
 
-#: Arguments that are columns of the model; `args` is an object that can't be taken apart, whole.
+#: Arguments that are columns of the model. `args` is a whole object that can't be decoded.
 RESERVED = columns.RESERVED | {"value", "unit", "args"}
 
-#: The same of a render stage; `cat` is its category.
+#: The same for a render stage; `cat` is its category.
 STAGE_RESERVED = RESERVED | STAGE_DERIVED | STAGE_COLUMNS.keys() | {"cat"}
 
 #: Entries in one packet.
@@ -89,16 +89,16 @@ _ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def argument_name(key: str, reserved: Set[str]) -> str:
-    """The name under which a key of the source's `args` is written: `args.<key>` where it could be a column's.
+    """The name under which a key of the source's `args` is written: `args.<key>` if it could be a column's.
 
-    Those of other packages begin with `x_`: the reader makes columns of whatever is called so.
+    Keys that begin with `x_` get it too: the reader turns every other `x_...` into a column of another package.
     """
     return f"args.{key}" if key.startswith("x_") else columns.argument_name(key, reserved)
 
 
 @dataclass
 class Sidecar:
-    """What the packets of a trace have said so far. The keys of `tracks` and `queues` are texts in JSON."""
+    """The contents of the sidecar packets so far. The keys of `tracks` and `queues` are texts in JSON."""
 
     version: str = VERSION
     origin_ns: int = 0
@@ -107,27 +107,27 @@ class Sidecar:
     catalog: list[dict[str, Any]] = field(default_factory=list)
     ended: bool = False
 
-    def take(self, text: str) -> Batch | None:
-        """Takes the text of a packet, and returns the links that it holds.
+    def add(self, text: str) -> Batch | None:
+        """Adds the text of a packet and returns the links in it.
 
-        What isn't ours is passed over, since others write `for_testing`, too. Raises ValueError where it is damaged.
+        Skips texts of other programs, which write `for_testing` too. Raises ValueError if the text is damaged.
         """
-        said = _object(text)
-        self.ended |= said.get("part") == "end" and "ktrace" in said
+        members = _object(text)
+        self.ended |= members.get("part") == "end" and "ktrace" in members
         try:
-            self.tracks |= {int(uuid): dict(place) for uuid, place in said.get("tracks", {}).items()}
-            self.queues |= {int(iid): dict(place) for iid, place in said.get("queues", {}).items()}
-            self.catalog += [dict(fact) for fact in said.get("catalog", [])]
+            self.tracks |= {int(uuid): dict(place) for uuid, place in members.get("tracks", {}).items()}
+            self.queues |= {int(iid): dict(place) for iid, place in members.get("queues", {}).items()}
+            self.catalog += [dict(fact) for fact in members.get("catalog", [])]
         except (AttributeError, TypeError) as error:
             raise ValueError(f"the sidecar is damaged: {error}") from None
-        return unpacked_links(said["links"]) if isinstance(said.get("links"), str) else None
+        return unpacked_links(members["links"]) if isinstance(members.get("links"), str) else None
 
 
-def begun(text: str) -> Sidecar | None:
-    """What the first packet of a trace says; None for a trace that isn't of ktrace."""
-    said = _object(text)
-    version, origin = said.get("ktrace"), said.get("origin_ns", 0)
-    if not isinstance(version, str) or said.get("part") != "begin" or type(origin) is not int:
+def parse_begin(text: str) -> Sidecar | None:
+    """Returns the sidecar that the first packet of a trace begins; None if ktrace didn't write the trace."""
+    members = _object(text)
+    version, origin = members.get("ktrace"), members.get("origin_ns", 0)
+    if not isinstance(version, str) or members.get("part") != "begin" or type(origin) is not int:
         return None
     return Sidecar(version, origin) if abs(origin) < 1 << 63 else None
 
@@ -143,17 +143,17 @@ def end_text() -> str:
 
 
 def place_texts(name: str, places: Mapping[int, Mapping[str, Any]]) -> Iterator[str]:
-    """The texts that say what columns `tracks` or `queues` stand for."""
-    return (dump_json({name: {str(key): place for key, place in part}}) for part in _parts(places.items()))
+    """Yields texts that map `tracks` or `queues` to their columns."""
+    return (dump_json({name: {str(key): place for key, place in part}}) for part in _chunks(places.items()))
 
 
 def catalog_texts(catalog: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The texts of the catalog."""
-    return (dump_json({"catalog": part}) for part in _parts(catalog))
+    """Yields the texts of the catalog."""
+    return (dump_json({"catalog": part}) for part in _chunks(catalog))
 
 
 def link_texts(batches: Iterable[Batch]) -> Iterator[str]:
-    """The texts of links."""
+    """Yields the texts of links."""
     for batch in batches:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.columns.schema, options=_ZSTD) as writer:
@@ -162,7 +162,7 @@ def link_texts(batches: Iterable[Batch]) -> Iterator[str]:
 
 
 def unpacked_links(text: str) -> Batch:
-    """The links of a text. Raises ValueError where they aren't the model's."""
+    """Returns the links of a text. Raises ValueError if they don't have the model's columns."""
     schema = arrow_schema("links")
     try:
         with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text, validate=True))) as reader:
@@ -178,15 +178,15 @@ def unpacked_links(text: str) -> Batch:
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    """The JSON object that a text is; an empty one where it is none."""
+    """Returns the JSON object in a text; an empty one if it isn't an object."""
     try:
-        said = json.loads(text)
+        members = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return said if isinstance(said, Mapping) else {}
+    return members if isinstance(members, Mapping) else {}
 
 
-def _parts(entries: Iterable[Any]) -> Iterator[list[Any]]:
+def _chunks(entries: Iterable[Any]) -> Iterator[list[Any]]:
     rest = iter(entries)
     while part := list(islice(rest, _ENTRIES)):
         yield part

@@ -10,7 +10,7 @@ _DOUBLE = struct.Struct("<d").pack
 
 
 def varint(value: int) -> bytes:
-    """An integer of -2^63 to 2^64 - 1; a negative one is ten bytes long."""
+    """An integer of -2^63 to 2^64 - 1; a negative one takes ten bytes."""
     if 0 <= value < 4096:
         return _SMALL[value]
     value &= 0xFFFFFFFFFFFFFFFF
@@ -23,17 +23,17 @@ def varint(value: int) -> bytes:
 
 
 def int_tag(number: int) -> bytes:
-    """The tag that stands before a varint: of an integer, a bool, an enum."""
+    """The tag of an integer, bool or enum."""
     return varint(number << 3 | _VARINT)
 
 
 def bytes_tag(number: int) -> bytes:
-    """The tag that stands before a length and bytes: of a text or a message."""
+    """The tag of a text or message; a length and the bytes follow it."""
     return varint(number << 3 | _BYTES)
 
 
 def double_tag(number: int) -> bytes:
-    """The tag that stands before a double."""
+    """The tag of a double."""
     return varint(number << 3 | _FIXED64)
 
 
@@ -48,10 +48,10 @@ def bytes_field(number: int, value: bytes) -> bytes:
 
 
 def text_field(number: int, value: str) -> bytes:
-    """A text field. A lone surrogate, which UTF-8 can't hold, becomes '?'."""
+    """A text field. A lone surrogate, which UTF-8 can't encode, becomes '?'."""
     return bytes_field(number, value.encode("utf-8", "replace"))
 
 
 def double(value: float) -> bytes:
-    """The eight bytes of a double, for a caller that has the tag."""
+    """The eight bytes of a double, without a tag."""
     return _DOUBLE(value)

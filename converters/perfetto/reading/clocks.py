@@ -1,9 +1,9 @@
-"""The clocks of a trace: what a snapshot of several of them says, and times of one told by another.
+"""The clocks of a trace: snapshots that relate them, and packet times converted to the main clock.
 
     packet { clock_snapshot { clocks { BOOTTIME 1000 } clocks { REALTIME 1700000000000001000 }
                               clocks { 64  900  is_incremental } } }
 
-A clock below 64 is the machine's, one of 64 to 127 is its sequence's own, above they are the trace's.
+Clock ids below 64 belong to the machine, 64 to 127 to the sequence, higher ones to the trace.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from collections import defaultdict
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import fields_of
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, fields_of, signed
 from ktrace.model.arrays import Int64
 
 from ..proto import field_numbers as f
+from .argument_values import Chunk
 
 #: (sequence or 0, clock id)
 Clock = tuple[int, int]
+
+_P = f.TRACE_PACKET
 
 BOOTTIME, REALTIME = f.BUILTIN_CLOCK["BUILTIN_CLOCK_BOOTTIME"], f.BUILTIN_CLOCK["BUILTIN_CLOCK_REALTIME"]
 
@@ -27,17 +30,20 @@ _NAMES = {number: name.removeprefix("BUILTIN_CLOCK_").lower() for name, number i
 
 
 class Clocks:
-    """All snapshots so far. `main` is the clock of packets that name none; `anchor` (its ns, unix ns), if any says."""
+    """All snapshots so far.
+
+    `main` is the clock of packets that name none; `anchor` is (its ns, unix ns), None while unknown.
+    """
 
     def __init__(self) -> None:
         self.main = BOOTTIME
         self.anchor: tuple[int, int] | None = None
         self._scale: dict[Clock, int] = {}
-        self._last: dict[Clock, int] = {}  # of an incremental clock: its last time
+        self._last: dict[Clock, int] = {}  # incremental clock -> its last time
         self._snapshots: defaultdict[tuple[Clock, Clock], list[tuple[int, int]]] = defaultdict(list)
 
     def snapshot(self, data: bytes, sequence: int) -> None:
-        """Takes a ClockSnapshot. Raises ValueError where it is no protobuf."""
+        """Reads a ClockSnapshot. Raises ValueError if it isn't protobuf."""
         times: dict[Clock, int] = {}
         for number, _, value in fields_of(data):
             if number == f.CLOCK_SNAPSHOT["primary_trace_clock"] and isinstance(value, int):
@@ -65,9 +71,9 @@ class Clocks:
         return clock, ns
 
     def times(self, values: Int64, clock_id: int, sequence: int) -> tuple[Int64, str | None]:
-        """Timestamps of packets of one sequence, in their order, without a snapshot between them.
+        """Converts timestamps of packets of one sequence, in their order, without a snapshot between them.
 
-        They come as ns of the main clock and None, or of their own clock and its name where no snapshot helps.
+        Returns ns of the main clock and None; if no snapshot relates the clocks, ns of their own clock and its name.
         """
         clock, main = _key(clock_id, sequence), (0, self.main)
         ns = values * self._scale.get(clock, 1)
@@ -80,13 +86,13 @@ class Clocks:
             at, there = np.array(snapshots, np.int64).T
             last = np.maximum(np.searchsorted(at, ns, "right") - 1, 0)
             return ns + (there - at)[last], None
-        told = [self._convert(one, clock) for one in ns.tolist()]
-        if any(one is None for one in told):
-            return ns, name_of(clock)
-        return np.array(told, np.int64), None
+        converted = [self._convert(one, clock) for one in ns.tolist()]
+        if any(one is None for one in converted):
+            return ns, clock_name(clock)
+        return np.array(converted, np.int64), None
 
     def _convert(self, ns: int, clock: Clock) -> int | None:
-        """The time by the main clock, by as few snapshots as it takes."""
+        """Returns the time on the main clock, by as few snapshots as possible; None if none relate the clocks."""
         main = (0, self.main)
         reached, front = {clock}, [(clock, ns)]
         while front:
@@ -112,7 +118,60 @@ def _key(clock: int, sequence: int) -> Clock:
     return (sequence if 64 <= clock < 128 else 0), clock
 
 
-def name_of(clock: Clock) -> str:
-    """How the column `clock` calls it."""
+def clock_name(clock: Clock) -> str:
+    """The name of a clock in the column `clock`."""
     sequence, number = clock
     return _NAMES.get(number) or (f"{sequence}/{number}" if sequence else str(number))
+
+
+class PacketTimes:
+    """Fills in `ts`, the times of a chunk's packets, up to the packet that the walk has reached.
+
+    `own_clock` contains the sequences that may have a default clock. `names` has a code of `Chunk.chunk_texts` per
+    packet: the name of a clock that no snapshot relates to the main clock, else -1. It is None if no packet has one.
+    """
+
+    def __init__(
+        self,
+        clocks: Clocks,
+        chunk: Chunk,
+        found: Fields,
+        sequence: Int64,
+        state: Int64,
+        ts: Int64,
+        own_clock: set[int],
+    ) -> None:
+        self.names: Int64 | None = None
+        self._clocks, self._chunk, self._sequence, self._state, self._ts = clocks, chunk, sequence, state, ts
+        given = found.get(_P["timestamp_clock_id"], VARINT)
+        self._given = np.full(found.count, -1, np.int64)
+        self._given[given.owner] = signed(given.value)
+        own_clock.update(sequence[found.get(_P["trace_packet_defaults"], LENGTH).owner].tolist())
+        odd = self._given >= 0
+        if own_clock:
+            odd |= np.isin(sequence, list(own_clock))
+        odd &= found.get(_P["timestamp"], VARINT).has(found.count)
+        self._rows = np.flatnonzero(odd)
+        self._done = 0
+
+    def until(self, row: int) -> None:
+        """Fills in the packets before `row`.
+
+        All changes of clocks before `row` must have been read, and no later ones.
+        """
+        end = int(np.searchsorted(self._rows, row))
+        rows = self._rows[self._done : end]
+        self._done = end
+        if not len(rows):
+            return
+        defaults = np.array([-1 if state.clock is None else state.clock for state in self._chunk.states], np.int64)
+        clock = np.where(self._given[rows] >= 0, self._given[rows], defaults[self._state[rows]])
+        key = self._sequence[rows] * (1 << 33) + clock  # sequence ids are of 32 bits
+        for one in distinct_of(key[clock >= 0])[0].tolist():
+            which = rows[(key == one) & (clock >= 0)]
+            sequence, number = one >> 33, one & (1 << 33) - 1
+            self._ts[which], name = self._clocks.times(self._ts[which], number, sequence)
+            if name is not None:
+                if self.names is None:
+                    self.names = np.full(len(self._ts), -1, np.int64)
+                self.names[which] = self._chunk.chunk_texts.code(name.encode())

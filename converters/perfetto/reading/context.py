@@ -16,16 +16,18 @@ from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
 from ..proto.sidecar import Sidecar
-from .args import Chunk, Values
+from .argument_values import Chunk, Values
 from .clocks import Clocks
-from .state import Pool, State
+from .sequence_state import SequenceState, TextPool
 from .tracks import Tracks
 
 
 @dataclass
 class Events:
-    """Packets of one kind. All columns have a row for each: ids, ns, the place of its state in `Chunk.states`, and
-    where its message stands in `Chunk.data`. `clock` has the codes in the chunk's `own` texts, None for the main one.
+    """Packets of one kind as columns: id, time in ns, index of the state in `Chunk.states`, and the start and end of
+    the message in `Chunk.data`.
+
+    `clock` has codes of `Chunk.chunk_texts`; None if all times are of the main clock.
     """
 
     id: Int64
@@ -44,55 +46,57 @@ class Events:
         return len(self.id)
 
 
-class Looker(Protocol):
-    """Looks at render stages and counters."""
+class StageObserver(Protocol):
+    """Receives render stages and counters while they are read."""
 
-    def take_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
-        """Is told of render stages: their arguments, times, and which are kernels."""
+    def observe_stages(self, chunk: Chunk, values: Values, ts: Int64, is_kernel: Int64) -> None:
+        """Receives render stages: their arguments, their times, and which of them are kernels."""
 
-    def take_counter(self, name: str, ts: Int64) -> None:
-        """Is told of values of a counter."""
+    def observe_counter(self, name: str, ts: Int64) -> None:
+        """Receives the times at which a counter has values."""
 
 
 @dataclass
 class Context:
-    """One reading. `own` says whether the trace is one of ktrace: then arguments become columns again."""
+    """One reading."""
 
     conversion: Conversion
     sidecar: Sidecar | None
     tracks: Tracks
     clocks: Clocks = field(default_factory=Clocks)
-    pool: Pool = field(default_factory=Pool)
-    keys: Pool = field(default_factory=Pool)
-    sequences: dict[int, State] = field(default_factory=dict)
-    tabs: Looker | None = None  # is told of what the GPU tabs of viewers look for
-    held: list[tuple[Batch, Int64]] = field(default_factory=list)  # counters of kernels yet to be found, their machines
-    flows: set[int] = field(default_factory=set)
-    states: set[int] = field(default_factory=set)  # places at which a state lasts
-    submitted: list[tuple[Int64, Int64, str]] = field(default_factory=list)  # (event id, row id, role) of hosts
+    trace_texts: TextPool = field(default_factory=TextPool)
+    argument_names: TextPool = field(default_factory=TextPool)
+    sequences: dict[int, SequenceState] = field(default_factory=dict)
+    observer: StageObserver | None = None  # collects what GPU tabs of viewers need
+    #: Metrics whose kernels aren't known yet, and their machines.
+    kernel_metrics: list[tuple[Batch, Int64]] = field(default_factory=list)
+    known_flows: set[int] = field(default_factory=set)
+    open_states: set[int] = field(default_factory=set)  # places with an open state
+    #: (event_id of a stage, row id, role) of rows that start or await it.
+    stage_ends: list[tuple[Int64, Int64, str]] = field(default_factory=list)
     facts: dict[tuple[str, Any], dict[str, Any]] = field(default_factory=dict)  # (entity, key) -> facts
     devices: dict[tuple[str | None, int], dict[str, Any]] = field(default_factory=dict)  # (host, device) -> name, facts
     metrics: dict[str, dict[str, Any]] = field(default_factory=dict)  # name of a counter of a GPU -> facts
-    unread: Counter[str] = field(default_factory=Counter)  # kind of packet that isn't read -> how many
-    first_unread: int = -1  # where the first of them stands
-    stages: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event id, row id)
+    unread: Counter[str] = field(default_factory=Counter)  # kind of packet that isn't read -> count
+    first_unread: int = -1  # the place of the first of them
+    stage_rows: list[tuple[Int64, Int64]] = field(default_factory=list)  # (event_id, row id) of render stages
 
     @property
-    def own(self) -> bool:
-        """Whether ktrace wrote the trace."""
+    def by_ktrace(self) -> bool:
+        """Whether ktrace wrote the trace, so that some arguments become columns again."""
         return self.sidecar is not None
 
     @property
     def origin(self) -> int:
-        """What is added to all times."""
+        """The offset that is added to all times."""
         return self.sidecar.origin_ns if self.sidecar else 0
 
     def where(self, id_: int) -> str:
-        """How a packet is named in the report."""
+        """The name of a packet in the report."""
         return f"byte {id_}"
 
     def links(self, kind: str, id_: Int64, key: Int64, role: Int64, event: Int64) -> Iterator[Batch]:
-        """A batch of links. `role` are indexes into out, step, in; `key` are numbers, told without a sign."""
+        """Yields a batch of links. `role` indexes out, step, in; `key` has numbers, shown unsigned."""
         if not len(id_):
             return
         columns = {
@@ -106,8 +110,8 @@ class Context:
         yield Batch("links", pa.RecordBatch.from_pydict(columns))
 
     def source(self) -> str:
-        """The source of rows of which the place says none."""
-        if self.own:
+        """The source of rows whose place has none."""
+        if self.by_ktrace:
             for place in self.tracks.places:
                 if "source" in place.columns:
                     return str(place.columns["source"])

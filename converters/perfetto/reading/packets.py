@@ -1,4 +1,4 @@
-"""A file as packets, and packets by what is in them.
+"""A file as packets, and the few packets that are read one by one.
 
 0a 1c | 40 e8 07 50 01 5a 14 ..        tag and length of a packet, then its fields
 """
@@ -19,27 +19,27 @@ from ktrace.model.arrays import Int64, UInt8
 from ktrace.report import Report
 
 from ..proto import field_numbers as f
-from ..proto.sidecar import Sidecar, begun
+from ..proto.sidecar import Sidecar, parse_begin
 
-#: Packets that are taken at once.
+#: Packets that are read at once.
 PACKETS = 1 << 16
 
-#: Bytes in which the begins of packets are looked for at once.
+#: UInt8 whose packets are located at once.
 _BLOCK = 1 << 23
 
 _PACKET = 1 << 3 | LENGTH
 _TEST = f.TRACE_PACKET["for_testing"]
 
-#: The first packet of a trace of ktrace is shorter.
+#: The first packet of a trace that ktrace wrote is shorter.
 _LONGEST_MARK = 1 << 12
 
 Data = mmap.mmap | bytes
 
 
 def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, Int64]]:
-    """Where packets begin and end, some thousand at a time. They are counted; a cut end and what isn't one is reported.
+    """Yields the begins and ends of packets, up to PACKETS at a time; counts packets, reports a cut end and damage.
 
-    `base` is what is added to a place in `data` to name it.
+    `base` is added to a place in `data` to name it.
     """
     at, size = 0, len(data)
     while at < size:
@@ -48,7 +48,7 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
         cut = bool(ends) and first + ends[-1] > size
         if cut:
             ends.pop()
-        yield from _handed(block, first, ends, report)
+        yield from _bounds(block, first, ends, report)
         at = first + (ends[-1] if ends else 0)
         if cut or (head == _PACKET and not ends) or (head == _PACKET and len(block) < _BLOCK and at < size):
             report.record()
@@ -56,13 +56,16 @@ def packets(data: Data, report: Report, base: int = 0) -> Iterator[tuple[Int64, 
             return
         if head != _PACKET:
             report.record()
-            report.issue("cut", f"byte {base + at}", "what follows is no packet, and nothing behind it can be found")
+            report.issue(
+                "cut", f"byte {base + at}", "what follows isn't a packet, and packets after it can't be located"
+            )
             return
 
 
 def _ends(block: bytes, size: int) -> tuple[list[int], int]:
-    """Where the packets end whose heads are in the block, and the first byte of what comes next (that of a packet,
-    where the block ends).
+    """Returns the ends of the packets whose heads are in the block, and the first byte after them.
+
+    If the block ends there, that byte is the one of a packet.
     """
     ends: list[int] = []
     append = ends.append
@@ -87,15 +90,15 @@ def _ends(block: bytes, size: int) -> tuple[list[int], int]:
     return ends, _PACKET
 
 
-def _handed(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
-    """Begins and ends in the file of the packets of a block, which begins at `first`."""
+def _bounds(block: bytes, first: int, ends: list[int], report: Report) -> Iterator[tuple[Int64, Int64]]:
+    """Yields begins and ends in the file of the packets of a block, which begins at `first`."""
     if not ends:
         return
     end = np.array(ends, np.int64)
     head = np.concatenate([[0], end[:-1]])
     array = np.frombuffer(block, np.uint8)
     begin = head + 1
-    longer = np.arange(len(head))  # whose length goes on
+    longer = np.arange(len(head))  # whose length has further bytes
     while len(longer):
         begin[longer] += 1
         longer = longer[array[begin[longer] - 1] > 127]
@@ -105,7 +108,7 @@ def _handed(block: bytes, first: int, ends: list[int], report: Report) -> Iterat
 
 
 def inflated(kind: str, data: bytes) -> bytes:
-    """The packets that a packet holds compressed. Raises ValueError where they can't be had."""
+    """Returns the packets that a packet contains compressed. Raises ValueError if they can't be decompressed."""
     try:
         if kind == "compressed_packets":
             return zlib.decompressobj().decompress(data)
@@ -119,25 +122,25 @@ def inflated(kind: str, data: bytes) -> bytes:
 
 
 def find_sidecar(data: Data) -> Sidecar | None:
-    """What ktrace's writer says in the first packet, None where the trace isn't of ktrace."""
+    """Returns the sidecar that the first packet begins; None if ktrace didn't write the trace."""
     try:
         size, used = varint(data[1:12], 0)
         text = test_text(data[1 + used : 1 + used + size]) if size < _LONGEST_MARK and data[0] == _PACKET else None
     except (IndexError, ValueError):
         return None
-    return None if text is None else begun(text)
+    return None if text is None else parse_begin(text)
 
 
 def test_text(packet: bytes) -> str | None:
-    """The text of a packet `for_testing`, None for another one. Raises ValueError where it is no protobuf."""
+    """The text of a packet `for_testing`, None for another packet. Raises ValueError if it isn't protobuf."""
     value: Value | None = None
     for number, _, part in fields_of(packet):
         if number == _TEST:
             value = part
-    return said(value) if isinstance(value, bytes) else None
+    return test_event_text(value) if isinstance(value, bytes) else None
 
 
-def said(value: bytes) -> str | None:
+def test_event_text(value: bytes) -> str | None:
     """The text of a TestEvent."""
     texts = [part for number, _, part in fields_of(value) if number == f.TEST_EVENT["str"]]
     return texts[-1].decode("utf-8", "replace") if texts and isinstance(texts[-1], bytes) else None
@@ -145,7 +148,7 @@ def said(value: bytes) -> str | None:
 
 @contextmanager
 def mapped(source: Source) -> Iterator[mmap.mmap]:
-    """The whole trace, mapped into memory. Raises DamagedInput where it is empty."""
+    """Maps the whole trace into memory. Raises DamagedInput if it is empty."""
     with source.local_path() as path, path.open("rb") as file:
         if not path.stat().st_size:
             raise not_a_trace(source.path)
@@ -154,15 +157,15 @@ def mapped(source: Source) -> Iterator[mmap.mmap]:
 
 
 def not_a_trace(path: str) -> DamagedInput:
-    """The error for a file in which there isn't one whole packet."""
+    """The error for a file without a whole packet."""
     return DamagedInput(
-        "is no Perfetto trace, or was cut off within its first packet",
+        "isn't a Perfetto trace, or was cut off within its first packet",
         path=path,
         expected="packets: byte 0x0a, a length, and as many bytes",
-        remedy="record or export it again; text formats (textproto, Chrome JSON) are others",
+        remedy="record or export it again; textproto and Chrome JSON are other formats",
     )
 
 
-def together(before: UInt8, data: Data, first: int, last: int) -> UInt8:
-    """Bytes of earlier packets, those of data[first:last], and some zeros, so that words can be taken everywhere."""
+def joined_bytes(before: UInt8, data: Data, first: int, last: int) -> UInt8:
+    """UInt8 of earlier packets, data[first:last], and zeros, so that words can be read at every place."""
     return np.concatenate([before, np.frombuffer(data[first:last], np.uint8), np.zeros(1024, np.uint8)])

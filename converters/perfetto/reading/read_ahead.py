@@ -2,9 +2,9 @@
 
     child   packets -> batches ──► queue ──► pipe ──► parent   batches -> output
 
-A pipe holds less than a batch, so the child has a thread that writes to it, and goes on meanwhile; the queue holds the
-child back where the parent is slower. What the child reports is added to the parent's report at the end, an error of
-the child is raised in the parent.
+A pipe is smaller than a batch, so a thread of the child writes to it while the child reads on; the queue slows the
+child down to the speed of the parent. The parent adds the child's report to its own at the end, and raises an error of
+the child.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from ktrace.parallel.fork import fork, may_fork, portable
 from ktrace.parallel.write_behind import WriteBehind
 from ktrace.report import Report
 
-#: Bytes of a trace from which on it pays.
+#: A child reads traces of at least this many bytes.
 _LARGE = 32 << 20
 
-#: Batches that wait for the parent at most, 1.5 MB each.
+#: At most this many batches wait for the parent, 1.5 MB each.
 _WAITING = 16
 
 _HEAD = struct.Struct("<cq")
@@ -37,13 +37,13 @@ _BATCH, _REPORT, _ERROR = b"b", b"r", b"e"
 Read = Callable[[Conversion], Iterator[Batch]]
 
 
-def pays(conversion: Conversion, size: int) -> bool:
+def is_worthwhile(conversion: Conversion, size: int) -> bool:
     """Whether a child should read a trace of that many bytes."""
     return conversion.jobs > 1 and size >= _LARGE and may_fork()
 
 
 def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
-    """The batches that `read` gives in a child. Raises what it raises there."""
+    """Yields the batches that `read` yields in a child. Raises what it raises there."""
     receive, send = os.pipe()
 
     def be_child() -> None:
@@ -65,8 +65,8 @@ def read_ahead(read: Read, conversion: Conversion) -> Iterator[Batch]:
 
 def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
     while True:
-        kind, size = _HEAD.unpack(_taken(stream, _HEAD.size))
-        data = _taken(stream, size)
+        kind, size = _HEAD.unpack(_read_exactly(stream, _HEAD.size))
+        data = _read_exactly(stream, size)
         if kind == _BATCH:
             with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
                 metadata = reader.schema.metadata
@@ -74,14 +74,14 @@ def _batches(stream: IO[bytes], report: Report) -> Iterator[Batch]:
                 for columns in reader:
                     yield Batch(record, columns.replace_schema_metadata(None))
             continue
-        said: Any = pickle.loads(data)
+        received: Any = pickle.loads(data)
         if kind == _ERROR:
-            raise said
-        report.merge(said)
+            raise received
+        report.merge(received)
         return
 
 
-def _taken(stream: IO[bytes], size: int) -> bytes:
+def _read_exactly(stream: IO[bytes], size: int) -> bytes:
     data = stream.read(size)
     if len(data) < size:
         raise KtraceError("the reading process ended too early", remedy="use --jobs 1, or give it more memory")
@@ -98,7 +98,7 @@ def _read_and_send(read: Read, conversion: Conversion, send: int) -> None:
                 _send_batch(stream, batch)
             _send(stream, _REPORT, pickle.dumps(report))
         except BrokenPipeError:
-            pass  # nobody wants it any more
+            pass  # the parent has stopped reading
         except BaseException as error:
             _send(stream, _ERROR, pickle.dumps(portable(error)))
 

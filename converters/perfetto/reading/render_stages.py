@@ -3,8 +3,8 @@
     gpu_render_stage_event { event_id 7 duration 500 hw_queue_iid 1 stage_iid 2 context 1 kernel_iid 1
                              launch { grid_size {x 256} workgroup_size {x 128} args { name "regs" uint_value 32 } } }
 
-Queue, stage, kernel and context are interned, in traces of older tools by specifications in the first packet. What
-they say together is looked up once for all rows that share them.
+Queue, stage, kernel and context are interned; traces of older tools list them in the first packet. Each combination of
+them is looked up once for all its rows.
 """
 
 from __future__ import annotations
@@ -23,15 +23,12 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 
 from ..proto import field_numbers as f
-from .args import INT, JSON, OWN, STAGE_ARGUMENT, Chunk, Values, read_values, texts_at
+from .argument_values import CHUNK_TEXT, INT, JSON, STAGE_ARGUMENT, Chunk, Values, joined_values, read_values, texts_at
 from .context import Context, Events
-from .events import joined
-from .kernel_keys import KEYS, Shared, Specifications, shared_by
-from .restore import restore_stage
-from .rows import batches, plain
-from .state import repeated
-from .tracks import first
-from .tracks import lenient as gather
+from .interned_stages import KEYS, InternedStage, Specifications, interned_stages
+from .links import remember_stages
+from .messages import first, lenient
+from .rows import as_args, event_batches, restore_stage
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
@@ -40,52 +37,54 @@ _KNOWN.add(_G["specifications"])
 _NAMES = {number: name for name, number in _G.items()}
 
 
-def read_stages(context: Context, chunk: Chunk, events: Events, old: Specifications) -> Iterator[Batch]:
-    """The rows of GpuRenderStageEvents."""
+def read_stages(context: Context, chunk: Chunk, events: Events, specifications: Specifications) -> Iterator[Batch]:
+    """Yields the rows of GpuRenderStageEvents."""
     found = parse(chunk.data, events.start, events.end)
-    kept = _work(context, chunk, events, found, old)
+    kept = _work(context, chunk, events, found, specifications)
     rows = np.flatnonzero(kept)
     if not len(rows):
         return
-    shared, of = shared_by(context, chunk, events, found, old)
+    stages, of = interned_stages(context, chunk, events, found, specifications)
     index = np.where(kept, np.cumsum(kept) - 1, -1)
     duration = found.get(_G["duration"], VARINT)
     has_dur = duration.has(len(events))[rows]
-    columns = context.tracks.columns(np.array([one.place for one in shared])[of[rows]])
+    columns = context.tracks.columns(np.array([one.place for one in stages])[of[rows]])
     columns |= {
         "id": pa.array(events.id[rows]),
         "ts": pa.array(events.ts[rows] + context.origin),
         "dur": pa.array(signed(duration.last(len(events)))[rows], mask=~has_dur),
         "timing": constant("measured", len(rows)),
-        "name": _spelled([one.name for one in shared], of[rows]),
-        "short_name": _spelled([one.short_name for one in shared], of[rows]),
-        "kind": words([one.kind for one in shared], of[rows]).cast(pa.string()).dictionary_encode(),
-        "cat": _spelled([one.category for one in shared], of[rows]),
+        "name": _spelled([one.name for one in stages], of[rows]),
+        "short_name": _spelled([one.short_name for one in stages], of[rows]),
+        "kind": words([one.kind for one in stages], of[rows]).cast(pa.string()).dictionary_encode(),
+        "cat": _spelled([one.category for one in stages], of[rows]),
     }
     if events.clock is not None:
-        columns["clock"] = chunk.own.column(events.clock[rows].astype(np.int32))
-    columns["name"] = _own_names(chunk, found, index, columns["name"], shared, of)
+        columns["clock"] = chunk.chunk_texts.column(events.clock[rows].astype(np.int32))
+    columns["name"] = _own_names(chunk, found, index, columns["name"], stages, of)
     launched, dimensions = _launch(chunk, events, found, index, len(rows))
     columns |= dimensions
-    values = joined([_kernel_arguments(chunk, shared, of, rows), launched, *_rest(chunk, found, index)])
-    if context.tabs is not None:
-        is_kernel = np.array([one.is_compute for one in shared], np.int64)[of[rows]]
-        context.tabs.take_stages(chunk, values, events.ts[rows], is_kernel)
+    values = joined_values([_kernel_arguments(chunk, stages, of, rows), launched, *_rest(chunk, found, index)])
+    if context.observer is not None:
+        is_kernel = np.array([one.is_compute for one in stages], np.int64)[of[rows]]
+        context.observer.observe_stages(chunk, values, events.ts[rows], is_kernel)
     shape = np.zeros(len(rows), np.int64)
-    yield from batches(chunk, columns, shape, values, restore_stage if context.own else partial(_plain_stage))
-    if not context.own:  # whose sidecar has the links
-        _remember(context, chunk, events, found, index, rows)
+    yield from event_batches(
+        chunk, columns, shape, values, restore_stage if context.by_ktrace else partial(_plain_stage)
+    )
+    if not context.by_ktrace:  # a trace that ktrace wrote has its links in the sidecar
+        remember_stages(context, chunk, events, found, index, rows)
 
 
-def _work(context: Context, chunk: Chunk, events: Events, found: Fields, old: Specifications) -> Bools:
-    """Which events are work; the others are damaged, or have nothing but specifications, which are taken."""
+def _work(context: Context, chunk: Chunk, events: Events, found: Fields, specifications: Specifications) -> Bools:
+    """Returns which events are work; others are damaged, or contain only specifications, which are read here."""
     report = context.conversion.report
     for row in found.bad.tolist():
-        report.issue("bad-record", context.where(int(events.id[row])), "no protobuf")
+        report.issue("bad-record", context.where(int(events.id[row])), "not protobuf")
     kept = np.ones(len(events), np.bool_)
     kept[found.bad] = False
     for start, size in _places(found, "specifications"):
-        old.take(chunk.data[start : start + size].tobytes())
+        specifications.take(chunk.data[start : start + size].tobytes())
     no_work = found.get(_G["specifications"], LENGTH).has(len(events)) & kept
     for name in ("event_id", "duration"):
         no_work &= ~found.get(_G[name], VARINT).has(len(events))
@@ -102,12 +101,12 @@ def _places(found: Fields, name: str) -> list[tuple[int, int]]:
 
 
 def _plain_stage(columns: dict[str, pa.Array], arguments: dict[str, pa.Array]) -> dict[str, pa.Array]:
-    """A stream that is an argument is where the row is, rather than the name of the queue."""
+    """Moves an argument `stream` that is an integer to the column, which replaces the name of the queue."""
     stream = arguments.get("stream")
     if stream is not None and pa.types.is_integer(stream.type) and not stream.null_count and "stream" not in columns:
         columns["stream"] = arguments.pop("stream")
         columns.pop("track", None)
-    return plain(columns, arguments)
+    return as_args(columns, arguments)
 
 
 def _spelled(texts: list[str | None] | list[str], index: Int64) -> pa.DictionaryArray:
@@ -117,23 +116,25 @@ def _spelled(texts: list[str | None] | list[str], index: Int64) -> pa.Dictionary
     return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(distinct, pa.string()))
 
 
-def _own_names(chunk: Chunk, found: Fields, index: Int64, names: pa.Array, shared: list[Shared], of: Int64) -> pa.Array:
-    """The names with those that an event spells itself, where no kernel is interned."""
+def _own_names(
+    chunk: Chunk, found: Fields, index: Int64, names: pa.Array, stages: list[InternedStage], of: Int64
+) -> pa.Array:
+    """Returns the names; an event without an interned kernel may spell its name."""
     column = found.get(_G["name"], LENGTH)
-    unnamed = np.array([one.kernel is None for one in shared], np.bool_)[of]
+    unnamed = np.array([one.kernel is None for one in stages], np.bool_)[of]
     mine = (index[column.owner] >= 0) & unnamed[column.owner]
     if not mine.any():
         return names
     codes = np.full(len(names), -1, np.int32)
     spelled = texts_at(chunk.data, column.start[mine], signed(column.value)[mine])
-    codes[index[column.owner[mine]]] = chunk.own.codes(spelled)
-    return pc.coalesce(decoded(chunk.own.column(codes)), decoded(names))
+    codes[index[column.owner[mine]]] = chunk.chunk_texts.codes(spelled)
+    return pc.coalesce(decoded(chunk.chunk_texts.column(codes)), decoded(names))
 
 
 def _launch(
     chunk: Chunk, events: Events, found: Fields, index: Int64, count: int
 ) -> tuple[Values, dict[str, pa.Array]]:
-    """Arguments and dimensions of launches."""
+    """Returns arguments and dimensions of launches."""
     column = found.get(_G["launch"], LENGTH)
     mine = index[column.owner] >= 0
     owner, start = column.owner[mine], column.start[mine]
@@ -157,60 +158,43 @@ def _launch(
     return values, dimensions
 
 
-def _kernel_arguments(chunk: Chunk, shared: list[Shared], of: Int64, rows: Int64) -> Values:
-    """The arguments that stand with the interned kernel, for each row that refers to it."""
-    flat = np.array([part for one in shared for part in one.arguments], np.int64).reshape(-1, 3)
-    sizes = np.array([len(one.arguments) for one in shared])
+def _kernel_arguments(chunk: Chunk, stages: list[InternedStage], of: Int64, rows: Int64) -> Values:
+    """Returns the arguments of the interned kernel for each row that refers to it."""
+    flat = np.array([part for one in stages for part in one.arguments], np.int64).reshape(-1, 3)
+    sizes = np.array([len(one.arguments) for one in stages])
     begin = np.cumsum(sizes) - sizes
     count = sizes[of[rows]]
     row = np.repeat(np.arange(len(rows)), count)
     which = np.repeat(begin[of[rows]] - (np.cumsum(count) - count), count) + np.arange(len(row))
-    what, number = flat[which, 1].astype(np.uint8), flat[which, 2]
-    texts = np.flatnonzero(what == JSON)  # they stand in the pool of the trace
+    value_type, number = flat[which, 1].astype(np.uint8), flat[which, 2]
+    texts = np.flatnonzero(value_type == JSON)  # their codes are of trace_texts
     codes, of_code = distinct_of(number[texts])
-    own = [chunk.own.code(chunk.pool.texts[code].encode()) for code in codes.tolist()]
+    own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in codes.tolist()]
     number[texts] = np.array(own, np.int64)[of_code]
-    return Values(row, flat[which, 0].astype(np.int32), what, number)
+    return Values(row, flat[which, 0].astype(np.int32), value_type, number)
 
 
 def _rest(chunk: Chunk, found: Fields, index: Int64) -> Iterator[Values]:
-    """extra_data, always texts, under their own names; fields that have no column with a "$"."""
+    """Yields extra_data, always texts, under their names, and fields that have no column, with a "$"."""
     gathered = []
     for row, (start, size) in zip(found.get(_G["extra_data"], LENGTH).owner, _places(found, "extra_data"), strict=True):
-        parts = gather(chunk.data[start : start + size].tobytes())
+        parts = lenient(chunk.data[start : start + size].tobytes())
         name, value = (first(parts, f.EXTRA_DATA[part], b"") for part in ("name", "value"))
         if index[row] >= 0:
-            gathered.append((index[row], chunk.keys.code(name), chunk.own.code(value)))
+            gathered.append((index[row], chunk.argument_names.code(name), chunk.chunk_texts.code(value)))
     if gathered:
         row_, key_, number = np.array(gathered, np.int64).T
-        yield Values(row_, key_.astype(np.int32), np.full(len(row_), OWN, np.uint8), number)
+        yield Values(row_, key_.astype(np.int32), np.full(len(row_), CHUNK_TEXT, np.uint8), number)
     for tag in found.tags:
         if tag >> 3 in _KNOWN or tag & 7 != VARINT:
             continue
         column = found.get(tag >> 3, VARINT)
         mine = index[column.owner] >= 0
         count = int(mine.sum())
-        key = chunk.keys.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
+        key = chunk.argument_names.code(f"${_NAMES.get(tag >> 3, tag >> 3)}".encode())
         yield Values(
             index[column.owner[mine]],
             np.full(count, key, np.int32),
             np.full(count, INT, np.uint8),
             signed(column.value)[mine],
         )
-
-
-def _remember(context: Context, chunk: Chunk, events: Events, found: Fields, index: Int64, rows: Int64) -> None:
-    """Keeps which work has which event id and awaits which: at the end of the trace these become links."""
-    ids = events.id[rows]
-    event = found.get(_G["event_id"], VARINT)
-    mine = index[event.owner] >= 0
-    if mine.any():
-        context.stages.append((signed(event.value)[mine], ids[index[event.owner[mine]]]))
-    waits = found.get(_G["event_wait_ids"], VARINT)
-    if len(waits.owner):
-        context.submitted.append((signed(waits.value), ids[index[waits.owner]], "in"))
-    packed = found.get(_G["event_wait_ids"], LENGTH)
-    for row in np.unique(packed.owner).tolist():
-        message = chunk.data[int(events.start[row]) : int(events.end[row])].tobytes()
-        awaited = np.array(repeated(message, _G["event_wait_ids"]), np.uint64).view(np.int64)
-        context.submitted.append((awaited, np.full(len(awaited), ids[index[row]]), "in"))

@@ -1,4 +1,4 @@
-"""From packets to rows: some thousand packets at a time, their states first, then their events as columns."""
+"""From packets to rows: some thousand packets at a time, first their states, then their events as columns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
-from .args import Chunk
+from .argument_values import Chunk
+from .clocks import PacketTimes
 from .context import Context, Events
-from .events import read_events, read_own
-from .gpu_counters import Gpus
-from .kernel_keys import Specifications
-from .packets import Data, inflated, packets, said, together
+from .gpu_packets import GpuPackets
+from .interned_stages import Specifications
+from .packets import Data, inflated, joined_bytes, packets, test_event_text
 from .render_stages import read_stages
-from .state import State
-from .times import Times
+from .sequence_state import SequenceState
+from .track_events import read_foreign_events, read_ktrace_events
 
 _P = f.TRACE_PACKET
 _NAMES = {number: name for name, number in _P.items()}
@@ -31,7 +31,7 @@ _CLEARED, _NEEDED = (
     f.SEQUENCE_FLAGS[name] for name in ("SEQ_INCREMENTAL_STATE_CLEARED", "SEQ_NEEDS_INCREMENTAL_STATE")
 )
 
-#: Fields of a packet that are about the packet itself.
+#: Fields that describe the packet itself.
 _OF_THE_PACKET = {
     _P[name]
     for name in (
@@ -41,7 +41,7 @@ _OF_THE_PACKET = {
     )
 }
 
-#: Packets about the recording, which say nothing of what was recorded.
+#: Packets about the recording, not about what was recorded.
 _OF_THE_RECORDING = {
     *("trace_config", "trace_stats", "trace_uuid", "service_event", "synchronization_marker", "system_info"),
     *("extension_descriptor", "trigger", "clone_snapshot_trigger", "ui_state", "chrome_trigger", "trace_provenance"),
@@ -57,49 +57,51 @@ _READ = (
 _TIMED = {"gpu_counter_event", "gpu_mem_total_event", "gpu_log"}
 
 #: Name of a packet's field -> its bytes, and where they begin.
-Here = dict[str, tuple[bytes, int]]
+RareFields = dict[str, tuple[bytes, int]]
 
 _NO_BYTES = np.empty(0, np.uint8)
 
 
 class TraceReader:
-    """Reads the packets of one trace and of those that are compressed in it."""
+    """Reads the packets of a trace and those that are compressed in it."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
         self._report = context.conversion.report
-        self._old = Specifications()
+        self._specifications = Specifications()
         self._rows = RowBuilder(context.conversion)
-        self._gpus = Gpus(context, self._rows)
-        self._links: list[Batch] = []  # that the sidecar has just said
+        self._gpus = GpuPackets(context, self._rows)
+        self._links: list[Batch] = []  # new links of the sidecar
         self._own_clock: set[int] = set()  # sequences that may have a default clock
-        self._beyond = 0  # where packets that were compressed stand, as it were: behind the file
-        self._open: tuple[UInt8, Events, list[State]] | None = None
+        self._next_virtual = 0  # place of the next inflated packets: as if they followed the file
+        self._open: tuple[UInt8, Events, list[SequenceState]] | None = None
 
     def read(self, data: Data, base: int = 0) -> Iterator[Batch]:
-        """The rows of the packets in `data`; `base` is what is added to a place in it to make an id."""
+        """Yields the rows of the packets in `data`; `base` is added to a place in it to make an id."""
         if not base:
-            self._beyond = len(data)
+            self._next_virtual = len(data)
         for start, end in packets(data, self._report, base):
             yield from self._packets(data, base, start, end)
 
     def rest(self) -> Iterator[Batch]:
-        """The slices that never ended, at the end of a trace of ktrace."""
+        """Yields the slices that never ended, at the end of a trace that ktrace wrote."""
         if self._open is not None:
             before, events, states = self._open
             self._open = None
             data = np.concatenate([before, np.zeros(1024, np.uint8)])
             chunk = self._new_chunk(data, states)
-            yield from self._own(chunk, events, last=True)
+            yield from self._ktrace_events(chunk, events, last=True)
 
-    def _new_chunk(self, data: UInt8, states: list[State]) -> Chunk:
-        return Chunk(data, states, self.context.pool, self.context.keys, by_ktrace=self.context.own)
+    def _new_chunk(self, data: UInt8, states: list[SequenceState]) -> Chunk:
+        return Chunk(
+            data, states, self.context.trace_texts, self.context.argument_names, by_ktrace=self.context.by_ktrace
+        )
 
     def _packets(self, data: Data, base: int, start: Int64, end: Int64) -> Iterator[Batch]:
-        """The rows of some packets, those that they hold compressed in their place."""
+        """Yields the rows of some packets; packets compressed in them take their place."""
         before, opened, states = self._open or (_NO_BYTES, None, [])
         first, last = int(start[0]), int(end[-1])
-        chunk = self._new_chunk(together(before, data, first, last), list(states))
+        chunk = self._new_chunk(joined_bytes(before, data, first, last), list(states))
         shift = len(before) - first
         found = parse(chunk.data, start + shift, end + shift)
         compressed = [found.get(_P[name], LENGTH) for name in _COMPRESSED]
@@ -116,7 +118,7 @@ class TraceReader:
             yield from self._packets(data, base, start[at:], end[at:])
 
     def _inflated(self, packet: bytes, id_: int) -> Iterator[Batch]:
-        """The rows of compressed packets."""
+        """Yields the rows of compressed packets."""
         parts = parse(
             np.frombuffer(packet + bytes(64), np.uint8), np.zeros(1, np.int64), np.array([len(packet)], np.int64)
         )
@@ -128,13 +130,13 @@ class TraceReader:
                     inner = inflated(name, packet[start : start + size])
                 except ValueError as error:
                     self._report.record()
-                    self._report.issue("bad-record", self.context.where(id_), f"can't be inflated: {error}")
+                    self._report.issue("bad-record", self.context.where(id_), f"can't be decompressed: {error}")
                     continue
-                base, self._beyond = self._beyond, self._beyond + len(inner)
+                base, self._next_virtual = self._next_virtual, self._next_virtual + len(inner)
                 yield from self.read(inner, base)
 
     def _chunk(self, chunk: Chunk, found: Fields, start: Int64, base: int, opened: Events | None) -> Iterator[Batch]:
-        """The rows of packets without compressed ones. `start` and `base` are those of the chunk's data."""
+        """Yields the rows of uncompressed packets. `start` and `base` refer to the chunk's data."""
         count = found.count
         sequence = signed(found.get(_P["trusted_packet_sequence_id"], VARINT).last(count))
         flags = signed(found.get(_P["sequence_flags"], VARINT).last(count))
@@ -147,7 +149,7 @@ class TraceReader:
         clock = self._walk(chunk, found, start, base, sequence, state, machine, ts, bad)
         valid = np.array([one.valid for one in chunk.states], np.bool_)[state] if chunk.states else bad
         lost = (flags & _NEEDED > 0) & ~valid & ~bad
-        taken = self._accounts(found, bad, lost, base, start)
+        taken = self._account(found, bad, lost, base, start)
         yield from self._rows.rest()
         yield from self._links
         self._links.clear()
@@ -158,26 +160,28 @@ class TraceReader:
         columns = found.get(_STAGE, LENGTH)
         mine = taken[columns.owner]
         if mine.any():
-            yield from read_stages(self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._old)
+            yield from read_stages(
+                self.context, chunk, self._events(columns, mine, base, ts, state, clock), self._specifications
+            )
         columns = found.get(_EVENT, LENGTH)
         mine = taken[columns.owner]
         events = self._events(columns, mine, base, ts, state, clock)
-        if not self.context.own:
+        if not self.context.by_ktrace:
             if len(events):
-                yield from read_events(self.context, chunk, events)
+                yield from read_foreign_events(self.context, chunk, events)
             return
         if opened is not None:
-            events = _behind(opened, events)
+            events = _appended(opened, events)
         if len(events):
-            yield from self._own(chunk, events, last=False)
+            yield from self._ktrace_events(chunk, events, last=False)
 
-    def _own(self, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch]:
-        """The rows of a trace of ktrace; slices that are still open are kept with their bytes."""
-        for part in read_own(self.context, chunk, events, last=last):
+    def _ktrace_events(self, chunk: Chunk, events: Events, *, last: bool) -> Iterator[Batch]:
+        """Yields the rows of a trace that ktrace wrote; keeps slices that are still open with their bytes."""
+        for part in read_ktrace_events(self.context, chunk, events, last=last):
             if isinstance(part, Batch):
                 yield part
             elif len(part):
-                self._open = _kept(chunk, part)
+                self._open = _copied(chunk, part)
             else:
                 self._open = None
 
@@ -189,7 +193,10 @@ class TraceReader:
         return Events(start + base, ts[owner], state[owner], start, start + size, clocks)
 
     def _states(self, chunk: Chunk, found: Fields, sequence: Int64, cleared: Any, machine: Int64) -> Int64:
-        """The state of each packet: a new one where it is cleared or its defaults change. One sequence, one machine."""
+        """Returns the index of each packet's state: a new state begins where it is cleared or its defaults change.
+
+        All packets of a sequence are of one machine.
+        """
         count = found.count
         change = cleared | found.get(_P["trace_packet_defaults"], LENGTH).has(count)
         of = np.empty(count, np.int64)
@@ -197,12 +204,14 @@ class TraceReader:
         cuts = np.flatnonzero(np.diff(sequence[order])) + 1
         for rows in np.split(order, cuts) if count else ():
             number = int(sequence[rows[0]])
-            current = self.context.sequences.setdefault(number, State(machine=int(machine[rows[0]])))
+            current = self.context.sequences.setdefault(number, SequenceState(machine=int(machine[rows[0]])))
             places = [len(chunk.states)]
             chunk.states.append(current)
             for row in rows[change[rows]].tolist():
                 current = (
-                    State(valid=True, machine=int(machine[row])) if cleared[row] else current.with_defaults_of(current)
+                    SequenceState(valid=True, machine=int(machine[row]))
+                    if cleared[row]
+                    else current.with_defaults_of(current)
                 )
                 places.append(len(chunk.states))
                 chunk.states.append(current)
@@ -222,28 +231,28 @@ class TraceReader:
         ts: Int64,
         bad: Bools,
     ) -> Int64 | None:
-        """Goes through the packets, in their order, that change what others mean or are of a rare kind.
+        """Visits, in their order, the packets that change the meaning of others or are rare.
 
-        Fills in the times of those with a clock of their own, and returns the codes of the clocks' names where a time
-        can't be told by the main clock; None where there is no such.
+        Fills in the times of packets with a clock of their own. Returns the codes of the clocks' names for times that
+        can't be converted to the main clock; None if all can.
         """
-        times = Times(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
-        for row, here in _rare(chunk, found):
+        times = PacketTimes(self.context.clocks, chunk, found, sequence, state, ts, self._own_clock)
+        for row, fields in _rare(chunk, found):
             if bad[row]:
                 continue
             try:
-                if "clock_snapshot" in here:
+                if "clock_snapshot" in fields:
                     times.until(row)
-                self._change(here, chunk.states[int(state[row])], int(sequence[row]), int(machine[row]))
-                if here.keys() & _TIMED:
+                self._change(fields, chunk.states[int(state[row])], int(sequence[row]), int(machine[row]))
+                if fields.keys() & _TIMED:
                     times.until(row + 1)
                     clock = None if times.names is None else int(times.names[row])
-                    name = None if clock is None or clock < 0 else chunk.own.texts[clock]
-                    self._take(here, base, int(ts[row]), name, int(machine[row]))
-                elif "gpu_info" in here:
-                    self._gpus.info(here["gpu_info"][0], int(machine[row]))
-                elif "for_testing" in here and self.context.sidecar is not None:
-                    links = self.context.sidecar.take(said(here["for_testing"][0]) or "")
+                    name = None if clock is None or clock < 0 else chunk.chunk_texts.texts[clock]
+                    self._read_rare(fields, base, int(ts[row]), name, int(machine[row]))
+                elif "gpu_info" in fields:
+                    self._gpus.info(fields["gpu_info"][0], int(machine[row]))
+                elif "for_testing" in fields and self.context.sidecar is not None:
+                    links = self.context.sidecar.add(test_event_text(fields["for_testing"][0]) or "")
                     self._links += [] if links is None else [links]
             except ValueError as error:
                 bad[row] = True
@@ -251,27 +260,27 @@ class TraceReader:
         times.until(found.count)
         return times.names
 
-    def _change(self, here: Here, state: State, sequence: int, machine: int) -> None:
-        """Takes what a packet changes for itself and those behind it."""
+    def _change(self, fields: RareFields, state: SequenceState, sequence: int, machine: int) -> None:
+        """Applies what a packet changes for itself and later ones."""
         context = self.context
-        if "clock_snapshot" in here:
-            context.clocks.snapshot(here["clock_snapshot"][0], sequence)
-        if "trace_packet_defaults" in here:
-            state.defaults(here["trace_packet_defaults"][0])
-        if "interned_data" in here:
-            state.intern(here["interned_data"][0], context.pool, context.keys)
-        if "track_descriptor" in here:
-            context.tracks.describe(here["track_descriptor"][0], machine)
-        if "process_tree" in here:
-            context.tracks.processes(machine).tree(here["process_tree"][0])
-        if "process_descriptor" in here:
-            context.tracks.processes(machine).process(here["process_descriptor"][0])
-        if "thread_descriptor" in here:
-            context.tracks.processes(machine).thread(here["thread_descriptor"][0])
+        if "clock_snapshot" in fields:
+            context.clocks.snapshot(fields["clock_snapshot"][0], sequence)
+        if "trace_packet_defaults" in fields:
+            state.defaults(fields["trace_packet_defaults"][0])
+        if "interned_data" in fields:
+            state.intern(fields["interned_data"][0], context.trace_texts, context.argument_names)
+        if "track_descriptor" in fields:
+            context.tracks.describe(fields["track_descriptor"][0], machine)
+        if "process_tree" in fields:
+            context.tracks.processes(machine).tree(fields["process_tree"][0])
+        if "process_descriptor" in fields:
+            context.tracks.processes(machine).process(fields["process_descriptor"][0])
+        if "thread_descriptor" in fields:
+            context.tracks.processes(machine).thread(fields["thread_descriptor"][0])
 
-    def _take(self, here: Here, base: int, ts: int, clock: str | None, machine: int) -> None:
-        """Takes a packet of a rare kind that has rows of its own."""
-        for name, (data, at) in here.items():
+    def _read_rare(self, fields: RareFields, base: int, ts: int, clock: str | None, machine: int) -> None:
+        """Reads a rare packet that has its own rows."""
+        for name, (data, at) in fields.items():
             if name == "gpu_counter_event":
                 self._gpus.describe(data)
             elif name == "gpu_mem_total_event":
@@ -279,11 +288,11 @@ class TraceReader:
             elif name == "gpu_log":
                 self._gpus.log(data, base + at, ts, clock, machine)
 
-    def _accounts(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
-        """Says what became of each packet, but for those with rows, and returns a mask of these."""
+    def _account(self, found: Fields, bad: Any, lost: Any, base: int, start: Int64) -> Any:
+        """Counts what became of each packet without events, and returns a mask of those with events."""
         count, report = found.count, self._report
         left = np.ones(count, np.bool_)
-        for rows, why in ((bad, "no protobuf"), (lost, "needs a state of its sequence that never began")):
+        for rows, why in ((bad, "not protobuf"), (lost, "needs a state of its sequence that never began")):
             for row in np.flatnonzero(rows & left).tolist():
                 report.issue("bad-record", self.context.where(int(start[row]) + base), why)
             left &= ~rows
@@ -303,14 +312,14 @@ class TraceReader:
             mine = found.get(number, tag & 7).has(count) & left
             if mine.any():
                 first = base + int(start[mine.argmax()])
-                self._is_of_no_row(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
+                self._count_without_rows(_NAMES.get(number, f"field {number}"), int(mine.sum()), first)
                 left &= ~mine
         if left.any():
             report.used(int(left.sum()), outcome="structure")
         return taken
 
-    def _is_of_no_row(self, name: str, count: int, id_: int) -> None:
-        """Counts packets of a kind that gives no row: read, about the recording, or unread."""
+    def _count_without_rows(self, name: str, count: int, id_: int) -> None:
+        """Counts packets of a kind without rows: read, about the recording, or unread."""
         if name in _READ:
             self._report.used(count, outcome=name)
         elif name in _OF_THE_RECORDING:
@@ -321,8 +330,8 @@ class TraceReader:
             self.context.unread[name] += count
 
 
-def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, Here]]:
-    """The packets, in their order, with a field of `_READ`, and these fields; of counters those with a descriptor."""
+def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, RareFields]]:
+    """Yields the packets with a field of `_READ`, and these fields; of counter packets only those with a descriptor."""
     parts = {name: _places(found.get(_P[name], LENGTH)) for name in _READ}
     counters = found.get(_COUNTER, LENGTH)
     described = parse(chunk.data, counters.start, counters.start + signed(counters.value))
@@ -341,15 +350,15 @@ def _rare(chunk: Chunk, found: Fields) -> Iterator[tuple[int, Here]]:
 
 
 def _places(column: Column) -> dict[int, list[tuple[int, int]]]:
-    """Packet -> where the field's bytes begin, and how many they are; of a message that is repeated each part of it."""
+    """Returns packet -> begin and size of the field's bytes; a repeated message has several."""
     places: dict[int, list[tuple[int, int]]] = {}
     for owner, start, size in zip(column.owner.tolist(), column.start.tolist(), column.value.tolist(), strict=True):
         places.setdefault(owner, []).append((start, size))
     return places
 
 
-def _behind(opened: Events, events: Events) -> Events:
-    """The events behind those that are still open, whose bytes stand before theirs."""
+def _appended(opened: Events, events: Events) -> Events:
+    """The open events, then the new ones; their bytes are in the same order."""
     id_, ts, state, start, end = (
         np.concatenate([getattr(opened, name), getattr(events, name)]) for name in ("id", "ts", "state", "start", "end")
     )
@@ -360,8 +369,8 @@ def _behind(opened: Events, events: Events) -> Events:
     return Events(id_, ts, state, start, end, clock)
 
 
-def _kept(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[State]]:
-    """The bytes of those events, the events with their places among these, and their states."""
+def _copied(chunk: Chunk, events: Events) -> tuple[UInt8, Events, list[SequenceState]]:
+    """Returns the bytes of those events, the events with their places in these bytes, and their states."""
     size = events.end - events.start
     end = np.cumsum(size)
     data = chunk.data[np.repeat(events.start - (end - size), size) + np.arange(int(end[-1]))]

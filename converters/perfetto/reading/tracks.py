@@ -1,11 +1,11 @@
-"""Tracks: what the descriptors say of a uuid, and the track columns of the rows on it.
+"""Tracks: the descriptors of a uuid, and the track columns of the rows on it.
 
     track_descriptor { uuid 2  process { pid 4242  process_name "python3" } }
     track_descriptor { uuid 3  parent_uuid 2  thread { pid 4242 tid 4243 thread_name "worker" } }
     track_descriptor { uuid 9  parent_uuid 3  name "queue" }                 pid 4242, tid 4243, track "9"
     track_descriptor { uuid 10 parent_uuid 2  counter { unit_name "W" } }    pid 4242, track "10"
 
-A trace of ktrace says in its sidecar which columns a uuid stands for.
+The sidecar of a trace that ktrace wrote maps uuids to their columns.
 """
 
 from __future__ import annotations
@@ -17,41 +17,40 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ktrace.converters._shared.columnar.protobuf import Value, distinct_of, fields_of
+from ktrace.converters._shared.columnar.protobuf import distinct_of
 from ktrace.model.arrays import Int64, UInt64
 from ktrace.model.batch import TRACK_COLUMNS
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import Sidecar
-from .args import int64
+from .messages import as_bytes, first, gather, int32, int64, text
 
 _UNITS = {"UNIT_TIME_NS": "ns", "UNIT_COUNT": "count", "UNIT_SIZE_BYTES": "B"}
 _UNIT = {number: _UNITS.get(name) for name, number in f.COUNTER_UNIT.items()}
 _INT_COLUMNS = ("pid", "tid", "device", "context", "stream")
 
-
-#: A uuid with the number of its machine before it.
+#: The machine's number is above this many bits of a uuid.
 _UUID_BITS = 64
 
 
-def wide(uuid: int, machine: int) -> int:
-    """The uuid with its machine, since uuids are unique on a machine alone."""
+def with_machine(uuid: int, machine: int) -> int:
+    """The uuid with its machine before it: uuids are unique per machine only."""
     return machine << _UUID_BITS | uuid
 
 
-def bare(uuid: int) -> int:
+def without_machine(uuid: int) -> int:
     """The uuid without its machine."""
     return uuid & ((1 << _UUID_BITS) - 1)
 
 
 def host_of(machine: int) -> str | None:
-    """The name of a machine of which only the number is said; None for the one of a trace that has no other."""
+    """A name for the host of a machine that has only a number; None for machine 0, the only one."""
     return f"machine {machine}" if machine else None
 
 
 @dataclass
 class Descriptor:
-    """What is known of a track."""
+    """What the descriptors of a track contain."""
 
     parent: int | None = None
     name: str | None = None
@@ -68,7 +67,7 @@ class Descriptor:
 
 @dataclass
 class Place:
-    """Where rows stand: the track columns, of a counter its name and unit; `uuid` where it is that of a descriptor."""
+    """Where rows are: their track columns. A counter has a name and a unit; `uuid` is that of its descriptor."""
 
     columns: dict[str, Any]
     counter: str | None = None
@@ -76,12 +75,12 @@ class Place:
     uuid: int | None = None
     scale: int = 1
     incremental: bool = False
-    total: float = 0.0  # of an incremental counter so far
+    total: float = 0.0  # sum of an incremental counter so far
 
 
 @dataclass
 class Processes:
-    """Names of processes and threads, and of which process a thread is, as all kinds of packets say."""
+    """Names of processes and threads, and the process of each thread, from all kinds of packets."""
 
     names: dict[int, str] = field(default_factory=dict)
     labels: dict[int, list[str]] = field(default_factory=dict)
@@ -90,7 +89,7 @@ class Processes:
     threads: dict[tuple[int | None, int], str] = field(default_factory=dict)
 
     def process(self, data: bytes) -> int:
-        """Takes a ProcessDescriptor and returns its pid."""
+        """Reads a ProcessDescriptor and returns its pid."""
         p = f.PROCESS_DESCRIPTOR
         found = gather(data)
         pid = int32(first(found, p["pid"], 0))
@@ -104,7 +103,7 @@ class Processes:
         return pid
 
     def thread(self, data: bytes) -> tuple[int | None, int]:
-        """Takes a ThreadDescriptor and returns pid and tid."""
+        """Reads a ThreadDescriptor and returns pid and tid."""
         t = f.THREAD_DESCRIPTOR
         found = gather(data)
         pid: int | None = int32(first(found, t["pid"], 0)) if t["pid"] in found else None
@@ -114,7 +113,7 @@ class Processes:
         return pid, tid
 
     def tree(self, data: bytes) -> None:
-        """Takes a ProcessTree."""
+        """Reads a ProcessTree."""
         for process in gather(data).get(f.PROCESS_TREE["processes"], []):
             found = gather(as_bytes(process))
             pid = int32(first(found, f.PROCESS["pid"], 0))
@@ -132,7 +131,7 @@ class Processes:
 
 
 class Tracks:
-    """Gives uuids their places. A place keeps its columns, however late a descriptor comes."""
+    """Maps uuids to places. A place keeps its columns, even if another descriptor follows."""
 
     def __init__(self, label: str, sidecar: Sidecar | None) -> None:
         self.places: list[Place] = []
@@ -148,14 +147,14 @@ class Tracks:
         return self._processes.setdefault(machine, Processes())
 
     def describe(self, data: bytes, machine: int = 0) -> None:
-        """Takes a TrackDescriptor. Raises ValueError where it is no protobuf."""
+        """Reads a TrackDescriptor. Raises ValueError if it isn't protobuf."""
         t = f.TRACK_DESCRIPTOR
         found = gather(data)
-        uuid = wide(int(first(found, t["uuid"], 0)), machine)
+        uuid = with_machine(int(first(found, t["uuid"], 0)), machine)
         processes = self.processes(machine)
         track = self.descriptors.setdefault(uuid, Descriptor())
         if t["parent_uuid"] in found:
-            track.parent = wide(int(first(found, t["parent_uuid"], 0)), machine)
+            track.parent = with_machine(int(first(found, t["parent_uuid"], 0)), machine)
         for name in ("name", "static_name", "atrace_name"):
             track.name = text(first(found, t[name], b"")) or track.name
         track.description = text(first(found, t["description"], b"")) or track.description
@@ -181,7 +180,7 @@ class Tracks:
             track.name, track.unit = track.name or name, track.unit or unit
 
     def at(self, uuids: UInt64, machine: Int64) -> Int64:
-        """The numbers of the places of many uuids, each of a machine."""
+        """Returns the indexes of the places of many uuids, each of a machine."""
         found = np.empty(len(uuids), np.int64)
         for one in np.unique(machine).tolist():
             mine = machine == one
@@ -190,15 +189,15 @@ class Tracks:
         return found
 
     def of(self, uuid: int, machine: int) -> int:
-        """The number of the place of a uuid."""
-        key = wide(uuid, machine)
+        """Returns the index of the place of a uuid."""
+        key = with_machine(uuid, machine)
         number = self._of_uuid.get(key)
         if number is None:
             number = self._of_uuid[key] = self.add(self._place(key))
         return number
 
     def keyed(self, key: Any, **columns: Any) -> int:
-        """The number of the place with that key, which has those columns where it is new."""
+        """Returns the index of the place with that key; a new place gets these columns."""
         number = self._of_key.get(key)
         if number is None:
             given = {name: value for name, value in columns.items() if value is not None}
@@ -206,9 +205,9 @@ class Tracks:
         return number
 
     def queue(self, iid: int, *, has_context: bool) -> int | None:
-        """The place that the sidecar gives a hardware queue, None where it gives none.
+        """Returns the index of the place that the sidecar has for a hardware queue, None if it has none.
 
-        A stage that doesn't say its context has none: it shares the queue of a stream that has one.
+        A stage without a context has none in its columns either: it shares the queue of a stream that has one.
         """
         if self._sidecar is None or iid not in self._sidecar.queues:
             return None
@@ -218,13 +217,13 @@ class Tracks:
         return self.keyed(("queue", iid, has_context), **columns)
 
     def add(self, place: Place) -> int:
-        """A new place."""
+        """Adds a place and returns its index."""
         self.places.append(place)
         return len(self.places) - 1
 
     def _place(self, uuid: int) -> Place:
-        if self._sidecar is not None and bare(uuid) in self._sidecar.tracks:
-            columns = _legal(self._sidecar.tracks[bare(uuid)])
+        if self._sidecar is not None and without_machine(uuid) in self._sidecar.tracks:
+            columns = _legal(self._sidecar.tracks[without_machine(uuid)])
             counter, unit = columns.pop("counter", None), columns.pop("unit", None)
             return Place({"source": self._label} | columns, counter, unit, uuid)
         track = self.descriptors.get(uuid, Descriptor())
@@ -232,12 +231,12 @@ class Tracks:
         if host := host_of(uuid >> _UUID_BITS):
             columns["host"] = host
         if not (track.is_process or track.tid is not None) or track.is_counter:
-            columns["track"] = str(bare(uuid))
-        counter = (track.name or str(bare(uuid))) if track.is_counter else None
+            columns["track"] = str(without_machine(uuid))
+        counter = (track.name or str(without_machine(uuid))) if track.is_counter else None
         return Place(columns, counter, track.unit, uuid, track.scale, track.incremental)
 
     def _owner(self, uuid: int) -> dict[str, Any]:
-        """The process and thread of a track, its own or those of the nearest parent that says."""
+        """The process and thread of a track: its own, or those of the nearest parent that has any."""
         met: set[int] = set()
         at: int | None = uuid
         while at is not None and at not in met and at in self.descriptors:
@@ -250,7 +249,7 @@ class Tracks:
         return {}
 
     def columns(self, place: Int64) -> dict[str, pa.Array]:
-        """The track columns, and the internal `run`, of rows at those places."""
+        """Returns the track columns, and the internal `run`, of rows at those places."""
         used = np.flatnonzero(np.bincount(place, minlength=len(self.places)))
         index = np.zeros(len(self.places), np.int32)
         index[used] = np.arange(len(used))
@@ -269,7 +268,7 @@ class Tracks:
         return found
 
     def facts(self) -> Iterator[dict[str, Any]]:
-        """What the descriptors say, as rows of the catalog without source and id."""
+        """Yields the contents of the descriptors as rows of the catalog without source and id."""
         for machine in sorted(self._processes):
             yield from self._process_facts(machine)
         for place in self.places:
@@ -278,13 +277,13 @@ class Tracks:
                 continue
             facts = {"description": track.description, "unit": track.unit if track.is_counter else None}
             facts["parent_track"] = (
-                str(bare(track.parent)) if track.parent and not self._is_owner(track.parent) else None
+                str(without_machine(track.parent)) if track.parent and not self._is_owner(track.parent) else None
             )
             key = {name: value for name, value in place.columns.items() if name not in ("source", "run")}
             yield {"entity": "track", **key, "name": track.name, "order": track.order, "facts": _given(facts)}
 
     def _process_facts(self, machine: int) -> Iterator[dict[str, Any]]:
-        """What is known of the processes and threads of a machine."""
+        """Yields facts about the processes and threads of a machine."""
         processes, host = self._processes[machine], host_of(machine)
         described = [track for uuid, track in self.descriptors.items() if uuid >> _UUID_BITS == machine]
         orders = {track.pid: track.order for track in described if track.is_process and track.order is not None}
@@ -311,52 +310,7 @@ def _given(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def gather(data: bytes) -> dict[int, list[Value]]:
-    """Number -> the values of that field in a message. Raises ValueError where it is no protobuf."""
-    found: dict[int, list[Value]] = {}
-    for number, _, value in fields_of(data):
-        found.setdefault(number, []).append(value)
-    return found
-
-
-def lenient(data: bytes) -> dict[int, list[Value]]:
-    """The same; nothing of what is no protobuf."""
-    try:
-        return gather(data)
-    except ValueError:
-        return {}
-
-
-def message(value: Value) -> bytes:
-    """A message field; an empty one where it is a number."""
-    return value if isinstance(value, bytes) else b""
-
-
 def _legal(columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns of a sidecar that are of the types of the model."""
+    """The columns of a sidecar that have the types of the model."""
     types = dict.fromkeys(_INT_COLUMNS, int)
     return {name: value for name, value in columns.items() if isinstance(value, types.get(name, str))}
-
-
-def first(found: dict[int, list[Value]], number: int, default: Any) -> Any:
-    """The value of a field that isn't repeated (the last one, as protobuf has it), of the type of the default."""
-    value = found.get(number, [default])[-1]
-    return value if isinstance(value, type(default)) else default
-
-
-def text(value: Value) -> str:
-    """A text field; bytes that are no UTF-8 become U+FFFD."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-def as_bytes(value: Value) -> bytes:
-    """A message field. Raises ValueError where it is a number."""
-    if not isinstance(value, bytes):
-        raise ValueError("a number where a message should be")
-    return value
-
-
-def int32(value: Any) -> int:
-    """The number of an int32 field, of which a negative one stands as 64 bits."""
-    low = int(value) & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low

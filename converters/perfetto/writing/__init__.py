@@ -1,1 +1,17 @@
-"""Timelines as packets."""
+"""A timeline as packets, a batch at a time.
+
+machine           the events of one machine: device work as render stages, all else as events on tracks
+trace_output      what the machines of a trace share: the stream, the tracks, the sidecar
+sequences         the two sequences of a machine, and messages as packets on them
+track_events      TrackEvents of the host
+render_stages     GpuRenderStageEvents
+kernel_arguments  which arguments of launches are interned with the kernel
+kernel_counters   metrics and estimates of kernels as GpuCounterEvents
+descriptors       TrackDescriptors of processes, threads, devices, streams and counters
+gpu_tracks        GPUs, contexts and hardware queues
+arrows            flows, launches and waits as fields of the events at their ends
+arguments         arguments as DebugAnnotations or ExtraComputeArgs
+fields            columns of a batch as fields of messages
+interning         texts that a number replaces
+message_columns   the bytes of many messages of one kind, made with numpy
+"""

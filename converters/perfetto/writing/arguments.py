@@ -1,9 +1,9 @@
 """Arguments as messages: DebugAnnotations on the tracks of the host, ExtraComputeArgs on render stages.
 
-A host's argument keeps its JSON type. What protobuf has none for is a text marked by the type name `json`: integers
-beyond 64 bits, empty objects and lists, what is nested too deep, null in a list. Any other null is an argument of that
-type without a value, which viewers leave out. An argument of a stage is a number or a text; one whose name is spelled
-out instead of interned holds JSON text.
+An argument on a host track keeps its JSON type. Values without a protobuf type are texts with the type name `json`:
+integers beyond 64 bits, empty objects and lists, values nested too deep, null in a list. Any other null is an
+argument of that type without a value, which viewers leave out. An argument of a stage is a number or a text; if its
+name is spelled out instead of interned, it is JSON text.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, double, double_tag, int_field, int_tag, varint
-from .interning import Interned
+from .interning import InternedTexts
 
-#: Levels of an argument that are nested messages; what is below them is a JSON text.
+#: Levels of an argument that are nested messages; deeper values are JSON texts.
 _DEEPEST = 32
 
-#: Bytes of JSON texts whose messages are remembered.
+#: The cache of messages is limited to this many bytes.
 _REMEMBERED = 16 << 20
 
-#: Numbers of the type names: a value that is JSON text, and a text that is the whole of `args`.
+#: Ids of the type names: a value that is JSON text, and a text that is all of `args`.
 JSON_TYPE, ARGS_TYPE = 1, 2
 
-#: The entries of InternedData for them, given at the begin of the sequence.
+#: Their entries of InternedData, written at the start of the sequence.
 TYPE_NAMES = b"".join(
     bytes_field(
         f.INTERNED_DATA["debug_annotation_value_type_names"],
@@ -52,19 +52,19 @@ _STAGE_DOUBLE = double_tag(f.EXTRA_COMPUTE_ARG["double_value"])
 _STAGE_TEXT = f.EXTRA_COMPUTE_ARG["string_value"]
 _STAGE_NAME = f.EXTRA_COMPUTE_ARG["name"]
 
-#: Where a key of the source's `args` is shown.
+#: Key of the source's `args` -> the name that is written.
 Naming = Callable[[str], str]
 
 
-class _Remembered:
-    """Messages by the JSON text that they say."""
+class _MessageCache:
+    """Messages by the JSON text that they encode."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], bytes] = {}
         self._budget = _REMEMBERED
 
     def get(self, name: str, text: bytes, make: Callable[[str, bytes], bytes]) -> bytes:
-        """The message of that text under that name, made where it isn't known."""
+        """Returns the message of a text under a name, and makes it if it isn't known."""
         known = self._known.get((name, text))
         if known is None:
             known = make(name, text)
@@ -84,15 +84,15 @@ class HostArguments:
     text_tag = bytes_tag(f.DEBUG_ANNOTATION["string_value"])
 
     def __init__(self) -> None:
-        self.names = Interned(
+        self.names = InternedTexts(
             f.INTERNED_DATA["debug_annotation_names"], f.DEBUG_ANNOTATION["name_iid"], f.DEBUG_ANNOTATION["name"]
         )
-        self.texts = Interned(
+        self.texts = InternedTexts(
             f.INTERNED_DATA["debug_annotation_string_values"],
             f.DEBUG_ANNOTATION["string_value_iid"],
             f.DEBUG_ANNOTATION["string_value"],
         )
-        self._remembered = _Remembered()
+        self._remembered = _MessageCache()
 
     def head(self, name: str) -> bytes:
         """The field of an argument's name."""
@@ -137,7 +137,7 @@ class HostArguments:
         if kind is str:
             try:
                 return self.texts.field(value.encode())
-            except UnicodeEncodeError:  # half a character
+            except UnicodeEncodeError:  # a lone surrogate
                 return _JSON + self.texts.field(json.dumps(value).encode())
         if kind is float:
             return _DOUBLE + double(value)
@@ -157,14 +157,14 @@ def _nested(tag: bytes, body: bytes) -> bytes:
 
 
 class StageArguments:
-    """ExtraComputeArgs of a launch or of an interned kernel: the same message in another field, which `tag` is."""
+    """ExtraComputeArgs of a launch or of an interned kernel: the same message in different fields."""
 
     int_tag, uint_tag, double_tag, bool_tag = _STAGE_INT, _STAGE_UINT, _STAGE_DOUBLE, None
     text_tag = bytes_tag(_STAGE_TEXT)
 
     def __init__(self) -> None:
-        self.names = Interned(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
-        self.texts = Interned(
+        self.names = InternedTexts(f.INTERNED_DATA["compute_arg_names"], f.EXTRA_COMPUTE_ARG["name_iid"], _STAGE_NAME)
+        self.texts = InternedTexts(
             f.INTERNED_DATA["debug_annotation_string_values"],
             f.EXTRA_COMPUTE_ARG["string_value_iid"],
             _STAGE_TEXT,
@@ -183,7 +183,7 @@ class StageArguments:
         try:
             return self.value(name, json.loads(value))
         except (ValueError, RecursionError):
-            return self._spelled(name, value)
+            return self._json_text(name, value)
 
     def value(self, name: str, value: Any) -> bytes:
         """The same of a value."""
@@ -196,16 +196,16 @@ class StageArguments:
             try:
                 return self.head(name) + self.texts.field(value.encode())
             except UnicodeEncodeError:
-                return self._spelled(name, json.dumps(value).encode())
-        return self._spelled(name, dump_json(value).encode("utf-8", "backslashreplace"))
+                return self._json_text(name, json.dumps(value).encode())
+        return self._json_text(name, dump_json(value).encode("utf-8", "backslashreplace"))
 
     def object(self, value: bytes, naming: Naming) -> list[bytes]:
         """The arguments of a whole `args` object."""
         try:
             members = json.loads(value)
         except (ValueError, RecursionError):
-            return [self._spelled("args", value)]
+            return [self._json_text("args", value)]
         return [self.value(naming(key), item) for key, item in members.items()]
 
-    def _spelled(self, name: str, text: bytes) -> bytes:
+    def _json_text(self, name: str, text: bytes) -> bytes:
         return bytes_field(_STAGE_NAME, name.encode("utf-8", "replace")) + self.texts.field(text)

@@ -1,7 +1,7 @@
-"""Arrows as Perfetto draws them, each of which has another way:
+"""Arrows as Perfetto draws them, which depends on their ends:
 
 slice -> slice                flow_ids of both
-slice -> render stage         gpu_correlation.submission_event_ids of the slice; a stage has one at most
+slice -> render stage         gpu_correlation.submission_event_ids of the slice; at most one per stage
 render stage -> slice         gpu_correlation.wait_event_ids of the slice
 render stage -> render stage  event_wait_ids of the second
 """
@@ -20,8 +20,8 @@ from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_tag, double_tag, int_tag
-from .fields import Field, Fixed, Number, Text, Varint
-from .message_columns import Columns, binary, delimited, lengths
+from .fields import Field, FixedField, NumberField, TextField, VarintField
+from .message_columns import MessageColumns, binary_array, length_delimited, lengths
 
 _FLOW = double_tag(f.TRACK_EVENT["flow_ids"])
 _CORRELATION = bytes_tag(f.TRACK_EVENT["gpu_correlation"])
@@ -33,14 +33,14 @@ _API = int_tag(f.TRACK_EVENT["gpu_api"])
 _LAUNCH = ARROW_KINDS.index("launch")
 
 
-class Bits:
-    """A set of numbers from 0, an eighth of a byte each."""
+class BitSet:
+    """A set of numbers from 0, one bit each."""
 
     def __init__(self) -> None:
         self._bytes = np.zeros(1 << 10, np.uint8)
 
     def add(self, numbers: Int64) -> None:
-        """Puts them in."""
+        """Adds numbers."""
         if not len(numbers):
             return
         more = int(numbers.max()) // 8 + 1 - len(self._bytes)
@@ -49,7 +49,7 @@ class Bits:
         np.bitwise_or.at(self._bytes, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
 
     def has(self, numbers: Int64) -> Bools:
-        """Which of them are in."""
+        """Returns which numbers are in the set."""
         inside = numbers >> 3 < len(self._bytes)
         found: Bools = (self._bytes[np.where(inside, numbers >> 3, 0)] >> (numbers & 7).astype(np.uint8)) & 1 == 1
         return found & inside
@@ -57,7 +57,7 @@ class Bits:
 
 @dataclass(frozen=True)
 class HostArrows:
-    """Arrows of some rows, by row: numbers of flows, ids of stages that they start, and that they wait for."""
+    """Arrows of some rows, by row: numbers of flows, and ids of the stages that they start and that they wait for."""
 
     count: int
     flows: tuple[Int64, Int64]
@@ -66,7 +66,7 @@ class HostArrows:
     api: UInt8
 
     def of(self, rows: Int64) -> HostArrows:
-        """The same by position in `rows`, which has all rows that have an arrow."""
+        """The same by position in `rows`, which contains all rows with an arrow."""
         number = np.full(self.count, -1, np.int64)
         number[rows] = np.arange(len(rows))
         flows, starts, waits = ((number[at], value) for at, value in (self.flows, self.submissions, self.waits))
@@ -78,9 +78,9 @@ class HostArrows:
         rows, flow = self.flows
         if len(rows):
             single, value, several = _alone(self.count, rows, flow)
-            found.append(Fixed(_FLOW, value, single))
+            found.append(FixedField(_FLOW, value, single))
             if len(several[0]):
-                piece = Columns(len(several[1]))
+                piece = MessageColumns(len(several[1]))
                 piece.fixed(_FLOW, several[1].view(np.uint64))
                 found.append(_by_row(piece, several[0], self.count))
         found += self._correlations()
@@ -93,31 +93,35 @@ class HostArrows:
         single, value, several = _alone(self.count, rows, event)
         crossed = np.zeros(self.count, np.bool_)
         crossed[self.waits[0]] = True
-        moved = single & crossed  # has both: goes the long way
+        moved = single & crossed  # has both, so it is encoded with the waits
         single &= ~crossed
-        found: list[Field] = [Number(_CORRELATION, _SUBMISSION, value, single)]
+        found: list[Field] = [NumberField(_CORRELATION, _SUBMISSION, value, single)]
         at, more = np.flatnonzero(moved), value[moved].view(np.int64)
         parts = [(several[0], several[1], _SUBMISSION), (at, more, _SUBMISSION), (*self.waits, _HOST_WAIT)]
         if any(len(part[0]) for part in parts):
             text = _joined(parts, self.count)
-            found.append(Text(delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False)))
+            found.append(
+                TextField(length_delimited(_CORRELATION, text), text.is_valid().to_numpy(zero_copy_only=False))
+            )
         starts = np.zeros(self.count, np.bool_)
         starts[rows] = True
         starts &= self.api > 0
         if starts.any():
-            found.append(Varint(_API, self.api.astype(np.uint64), starts))
+            found.append(VarintField(_API, self.api.astype(np.uint64), starts))
         return found
 
 
 class ArrowBook:
-    """Tells the arrows of a batch apart and remembers which stages have been started."""
+    """Splits the arrows of a batch by their ends, and remembers which stages have been started."""
 
     def __init__(self) -> None:
-        self._started = Bits()
-        self._drawn = Bits()
+        self._started = BitSet()
+        self._drawn = BitSet()
 
     def split(self, batch: TimelineBatch, stage: Bools, api: UInt8) -> tuple[HostArrows, pa.Array, int]:
-        """The arrows of slices, by row of the batch; the fields of waiting stages; how many ends have no place."""
+        """Returns the arrows of slices by row of the batch, the fields of waiting stages, and the number of ends that
+        can't be drawn.
+        """
         arrows = batch.arrows
         row, out, peer, work = arrows.row.astype(np.int64), arrows.out, arrows.peer, arrows.work
         on_stage, launch = stage[row], arrows.kind == _LAUNCH
@@ -139,9 +143,9 @@ class ArrowBook:
         return host, waits, int(np.count_nonzero(~kept))
 
     def _starting(self, arrow: Int64, peer: Int64, possible: Bools, launch: Bools) -> Bools:
-        """Which departures start their stage: launches first, and no stage is started twice.
+        """Returns which departures start their stage: launches first, and each stage is started once.
 
-        `possible` leaves out other arrows to work that a call launched, wherever that call stands.
+        `possible` excludes other arrows to work that a call launched, wherever that call is.
         """
         index = np.flatnonzero(possible)
         index = index[np.lexsort((arrow[index], ~launch[index]))]
@@ -155,7 +159,7 @@ class ArrowBook:
 
 
 def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple[Int64, Int64]]:
-    """Which of `count` rows have one value, the values by row, and (row, value) of those that have several."""
+    """Returns which of `count` rows have one value, the values by row, and (row, value) of rows with several."""
     many = np.bincount(rows, minlength=count)
     single = many == 1
     value = np.zeros(count, np.uint64)
@@ -165,24 +169,24 @@ def _alone(count: int, rows: Int64, values: Int64) -> tuple[Bools, UInt64, tuple
 
 
 def _joined(parts: list[tuple[Int64, Int64, bytes]], count: int) -> pa.LargeBinaryArray:
-    """Varints behind their tags, joined by row; null where a row has none."""
+    """Varints after their tags, joined by row; null for a row without any."""
     rows = np.concatenate([part[0] for part in parts])
     values = np.concatenate([part[1] for part in parts])
     tag = np.concatenate([np.full(len(part[0]), number) for number, part in enumerate(parts)])
     order = np.argsort(rows, kind="stable")
-    piece = Columns(len(rows))
+    piece = MessageColumns(len(rows))
     for number, part in enumerate(parts):
         piece.varint(part[2], values[order].view(np.uint64), tag[order] == number)
     return _by_row(piece, rows[order], count).texts
 
 
-def _by_row(pieces: Columns, rows: Int64, count: int) -> Text:
-    """Pieces that rise by row, joined by row; null where a row has none."""
+def _by_row(pieces: MessageColumns, rows: Int64, count: int) -> TextField:
+    """Pieces in the order of their rows, joined by row; null for a row without any."""
     texts = pieces.rows()
     ends = np.concatenate([[0], np.cumsum(lengths(texts))])
     offsets = ends[np.searchsorted(rows, np.arange(count + 1))]
     data = np.frombuffer(texts.buffers()[2], np.uint8) if len(texts) else np.empty(0, np.uint8)
     start = int(np.frombuffer(texts.buffers()[1], np.int64)[texts.offset]) if len(texts) else 0
-    joined = binary(np.ascontiguousarray(offsets + start), data)
+    joined = binary_array(np.ascontiguousarray(offsets + start), data)
     has = np.bincount(rows, minlength=count) > 0
-    return Text(pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type)), has)
+    return TextField(pc.if_else(pa.array(has), joined, pa.scalar(None, joined.type)), has)

@@ -1,10 +1,10 @@
-"""The descriptors of processes, threads, devices, streams, text tracks and counters, each given before its first use.
+"""The descriptors of processes, threads, devices, streams, text tracks and counters, each written before its first use.
 
-root                      uuid 0: says that processes and threads come in our order
-  python3                 ProcessDescriptor; the viewer shows the id of a process behind its name
-    pt_main_thread        ThreadDescriptor; the viewer shows the id of a thread behind its name
-    GPU 0 NVIDIA H100     a track without events, only to nest
-      stream 7            a track; slices that overlap without nesting lie on a second one of the same name,
+root                      uuid 0: processes and threads are in our order
+  python3                 ProcessDescriptor; the viewer adds the process id to its name
+    pt_main_thread        ThreadDescriptor; the viewer adds the thread id to its name
+    GPU 0 NVIDIA H100     a track without events, which groups others
+      stream 7            a track; slices that overlap without nesting are on a second one of the same name,
       stream 7            which the viewer shows as further rows of the first
       power               CounterDescriptor
 """
@@ -22,16 +22,16 @@ from ktrace.model.tracks import Node, Process, Track, arrange, give_ids, with_tr
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, int_field, text_field
 
-#: The field of a process id holds 31 bits and a sign.
+#: A process id has 31 bits and a sign.
 HIGHEST_PID = 2**31 - 1
 
-#: Ranks between two siblings, for the counters of a track behind it.
+#: Ranks between two siblings, for the counters that follow a track.
 _RANKS = 1024
 
-#: The rank of what stands last.
+#: The rank of the last child.
 _LAST = 2**31 - 1
 
-#: As many counters stand among the other tracks; more get a group.
+#: Up to this many counters are among the other tracks; more get a group.
 _LOOSE_COUNTERS = 4
 
 _UNITS = {
@@ -47,10 +47,10 @@ class Descriptors:
     def __init__(
         self, tracks: Sequence[Track], catalog: Catalog, note: str, machine_of: Sequence[int] = (), alone: bool = True
     ) -> None:
-        """`note` is the description of a process that has none of its own, and the last line of one that has.
+        """`note` is the description of a process without one, and the last line of any other description.
 
-        `machine_of` has the machine of each track; process ids are unique on a machine. `alone` says that no other
-        traces are shown beside this one.
+        `machine_of` has the machine of each track; process ids are unique per machine. `alone` means that the viewer
+        shows no other traces next to this one.
         """
         self.fresh: list[bytes] = []
         self._uuids = count(1)
@@ -65,7 +65,7 @@ class Descriptors:
         self._processes = arrange(tracks, catalog, alone=alone)
         self._pids = _pids(self._processes, machine_of)
         self._tids: dict[int, int] = {}  # id of a node that is drawn as a thread -> its thread id
-        self._names: dict[int, str] = {}  # id of a node that stands below a process and is no thread -> its name
+        self._names: dict[int, str] = {}  # id of a node below a process that isn't a thread -> its name
         for process in self._processes:
             self._tids |= _tids(process)
             others = [node for node in process.children if id(node) not in self._tids]
@@ -77,18 +77,21 @@ class Descriptors:
                 if node.number is not None:
                     self._nodes[node.number] = node
                 self._parents.update((id(child), node) for child in node.children)
-        self._shared = {
+        self._queue_nodes = {
             id(node): other
             for process in self._processes
             for device in process.walk()
-            for node, other in _streams(device)
+            for node, other in _shared_queues(device)
         }
         for siblings in ([*self._processes], *(node.children for p in self._processes for node in p.walk())):
             self._ranks.update((id(node), rank * _RANKS) for rank, node in enumerate(siblings))
         self._queues = self._queue_names()
 
     def _queue_names(self) -> dict[int, str]:
-        """Index of a track -> what it is called as a hardware queue, with its process where another has the same."""
+        """Returns index of a track -> name of its hardware queue.
+
+        The name begins with the process if other processes have a queue of that name.
+        """
         drawn = [node for process in self._processes for node in process.walk()]
         queues = [node for node in drawn if isinstance(node.key, Track) and node.key.is_on_device]
         names = [self._below_process(node) for node in queues]
@@ -97,7 +100,7 @@ class Descriptors:
         for name, process in zip(names, owners, strict=True):
             processes.setdefault(name, set()).add(id(process))
         whole = [
-            f"{_apart(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
+            f"{_distinguishing(process)} {name}" if len(processes[name]) > 1 or process.shown.labels else name
             for name, process in zip(names, owners, strict=True)
         ]
         return {
@@ -112,7 +115,7 @@ class Descriptors:
         return node
 
     def track(self, number: int, lane: int) -> int:
-        """The uuid of a lane of the track with that index in the timeline."""
+        """Returns the uuid of a lane of the track with that index in the timeline."""
         uuid = self._lanes.get((number, lane))
         if uuid is None:
             node = self._nodes[number]
@@ -121,18 +124,18 @@ class Descriptors:
         return uuid
 
     def process(self, number: int) -> tuple[int, str]:
-        """Process id and name of the process that the track with that index stands under."""
+        """Returns process id and name of the process of the track with that index."""
         node = self._process_of(self._nodes[number])
         self._node(node)
         return self._pids[id(node)], node.shown.name
 
-    def stream(self, number: int) -> int:
-        """The index of the track whose queue the rows of a track with that index share; its own, as a rule."""
-        shared = self._shared.get(id(self._nodes[number]))
+    def queue_track(self, number: int) -> int:
+        """Returns the index of the track whose queue a track uses: as a rule its own."""
+        shared = self._queue_nodes.get(id(self._nodes[number]))
         return number if shared is None or shared.number is None else shared.number
 
     def queue(self, number: int) -> str:
-        """What a hardware queue is called: older viewers show only that. Of a device it has the number."""
+        """Returns the name of a hardware queue: older viewers show only that. A device appears in it as a number."""
         return self._queues[number]
 
     def _below_process(self, node: Node) -> str:
@@ -145,21 +148,21 @@ class Descriptors:
         return " ".join(reversed(names))
 
     def lanes(self) -> Iterator[tuple[int, int]]:
-        """Uuid and index in the timeline of each track that was asked for."""
+        """Yields uuid and index in the timeline of each track that has a uuid."""
         return ((uuid, number) for (number, _), uuid in self._lanes.items())
 
     def counters(self) -> Iterator[tuple[int, int, str, str | None]]:
-        """Uuid, index in the timeline, name and unit of each counter that was asked for."""
+        """Yields uuid, index in the timeline, name and unit of each counter that has a uuid."""
         return ((uuid, *key) for key, uuid in self._counters.items())
 
     def expect_counters(self, series: Iterable[tuple[int, str, str | None]]) -> None:
-        """Is told of the counters, by track, name and unit, that will be asked for next: many get a group."""
+        """Decides which counters get a group; `series` has track, name and unit of those that come next."""
         new = {key: self._counter_place(self._nodes[key[0]]) for key in series if key not in self._counters}
         for place, many in Counter(map(id, new.values())).items():
             self._grouped.setdefault(place, many > _LOOSE_COUNTERS)
 
     def counter(self, number: int, name: str, unit: str | None) -> int:
-        """The uuid of a counter of that name on the track with that index in the timeline."""
+        """Returns the uuid of a counter of that name on the track with that index in the timeline."""
         uuid = self._counters.get((number, name, unit))
         if uuid is None:
             uuid = self._counters[number, name, unit] = self._counter(self._nodes[number], name, unit)
@@ -174,7 +177,7 @@ class Descriptors:
         return uuid
 
     def _lane(self, node: Node) -> int:
-        """A further row: a sibling of the same merge key or, as threads don't merge, a child of the thread."""
+        """A further row: a sibling with the same merge key or, as threads don't merge, a child of the thread."""
         first = self._node(node)
         parent = first if id(node) in self._tids else self._node(self._parents[id(node)])
         uuid = next(self._uuids)
@@ -210,8 +213,8 @@ class Descriptors:
         self._fresh(*fields)
 
     def _merge_key(self, node: Node, uuid: int) -> bytes:
-        """The key of a track: that of the stream that it shares, else its own."""
-        shared = self._shared.get(id(node))
+        """The key of a track: that of the stream whose queue it uses, else its own."""
+        shared = self._queue_nodes.get(id(node))
         return _merge_key(uuid if shared is None else self._node(shared))
 
     def _name(self, node: Node) -> str:
@@ -225,7 +228,7 @@ class Descriptors:
         return fields + (text_field(f.THREAD_DESCRIPTOR["thread_name"], name) if name else b"")
 
     def _counter(self, node: Node, name: str, unit: str | None) -> int:
-        """A counter stands below its device or process, just behind the text track that it is on."""
+        """A counter is below its device or process, directly after the text track that it belongs to."""
         place = self._counter_place(node)
         named = node.kind == "track" and node.shown.name != "events"
         uuid = next(self._uuids)
@@ -247,7 +250,7 @@ class Descriptors:
         return node
 
     def _counter_parent(self, place: Node) -> int:
-        """The uuid of the process or device, or of the group of its counters."""
+        """Returns the uuid of the process or device, or of the group of its counters."""
         parent = self._node(place)
         if not self._grouped.get(id(place)):
             return parent
@@ -268,10 +271,10 @@ class Descriptors:
         self.fresh.append(bytes_field(f.TRACE_PACKET["track_descriptor"], b"".join(fields)))
 
 
-def _streams(device: Node) -> Iterator[tuple[Node, Node]]:
-    """The streams of a device without a context, each with the only one of its number that has a context.
+def _shared_queues(device: Node) -> Iterator[tuple[Node, Node]]:
+    """Yields the streams of a device without a context, each with the only stream of its number that has one.
 
-    Kineto says the context of kernels, but not of the ranges that it draws around them on the same stream.
+    Kineto records the context of kernels, but not of the ranges that it draws around them on the same stream.
     """
     streams = [(node, node.key) for node in device.children if node.kind == "stream" and isinstance(node.key, Track)]
     for node, key in streams:
@@ -282,7 +285,7 @@ def _streams(device: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int]:
-    """The process ids, each the source's own where it is legal and free on its machine."""
+    """Returns the process ids: the source's own if it is legal and free on its machine, else a new one."""
     machines: dict[int, list[Node]] = {}
     for node in processes:
         number = next((at.number for at in node.walk() if at.number is not None), None)
@@ -294,8 +297,8 @@ def _pids(processes: Sequence[Node], machine_of: Sequence[int]) -> dict[int, int
     return pids
 
 
-def _apart(process: Node) -> str:
-    """What tells the GPUs of a process from those of others: its rank, or host without domain, else its name."""
+def _distinguishing(process: Node) -> str:
+    """What distinguishes the GPUs of a process: its rank, or its host without domain, else its name."""
     if not process.shown.labels:
         return process.shown.name
     label = process.shown.labels[0]
@@ -304,7 +307,7 @@ def _apart(process: Node) -> str:
 
 
 def _tids(process: Node) -> dict[int, int]:
-    """The thread ids of what is drawn as a thread: the legal ones of the source."""
+    """Returns the thread ids of nodes that are drawn as threads: the source's ids that are legal."""
     return {
         id(node): node.key.tid or 0
         for node in process.children
@@ -313,24 +316,24 @@ def _tids(process: Node) -> dict[int, int]:
 
 
 def _thread_name(name: str, tid: int) -> str:
-    """The name of a thread without its id, which the viewer shows behind it; empty where there is no more to say.
+    """The name of a thread without its id, which the viewer adds; empty if nothing else is left.
 
     PyTorch calls a thread "thread 4243 (pt_autograd_0)".
     """
-    said = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
-    return (said[1] or "") if said else name
+    match = re.fullmatch(rf"thread {tid}(?: \((.+)\))?", name)
+    return (match[1] or "") if match else name
 
 
 def in_order_of_names(names: Sequence[str]) -> list[str]:
-    """The names, led by spaces where a viewer that sorts them would show them in another order.
+    """Adds leading spaces to names so that a viewer that sorts by name keeps their order.
 
-    The viewer sorts hardware queues, and what stands directly below a process, by their names, whatever rank they have.
-    A page doesn't show spaces at the begin of a text.
+    The viewer sorts hardware queues, and tracks directly below a process, by name and ignores their rank. A page
+    doesn't show leading spaces.
     """
     given: list[str] = []
     spaces = 0
-    for name, behind in zip(reversed(names), [None, *reversed(names)], strict=False):
-        if behind is not None and _sorted_by(name) > _sorted_by(behind):
+    for name, following in zip(reversed(names), [None, *reversed(names)], strict=False):
+        if following is not None and _sorted_by(name) > _sorted_by(following):
             spaces += 1
         given.append(" " * spaces + name)
     return given[::-1]
@@ -341,7 +344,7 @@ def _sorted_by(name: str) -> str:
 
 
 def root() -> bytes:
-    """The field of a packet that says that processes and threads come in our order."""
+    """The field of a packet that puts processes and threads in our order."""
     fields = (
         int_field(f.TRACK_DESCRIPTOR["uuid"], 0),
         int_field(f.TRACK_DESCRIPTOR["process_ordering"], f.PROCESS_ORDERING["PROCESS_ORDERING_EXPLICIT"]),
@@ -368,7 +371,7 @@ def _unit(unit: str | None) -> bytes:
 
 
 def _merge_key(key: int) -> bytes:
-    """Only tracks of one key are drawn as one: neighbours that merely have the same name stay apart."""
+    """Only tracks with the same key are drawn as one: neighbours that merely have the same name stay separate."""
     return int_field(
         f.TRACK_DESCRIPTOR["sibling_merge_behavior"],
         f.SIBLING_MERGE_BEHAVIOR["SIBLING_MERGE_BEHAVIOR_BY_SIBLING_MERGE_KEY"],

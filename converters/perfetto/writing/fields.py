@@ -2,7 +2,7 @@
 
 fields = [*arguments(columns, HostArguments(), ...)]
 for group in groups(fields, rows):
-    event = Columns(len(group.rows))
+    event = MessageColumns(len(group.rows))
     group.put(event)
 """
 
@@ -21,36 +21,36 @@ from ktrace.model.json_text import decoded
 
 from ..proto.wire import varint
 from .arguments import HostArguments, Naming, StageArguments
-from .message_columns import Columns, Table, delimited
+from .message_columns import MessageColumns, Pieces, length_delimited
 
-#: Groups of rows with the same columns that are written on their own; all others are written as one.
+#: At most this many groups of rows with the same columns; the smallest groups are merged to one.
 _GROUPS = 24
 
-#: Fields by which groups are told apart: the bits of a number.
+#: Fields that distinguish groups: the bits of a number.
 _BITS = 63
 
-#: Rows that are written at once, so that they stay in the processor's cache.
+#: Rows that are written at once, so that they fit in the processor's cache.
 CHUNK = 1 << 15
 
-#: Beyond it a double doesn't hold every integer.
+#: Doubles represent every integer up to this.
 _EXACT = 2.0**53
 
-#: A column of plain texts of which more are distinct isn't interned.
+#: A column of plain texts with more distinct values isn't interned.
 _DISTINCT = 1 << 10
 
 
 class Field(Protocol):
-    """A column as a field. `valid` says which rows have it, None: all. `is_text` ones come last in a message."""
+    """A column as a field. `valid` tells which rows have it (None: all); `is_text` fields come last in a message."""
 
     valid: Bools | None
     is_text: bool
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
-        """Writes the rows, or those of them in `where`."""
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
+        """Writes the rows; with `where` only those that it selects."""
 
 
 @dataclass
-class Number:
+class NumberField:
     """An argument that is an integer or a bool: constant bytes and a varint."""
 
     tag: bytes
@@ -59,56 +59,56 @@ class Number:
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.number(self.tag, self.head, self.values[rows], where)
 
 
 @dataclass
-class Fixed:
-    """Eight bytes behind constant bytes."""
+class FixedField:
+    """Eight bytes after constant bytes."""
 
     prefix: bytes
     values: UInt64
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.fixed(self.prefix, self.values[rows], where)
 
 
 @dataclass
-class Varint:
-    """A varint behind its tag."""
+class VarintField:
+    """A varint after its tag."""
 
     prefix: bytes
     values: UInt64
     valid: Bools | None = None
     is_text: bool = False
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.varint(self.prefix, self.values[rows], where)
 
 
-class Coded:
+class CodedField:
     """An entry of a table for each row; -1 is none."""
 
-    def __init__(self, table: Table, codes: Int32) -> None:
+    def __init__(self, table: Pieces, codes: Int32) -> None:
         self.table = table
         self.codes = codes
         missing = codes < 0
         self.valid: Bools | None = ~missing if missing.any() else None
         self.is_text = not table.is_short
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.coded(self.table, self.codes[rows])
 
 
-class Text:
-    """Bytes of any length; null is none."""
+class TextField:
+    """UInt8 of any length; null is none."""
 
     is_text = True
 
@@ -116,29 +116,29 @@ class Text:
         self.texts = texts
         self.valid = valid
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
         out.text(self.texts.take(pa.array(rows)))
 
 
-class Message:
-    """Numbers in a message of their own: the three axes of a grid. A row without any has no message."""
+class MessageField:
+    """Numbers in a nested message, like the three axes of a grid. A row without any has no message."""
 
     is_text = False
 
     def __init__(self, tag: bytes, head: bytes, fields: Sequence[Field], valid: Bools | None = None) -> None:
         self.tag, self.head, self.fields, self.valid = tag, head, fields, valid
 
-    def put(self, out: Columns, rows: Int64, where: Bools | None) -> None:
+    def put(self, out: MessageColumns, rows: Int64, where: Bools | None) -> None:
         """Writes the rows."""
-        inner = Columns(len(rows))
+        inner = MessageColumns(len(rows))
         inner.constant(self.head, where)
         put(inner, self.fields, rows, where)
         out.message(self.tag, inner, where)
 
 
-def put(out: Columns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
-    """Writes fields, each in the rows that have it, texts last."""
+def put(out: MessageColumns, fields: Sequence[Field], rows: Int64, where: Bools | None = None) -> None:
+    """Writes fields, each for the rows that have it, texts last."""
     for field in sorted(fields, key=lambda field: field.is_text):
         which = where
         if field.valid is not None:
@@ -149,13 +149,13 @@ def put(out: Columns, fields: Sequence[Field], rows: Int64, where: Bools | None 
 
 @dataclass
 class Group:
-    """Rows that have the same fields. `fields` are those; where `mixed`, some rows lack some of them."""
+    """Rows with the same `fields`; if `mixed`, some rows lack some of them."""
 
     rows: Int64
     fields: list[Field]
     mixed: bool
 
-    def put(self, out: Columns) -> None:
+    def put(self, out: MessageColumns) -> None:
         """Writes the fields of its rows, texts last."""
         if self.mixed:
             put(out, self.fields, self.rows)
@@ -165,11 +165,11 @@ class Group:
 
 
 def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
-    """`count` rows in groups of the same fields, each of at most CHUNK rows."""
-    some = [field for field in fields if field.valid is not None]
+    """Yields `count` rows in groups with the same fields, each of at most CHUNK rows."""
+    optional = [field for field in fields if field.valid is not None]
     always = [field for field in fields if field.valid is None]
     key = np.zeros(count, np.int64)
-    for field in some[:_BITS]:
+    for field in optional[:_BITS]:
         key = key << 1 | field.valid  # type: ignore[operator]
     found = pa.array(key).dictionary_encode()
     codes = found.indices.to_numpy()
@@ -190,33 +190,33 @@ def groups(fields: Sequence[Field], count: int) -> Iterator[Group]:
         start += size
         for at in range(0, size, CHUNK):
             part = rows[at : at + CHUNK]
-            if number == mixed or len(some) > _BITS:
+            if number == mixed or len(optional) > _BITS:
                 yield Group(part, list(fields), mixed=True)
             else:
-                has = [field for field in some if field.valid[part[0]]]  # type: ignore[index]
+                has = [field for field in optional if field.valid[part[0]]]  # type: ignore[index]
                 yield Group(part, [*always, *has], mixed=False)
 
 
-def argument(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
-    """A column as an argument; None where it is null throughout."""
+def argument_field(name: str, column: pa.Array, into: HostArguments | StageArguments, tag: bytes) -> Field | None:
+    """Returns a column as an argument; None if all its values are null."""
     if column.null_count == len(column):
         return None
     kind = column.type
     valid = validity(column)
     if pa.types.is_integer(kind):
         number = into.uint_tag if pa.types.is_unsigned_integer(kind) else into.int_tag
-        return Number(tag, into.head(name) + number, whole(column), valid)
+        return NumberField(tag, into.head(name) + number, whole(column), valid)
     if pa.types.is_floating(kind):
         body = into.head(name) + into.double_tag
         values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return Fixed(tag + bytes((len(body) + 8,)) + body, values.view(np.uint64), valid)
+        return FixedField(tag + bytes((len(body) + 8,)) + body, values.view(np.uint64), valid)
     if pa.types.is_boolean(kind):
         values = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
         if into.bool_tag is not None:
-            return Number(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
+            return NumberField(tag, into.head(name) + into.bool_tag, values.astype(np.uint64), valid)
         words = [_whole_text(tag, into.json(name, word)) for word in (b"false", b"true")]
         codes = values.astype(np.int32)
-        return Coded(Table(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
+        return CodedField(Pieces(words), codes if valid is None else np.where(valid, codes, np.int32(-1)))
     return _text(name, column, into, tag)
 
 
@@ -227,12 +227,12 @@ def _text(name: str, column: pa.Array, into: HostArguments | StageArguments, tag
         column = column.dictionary_encode()
         if not is_json and len(column.dictionary) > max(_DISTINCT, len(column) // 2):
             head = into.head(name)
-            texts = delimited(into.text_tag, decoded(column).cast(pa.large_binary()))
-            body = Columns(len(column))
+            texts = length_delimited(into.text_tag, decoded(column).cast(pa.large_binary()))
+            body = MessageColumns(len(column))
             valid = validity(column)
             body.constant(head, valid)
             body.text(texts)
-            return Text(delimited(tag, _nulled(body.rows(), valid)), valid)
+            return TextField(length_delimited(tag, _nulled(body.rows(), valid)), valid)
 
     def make(text: bytes, many: bool) -> bytes:
         body = into.json(name, text) if is_json else into.text(name, text, often=many)
@@ -249,10 +249,10 @@ def _whole_text(tag: bytes, body: bytes) -> bytes:
     return tag + varint(len(body)) + body
 
 
-def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> Coded:
-    """A column of texts or JSON as a table of what `make` gives for each distinct value that occurs.
+def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> CodedField:
+    """Returns a column of texts or JSON as a table of pieces, one per distinct value that occurs.
 
-    `make` is told the bytes of the value, and whether it occurs more than once.
+    `make` gets the bytes of a value, and whether it occurs more than once, and returns the piece.
     """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -265,37 +265,37 @@ def coded(column: pa.Array, make: Callable[[bytes, bool], bytes]) -> Coded:
     number[used] = np.arange(len(used))
     values = column.dictionary.take(pa.array(used)).cast(pa.large_binary()).to_pylist()
     pieces = [make(value, count > 1) for value, count in zip(values, counts[used].tolist(), strict=True)]
-    return Coded(Table(pieces), number[codes])
+    return CodedField(Pieces(pieces), number[codes])
 
 
-def source_arguments(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
-    """The `args` texts as arguments of the host."""
+def source_argument_field(column: pa.Array, into: HostArguments, naming: Naming) -> Field | None:
+    """Returns the `args` texts as arguments of the host; None if all are null."""
     if column.null_count == len(column):
         return None
     return coded(column, lambda text, _: into.object(text, naming))
 
 
 def whole(column: pa.Array) -> UInt64:
-    """An integer column as the words of its varints; null is 0."""
+    """Returns an integer column as the words of its varints; null is 0."""
     values: Any = pc.fill_null(column, 0).to_numpy(zero_copy_only=False) if column.null_count else column.to_numpy()
     words: UInt64 = values.astype(np.int64, copy=False).view(np.uint64)
     return words
 
 
-def integral(values: Float64) -> Bools:
-    """Which doubles an integer says as well, and shorter: not -0.0, and none so large that it could be rounded."""
+def is_integral(values: Float64) -> Bools:
+    """Returns which doubles an integer can replace: not -0.0, and none so large that it could be rounded."""
     found: Bools = (np.abs(values) < _EXACT) & (values == np.trunc(values)) & ~((values == 0) & np.signbit(values))
     return found
 
 
 def any_of(valid: Sequence[Bools | None]) -> Bools | None:
-    """Which rows have one of several fields; None: all."""
+    """Returns which rows have one of several fields; None: all."""
     found = [which for which in valid if which is not None]
     return np.logical_or.reduce(found) if found and len(found) == len(valid) else None
 
 
 def validity(column: pa.Array) -> Bools | None:
-    """Which rows aren't null; None where all are."""
+    """Returns which rows aren't null; None if all are."""
     if not column.null_count:
         return None
     valid: Bools = column.is_valid().to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Where render stages stand: GPUs, contexts and hardware queues.
+"""The places of render stages: GPUs, contexts and hardware queues.
 
 GPU 0 "NVIDIA H100 #0"          GpuInfo; a device of a source, or of several that name the same uuid
   context 1 of process 4242     InternedGraphicsContext, which names the process and the API
@@ -19,7 +19,7 @@ from ktrace.model.tracks import Process, Track, host_of, rank_of
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, int_field, text_field
 
-#: The word of the fact `api` -> its number, where Perfetto has one.
+#: Word of the fact `api` -> its number, if Perfetto has one.
 _APIS = {
     "cuda": f.API["CUDA"],
     "hip": f.API["HIP"],
@@ -28,7 +28,7 @@ _APIS = {
     "opengl": f.API["OPEN_GL"],
 }
 
-#: Words in the name or maker of a device that say the API where no fact does.
+#: Words in the name or maker of a device that imply the API, if no fact names it.
 _MAKERS = ((("nvidia", "tesla", "geforce"), "cuda"), (("amd", "radeon", "instinct"), "hip"), (("apple",), "metal"))
 
 
@@ -45,7 +45,7 @@ class Gpu:
 
     @property
     def api(self) -> str:
-        """The word for its API; empty where nothing says it."""
+        """The word for its API; empty if nothing names it."""
         known = self.facts.get("api")
         if isinstance(known, str):
             return known
@@ -54,7 +54,7 @@ class Gpu:
 
     @property
     def arch(self) -> str | None:
-        """What its kernels are compiled for, as its compilers call it."""
+        """The architecture that its kernels are compiled for, as its compilers call it."""
         for key in ("arch", "gcnArchName"):
             if isinstance(self.facts.get(key), str):
                 return str(self.facts[key])
@@ -68,9 +68,9 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Queue:
-    """Where the stages of a track stand. `pid` and `process` are those of the output.
+    """The place of the stages of a track. `pid` and `process` are those of the output.
 
-    `is_shared` says that the queue was made for another track.
+    `is_shared` means that the queue was made for another track.
     """
 
     track: Track
@@ -83,7 +83,7 @@ class Queue:
 
     @cached_property
     def place(self) -> bytes:
-        """The fields of a GpuRenderStageEvent that say where it stands."""
+        """The fields of a GpuRenderStageEvent that name its GPU, queue and context."""
         return (
             int_field(f.GPU_RENDER_STAGE_EVENT["gpu_id"], self.gpu.number)
             + int_field(f.GPU_RENDER_STAGE_EVENT["hw_queue_iid"], self.iid)
@@ -92,29 +92,29 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """Numbers that are unique in the trace, of whatever machine."""
+class IdCounters:
+    """Counters of ids that are unique in the trace, across machines."""
 
     contexts: Iterator[int] = field(default_factory=lambda: count(1))
     specifications: Iterator[int] = field(default_factory=lambda: count(1))
 
 
 class Gpus:
-    """The devices of all tracks, and the queues of those that are asked for. New ones gather in `fresh`."""
+    """The devices of all tracks, and the queues that are in use. New ones gather in `fresh`."""
 
     def __init__(
         self,
         tracks: Sequence[Track],
         catalog: Catalog,
         mine: Sequence[bool] | None = None,
-        numbers: Numbers | None = None,
+        numbers: IdCounters | None = None,
     ) -> None:
-        """`mine` says which tracks are of this machine, by default all. `numbers` are common to all machines."""
+        """`mine` tells which tracks are of this machine, by default all. All machines share `numbers`."""
         self.fresh: list[bytes] = []
         self.queues: dict[int, Queue] = {}
         self._tracks = tracks
         self._contexts: dict[tuple[int, int, int | None], int] = {}
-        self._numbers = numbers or Numbers()
+        self._numbers = numbers or IdCounters()
         self._entries: list[bytes] = []
         self._of: dict[int, Gpu] = {}
         known: dict[tuple[Any, ...], Gpu] = {}
@@ -133,15 +133,15 @@ class Gpus:
         self.gpus = list(known.values())
 
     def next_specification(self) -> int:
-        """A number for a queue or a stage."""
+        """Returns an id for a queue or a stage."""
         return next(self._numbers.specifications)
 
     def entries(self) -> bytes:
-        """All contexts and queues so far, for a sequence that starts anew."""
+        """Returns all contexts and queues so far, for a sequence that starts anew."""
         return b"".join(self._entries)
 
     def queue(self, number: int, pid: int, process: str, name: str) -> Queue:
-        """Makes the queue of the track with that index, of a process of the output."""
+        """Makes the queue of the track with that index, in a process of the output."""
         track, gpu = self._tracks[number], self._of[number]
         context = self._contexts.get((pid, gpu.number, track.context))
         if context is None:
@@ -158,7 +158,7 @@ class Gpus:
         return made
 
     def share(self, number: int, other: int) -> None:
-        """Lets the track with that index stand on the queue of the `other` one."""
+        """Puts the track with that index on the queue of the `other` one."""
         self.queues[number] = replace(self.queues[other], track=self._tracks[number], is_shared=True)
 
     def _new(self, entry: bytes) -> None:
@@ -174,19 +174,19 @@ class Gpus:
         return _APIS.get(self._of[number].api, f.API["UNDEFINED"])
 
     def info(self) -> bytes:
-        """The packet's field that names the GPUs; empty where there are none."""
+        """The packet's field that names the GPUs; empty if there are none."""
         gpus = b"".join(bytes_field(f.GPU_INFO["gpus"], _gpu(gpu)) for gpu in self.gpus)
         return bytes_field(f.TRACE_PACKET["gpu_info"], gpus) if gpus else b""
 
 
 def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
-    """Gives each GPU of the trace a label of its own: its name and number, and where these aren't enough its rank, else
-    its host, else its source.
+    """Gives each GPU of the trace a unique label: its name and number and, if needed, its rank, else its host, else its
+    source.
 
     "NVIDIA H100 #0 (rank 3)", "NVIDIA H100 #0 (on node1)"
     """
     plain = [f"{gpu.name or 'GPU'} #{gpu.number if gpu.ordinal is None else gpu.ordinal}" for gpu in gpus]
-    for words in ([""] * len(gpus), *(_apart(gpus, way, catalog) for way in ("rank", "on", ""))):
+    for words in ([""] * len(gpus), *(_distinguishing(gpus, way, catalog) for way in ("rank", "on", ""))):
         labels = [f"{name} ({word})" if word else name for name, word in zip(plain, words, strict=True)]
         if len({*labels}) == len(labels):
             break
@@ -196,8 +196,8 @@ def label_gpus(gpus: Sequence[Gpu], catalog: Catalog) -> None:
         gpu.label = label
 
 
-def _apart(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
-    """The ranks, hosts or sources of each GPU, in words."""
+def _distinguishing(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
+    """Returns the ranks, hosts or sources of each GPU, in words."""
     found = []
     for gpu in gpus:
         if way == "rank":
@@ -205,13 +205,13 @@ def _apart(gpus: Sequence[Gpu], way: str, catalog: Catalog) -> list[str]:
             found.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}" if ranks else "")
         else:
             names = [host_of(process, catalog) if way else process.source for process in gpu.processes]
-            said = ", ".join(dict.fromkeys(name for name in names if name))
-            found.append(f"{way} {said}".strip() if said else "")
+            words = ", ".join(dict.fromkeys(name for name in names if name))
+            found.append(f"{way} {words}".strip() if words else "")
     return found
 
 
 def specification(iid: int, name: str, description: str, category: int) -> bytes:
-    """The entry of InternedData that a queue or a stage is."""
+    """The entry of InternedData for a queue or a stage."""
     body = int_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["iid"], iid)
     body += text_field(f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION["name"], name)
     if description:
@@ -222,7 +222,7 @@ def specification(iid: int, name: str, description: str, category: int) -> bytes
 
 
 def _device(track: Track, catalog: Catalog) -> Entry | None:
-    """What the catalog knows of the track's device; facts may leave out process and host."""
+    """Returns the catalog's entry of the track's device; facts may leave out process and host."""
     if track.device is None:
         return None
     key: dict[str, Any] = {"source": track.source, "device": track.device}
@@ -243,11 +243,11 @@ def _gpu(gpu: Gpu) -> bytes:
     return b"".join(text_field(number, str(text)) for number, text in fields.items() if text is not None)
 
 
-def adopted(tracks: Sequence[Track]) -> list[Track]:
-    """The tracks as they are shown: device rows without a process belong to the one of their source that launched them.
+def with_processes(tracks: Sequence[Track]) -> list[Track]:
+    """Returns the tracks as they are shown: device tracks without a process get the process that launched their work.
 
-    That is the only process of source and host that has threads. Where there are several, or the process has
-    such a track already, a track stays as it is and stands under a process of its own.
+    That is the only process of their source and host that has threads. If there are several, or the process already
+    has such a track, the track stays as it is and gets a process of its own.
     """
     threads: dict[tuple[str, str | None], set[int]] = {}
     for track in tracks:

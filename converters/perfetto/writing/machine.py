@@ -1,6 +1,6 @@
-"""The part of a trace that is of one machine: device work as render stages, all else as events on tracks.
+"""The part of a trace that belongs to one machine: device work as render stages, all else as events on tracks.
 
-Two sequences, that of the host and that of the GPU. What is interned is of a sequence, and so of a machine.
+A machine has two sequences, one for the host and one for the GPU. Interned entries belong to a sequence.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from ..proto.wire import bytes_tag, int_tag, varint
 from .arguments import TYPE_NAMES
 from .arrows import ArrowBook, HostArrows
 from .descriptors import root
-from .fields import Coded
-from .gpu_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters
+from .fields import CodedField
 from .gpu_tracks import Gpus
-from .kernel_metrics import launch_arguments, metrics_of
-from .message_columns import Columns, Table
-from .output import Shared, columns_of
-from .render_stages import StageRows, Stages
+from .kernel_counters import DERIVED, ESTIMATE, OCCUPANCY, KernelCounters, launch_arguments, metrics_of
+from .message_columns import MessageColumns, Pieces
+from .render_stages import RenderStages, StageRows
 from .sequences import Packets, host_and_gpu, of_machine, packet
+from .trace_output import TraceOutput, columns_of
 from .track_events import HostRows, TrackEvents, argument_columns, source_columns
 
 _EVENT = bytes_tag(f.TRACE_PACKET["track_event"])
@@ -46,44 +45,44 @@ _BEGINS, _ENDS, _POINT, _COUNTS = (
 class Machine:
     """Writes the events of one machine.
 
-    `tracks` are shared by all machines of a trace, `gpus` are those of this one, `api` has the API of each track.
+    `output` is shared by all machines of a trace; `gpus` are those of this one.
     """
 
-    def __init__(self, shared: Shared, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
-        self._shared = shared
-        self._timeline, self._tracks, self._origin = shared.timeline, shared.tracks, shared.origin
+    def __init__(self, output: TraceOutput, gpus: Gpus, machine: int, counters: KernelCounters) -> None:
+        self._output = output
+        self._timeline, self._tracks, self._origin = output.timeline, output.tracks, output.origin
         self._host, self._gpu = host_and_gpu(machine)
         self._machine = machine
         self._gpus = gpus
-        self._stages = Stages(gpus)
+        self._stages = RenderStages(gpus)
         self._events = TrackEvents()
         self._arrows = ArrowBook()
         self._counters = counters
-        self._queues_said = 0
+        self._queues_defined = 0
 
     def start(self, clocks: list[bytes]) -> None:
-        """Writes the packets that open the sequences; `clocks` are readings at the begin of the trace."""
+        """Writes the packets that open the sequences; `clocks` are readings at the start of the trace."""
         self._write(self._host.first(TYPE_NAMES, clocks))
         self._write(self._gpu.first())
         self._write(packet(self._host.later() + root()))
 
     def write(self, batch: TimelineBatch) -> tuple[int, int]:
-        """Writes rows of this machine; returns how many events it kept, and how many ends of arrows have no place.
+        """Writes rows of this machine; returns the number of events kept, and of arrow ends that can't be drawn.
 
-        A counter that is no number has no place, nor has the end of an arrow to a render stage that another started.
+        A counter that isn't a number is left out, and the end of an arrow to a render stage that another call started.
         """
         if self._stages.is_full:
             self._write(self._gpu.first(self._stages.restart()))
         stage = batch.work
         metric = metrics_of(batch, stage)
-        lost = _no_numbers(batch)
-        host_arrows, waits, homeless = self._arrows.split(batch, stage, self._shared.api[batch.track])
+        lost = _without_value(batch)
+        host_arrows, waits, dropped_ends = self._arrows.split(batch, stage, self._output.api[batch.track])
         self._write_host(batch, np.flatnonzero(~(stage | metric.rows | lost)), host_arrows)
         if stage.any():
             rows = np.flatnonzero(stage)
             self._write_stages(batch, rows, waits, launch_arguments(batch, metric, rows))
         self._add_counters(batch, np.flatnonzero(metric.rows & ~lost), metric.kernel)
-        return len(batch) - int(np.count_nonzero(lost)), homeless
+        return len(batch) - int(np.count_nonzero(lost)), dropped_ends
 
     def close(self) -> None:
         """Writes the counters of kernels and the GPUs."""
@@ -91,7 +90,7 @@ class Machine:
         if events is not None:
             self._write(self._gpu.interning(entries))
             self._write(Packets(self._gpu, _COUNTER).of([np.arange(len(ts))], [events], ts - self._origin))
-        self._say_capped()
+        self._report_dropped_counters()
         if info := self._gpus.info():
             self._write(packet(of_machine(self._machine) + info))
 
@@ -99,28 +98,28 @@ class Machine:
         """Writes TrackEvents in the order of the edges."""
         edges = batch.edges
         is_row = edges.row >= 0
-        own = np.zeros(len(batch) + 1, np.bool_)  # the last one stands for ends, whose row is -1
+        own = np.zeros(len(batch) + 1, np.bool_)  # the last one is for ends, whose row is -1
         own[rows] = True
         own[-1] = True
         at = np.flatnonzero(own[edges.row])
-        place = self._places(batch, at)
+        place = self._placed_edges(batch, at)
         begins = np.flatnonzero(is_row[at])
         position = np.empty(len(batch), np.int64)
         position[edges.row[at[begins]]] = begins
-        host = HostRows(_taken(batch, rows), Coded(place.table, place.codes[position[rows]]), arrows.of(rows))
+        host = HostRows(_select(batch, rows), CodedField(place.table, place.codes[position[rows]]), arrows.of(rows))
         numbers, events = self._events.events(host)
         ends = np.flatnonzero(~is_row[at])
-        end = Columns(len(ends))
+        end = MessageColumns(len(ends))
         place.put(end, ends, None)
-        self._introduce()
+        self._write_definitions()
         where = [position[rows][number] for number in numbers]
         self._write(Packets(self._host, _EVENT).of([*where, ends], [*events, end], edges.ts[at] - self._origin))
 
-    def _places(self, batch: TimelineBatch, at: Int64) -> Coded:
-        """The fields of type and track of those edges."""
+    def _placed_edges(self, batch: TimelineBatch, at: Int64) -> CodedField:
+        """Returns the fields of type and track of those edges."""
         edges = batch.edges
         row, track, lane = edges.row[at], edges.track[at].astype(np.int64), edges.lane[at].astype(np.int64)
-        series, numbers = _series(batch)
+        series, numbers = _counter_series(batch)
         kinds = np.where(slice_rows(batch), _BEGINS, _POINT)
         kinds[numbers >= 0] = _COUNTS
         kind = np.append(kinds, _ENDS)[row]
@@ -129,7 +128,7 @@ class Machine:
         key = (which * len(self._timeline.tracks) + track) * 8 + kind
         found = pa.array(key).dictionary_encode()
         distinct = found.dictionary.to_pylist()
-        wanted = [_parts(value, len(self._timeline.tracks)) for value in distinct]
+        wanted = [_split_key(value, len(self._timeline.tracks)) for value in distinct]
         self._tracks.expect_counters((t, *series[w]) for w, t, k in wanted if k == _COUNTS)
         pieces = []
         for which_, track_, kind_ in wanted:
@@ -139,15 +138,15 @@ class Machine:
                 else self._tracks.track(track_, which_)
             )
             pieces.append(_TYPE + varint(kind_) + _TRACK + varint(uuid))
-        return Coded(Table(pieces), found.indices.to_numpy())
+        return CodedField(Pieces(pieces), found.indices.to_numpy())
 
     def _write_stages(
         self, batch: TimelineBatch, rows: Int64, waits: pa.LargeBinaryArray | None, measured: dict[str, pa.Array]
     ) -> None:
-        part = _taken(batch, rows)
+        part = _select(batch, rows)
         track = batch.track[rows]
         for number in np.unique(track).tolist():
-            stream = self._tracks.stream(number)
+            stream = self._tracks.queue_track(number)
             if stream not in self._gpus.queues:
                 self._gpus.queue(stream, *self._tracks.process(stream), self._tracks.queue(stream))
             if number not in self._gpus.queues:
@@ -155,7 +154,7 @@ class Machine:
         ts = part.column("ts").to_numpy()
         dur = pc.coalesce(part.column("dur"), pc.subtract(self._timeline.end, part.column("ts"))).to_numpy()
         columns = argument_columns(part)
-        for name in ("kind", *TRACK_COLUMNS):  # the stage says the kind, its queue the place
+        for name in ("kind", *TRACK_COLUMNS):  # the stage has the kind, its queue the track
             columns.pop(name, None)
         if part.has("cat"):
             columns["cat"] = part.column("cat")
@@ -163,7 +162,7 @@ class Machine:
         own_waits = waits.take(pa.array(rows)) if waits is not None else None
         stages = StageRows(part.columns, columns, track, batch.serial[rows], ts, dur, own_waits, measured)
         numbers, events = self._stages.events(stages)
-        self._introduce()
+        self._write_definitions()
         self._write(self._gpu.interning(self._stages.fresh()))
         self._write(Packets(self._gpu, _STAGE).of(numbers, events, ts - self._origin))
         self._add_estimates(part, stages)
@@ -195,8 +194,8 @@ class Machine:
         if not len(rows):
             return
         of = kernel[rows]
-        part = _taken(batch, rows)
-        series, numbers = _series(part)
+        part = _select(batch, rows)
+        series, numbers = _counter_series(part)
         derived = is_in(part.column("timing"), ("derived",))
         key = numbers * 2 + derived
         names = np.zeros(2 * len(series), np.int64)
@@ -217,51 +216,51 @@ class Machine:
             estimate=False,
         )
 
-    def _say_capped(self) -> None:
+    def _report_dropped_counters(self) -> None:
         counters = self._counters
         if not counters.dropped_kernels:
             return
         kept = counters.kernels - counters.dropped_kernels
         detail = f"the {kept:,} longest of {counters.kernels:,} kernels keep their counters"
-        self._shared.report.issue("counters-capped", "output", detail, counters.dropped_kernels)
-        if counters.dropped_rows and self._shared.report.stages:
-            ledger = self._shared.report.stages[-1]
+        self._output.report.issue("counters-capped", "output", detail, counters.dropped_kernels)
+        if counters.dropped_rows and self._output.report.stages:
+            ledger = self._output.report.stages[-1]
             ledger.given -= counters.dropped_rows
             ledger.removed["counters-capped"] += counters.dropped_rows
 
-    def _introduce(self) -> None:
-        """Writes the descriptors and texts that the next events refer to, and what tracks stand for."""
-        queues = islice(self._gpus.queues.values(), self._queues_said, None)
+    def _write_definitions(self) -> None:
+        """Writes the descriptors and texts that the next events refer to, and the columns of new tracks."""
+        queues = islice(self._gpus.queues.values(), self._queues_defined, None)
         new = list(queues)
         stages = {
             queue.iid: columns_of(queue.track) | {"gpu": [self._machine, queue.gpu.number]}
             for queue in new
             if not queue.is_shared
         }
-        self._queues_said += len(new)
-        self._shared.say_places(stages)
+        self._queues_defined += len(new)
+        self._output.write_places(stages)
         for descriptor in self._tracks.fresh:
             self._write(packet(self._host.later() + descriptor))
         self._tracks.fresh.clear()
         self._write(self._host.interning(self._events.fresh()))
 
     def _write(self, data: Any) -> None:
-        self._shared.stream.write(data)
+        self._output.stream.write(data)
 
 
-def _parts(key: int, tracks: int) -> tuple[int, int, int]:
-    """Lane or number of the counter, track, and type of a key of `_places`."""
+def _split_key(key: int, tracks: int) -> tuple[int, int, int]:
+    """Returns lane or number of the counter, track, and type from a key of `_placed_edges`."""
     rest, kind = divmod(key, 8)
     which, track = divmod(rest, tracks)
     return which, track, kind
 
 
-#: Columns that say where a row is, which `TimelineBatch.track` says, too.
+#: Columns that `TimelineBatch.track` replaces.
 _WHERE = {*TRACK_COLUMNS, *INTERNAL} - set(PLAIN)
 
 
-def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
-    """Some rows of a batch, without the columns that say where they are or say nothing."""
+def _select(batch: TimelineBatch, rows: Int64) -> Batch:
+    """Some rows of a batch, without track columns and empty columns."""
     columns = batch.taken(rows).columns
     names = [
         name
@@ -271,8 +270,8 @@ def _taken(batch: TimelineBatch, rows: Int64) -> Batch:
     return Batch("events", columns.select(names))
 
 
-def _no_numbers(batch: EventRows) -> Bools:
-    """Which rows are counters without a finite value."""
+def _without_value(batch: EventRows) -> Bools:
+    """Returns which rows are counters without a finite value."""
     counter = is_in(batch.column("kind"), ("counter",))
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
@@ -281,8 +280,8 @@ def _no_numbers(batch: EventRows) -> Bools:
     return lost
 
 
-def _series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
-    """Name and unit of the counters of a batch, and for each row the number of its own; -1 where it is no counter."""
+def _counter_series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
+    """Returns name and unit of the counters of a batch, and the number of each row's counter, else -1."""
     numbers = np.full(len(batch), -1, np.int64)
     rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))
     if not len(rows):

@@ -1,21 +1,19 @@
 """The protobuf wire format in columns: the bytes of many messages of one kind, made field by field with numpy.
 
-A `Columns` is a message a row. Each field is a column of machine words (up to eight bytes a row, with a length each):
-all are written to where they belong by one scatter a column, left to right, so that what a word has too much
-is written over by the next field. Texts of any length stand behind the words and are joined by Arrow.
+A `MessageColumns` has a message per row. Each field is a column of machine words (up to eight bytes a row, with a
+length each). One scatter per column writes the words to their places, left to right, so that the next field overwrites
+the surplus bytes of a word. Texts of any length follow the words; Arrow joins them.
 
-    event = Columns(rows)
+    event = MessageColumns(rows)
     event.varint(int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"]), serials)
-    packet = Columns(rows)
+    packet = MessageColumns(rows)
     packet.message(bytes_tag(f.TRACE_PACKET["gpu_render_stage_event"]), event)
     packet.rows()              # a LargeBinaryArray
 
-Varints are as short as they can be: the bytes are those that the protobuf library writes.
+Varints are as short as possible: the bytes equal those of the protobuf library.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -23,17 +21,17 @@ import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools, Int32, Int64, UInt8, UInt64
 
-#: Bytes between two rows while they are written: the last word of a row may spill so far.
+#: UInt8 between two rows while they are written: the last word of a row may extend so far.
 _GAP = 8
 
-#: Length of a varint -> the bits that say that another byte follows.
+#: Length of a varint -> its continuation bits.
 _MORE = np.array([0, *(sum(0x80 << 8 * at for at in range(size - 1)) for size in range(1, 9))], np.uint64)
 
 _NOTHING = pa.scalar(b"", pa.large_binary())
 
 
-class Columns:
-    """`count` messages of one kind, as columns. Texts come behind all other fields."""
+class MessageColumns:
+    """`count` messages of one kind, as columns. Texts follow all other fields."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -59,19 +57,19 @@ class Columns:
         return size
 
     def constant(self, data: bytes, where: Bools | None = None) -> None:
-        """The same bytes in all rows, or in those of `where`."""
+        """Adds the same bytes to all rows, or to those of `where`."""
         for at in range(0, len(data), 8):
             part = data[at : at + 8]
-            self.words(_word(part), _within(len(part), where))
+            self.words(_word(part), _lengths_where(len(part), where))
 
     def words(self, words: UInt64 | np.uint64, length: UInt8 | int) -> None:
-        """The first `length` bytes of little-endian words."""
+        """Adds the first `length` bytes of little-endian words."""
         if self._texts:
-            raise ValueError("a field behind a text")
+            raise ValueError("a field after a text")
         self._words.append((words, length))
 
     def varint(self, prefix: bytes, values: UInt64, where: Bools | None = None) -> None:
-        """A varint behind constant bytes, such as its tag."""
+        """Adds a varint after constant bytes, such as its tag."""
         for word, length in varints(values):
             if prefix:
                 size = len(prefix)
@@ -81,10 +79,10 @@ class Columns:
                 else:
                     self.constant(prefix, where)
                 prefix = b""
-            self.words(word, _within(length, where))
+            self.words(word, _lengths_where(length, where))
 
     def number(self, tag: bytes, head: bytes, values: UInt64, where: Bools | None = None) -> None:
-        """A short message of constant bytes and a varint behind them: an argument that is a number."""
+        """Adds a short message of constant bytes and a varint: an argument that is a number."""
         parts = varints(values)
         size = sum(length for _, length in parts) + len(head)
         if isinstance(size, int):
@@ -93,30 +91,30 @@ class Columns:
             first = np.left_shift(size.astype(np.uint64), np.uint64(8 * len(tag)))
             self._around(first, tag, head, where)
         for word, length in parts:
-            self.words(word, _within(length, where))
+            self.words(word, _lengths_where(length, where))
 
     def _around(self, size: UInt64, tag: bytes, head: bytes, where: Bools | None) -> None:
         start = tag + b"\0" + head[: 7 - len(tag)]
-        self.words(size | _word(start), _within(len(start), where))
+        self.words(size | _word(start), _lengths_where(len(start), where))
         self.constant(head[7 - len(tag) :], where)
 
     def fixed(self, prefix: bytes, values: UInt64, where: Bools | None = None) -> None:
-        """Eight bytes, of a double or a fixed64, behind constant bytes."""
+        """Adds eight bytes, of a double or a fixed64, after constant bytes."""
         self.constant(prefix, where)
-        self.words(values, _within(8, where))
+        self.words(values, _lengths_where(8, where))
 
-    def message(self, tag: bytes, inner: Columns, where: Bools | None = None) -> None:
-        """A message in this one. Rows that aren't in `where` must be empty in `inner`, too."""
+    def message(self, tag: bytes, inner: MessageColumns, where: Bools | None = None) -> None:
+        """Adds a nested message. Rows outside `where` must be empty in `inner`, too."""
         self.varint(tag, inner.size().view(np.uint64), where)
         self._words += inner._words
         self._texts += inner._texts
 
     def text(self, texts: pa.LargeBinaryArray) -> None:
-        """Bytes of any length; null is none."""
+        """Adds bytes of any length; null is none."""
         self._texts.append(texts)
 
-    def coded(self, table: Table, codes: Int32) -> None:
-        """For each row the entry of a table; -1 is none."""
+    def coded(self, table: Pieces, codes: Int32) -> None:
+        """Adds for each row the entry of a table; -1 is none."""
         if table.is_short:
             for words, length in table.words:
                 self.words(words[codes], length[codes])
@@ -124,7 +122,7 @@ class Columns:
             self.text(table.texts.take(pa.array(np.where(codes < 0, len(table.texts) - 1, codes))))
 
     def rows(self) -> pa.LargeBinaryArray:
-        """The bytes of each message."""
+        """Returns the bytes of each message."""
         length = self._length()
         bounds = np.empty(2 * self.count + 1, np.int64)
         bounds[0] = 0
@@ -137,15 +135,15 @@ class Columns:
         for word, part in self._words:
             anywhere[at] = word
             at += part
-        gapped = binary(bounds, buffer)
+        gapped = binary_array(bounds, buffer)
         rows = gapped.take(pa.array(np.arange(0, 2 * self.count, 2)))
-        return joined([rows, *self._texts])
+        return join_columns([rows, *self._texts])
 
 
-class Table:
+class Pieces:
     """Pieces of messages, by number. The last one is empty: it is the piece of the code -1.
 
-    Pieces of at most `short` bytes are written as words, others are texts, which stand last in a message.
+    Pieces of at most `short` bytes are written as words; longer ones are texts, which come last in a message.
     """
 
     def __init__(self, pieces: list[bytes], short: int = 8) -> None:
@@ -158,14 +156,14 @@ class Table:
 
 
 def _part(pieces: list[bytes], at: int) -> tuple[UInt64, UInt8]:
-    """Eight bytes of each piece, and how many it has of them."""
+    """Returns eight bytes of each piece, and how many of them it has."""
     parts = [piece[at : at + 8] for piece in pieces]
     words = np.frombuffer(b"".join(part.ljust(8, b"\0") for part in parts), "<u8")
     return words, np.array([len(part) for part in parts], np.uint8)
 
 
 def varints(values: UInt64) -> list[tuple[UInt64, UInt8 | int]]:
-    """Varints as words and their lengths. A second word is there where some are longer than eight bytes."""
+    """Returns varints as words and lengths. A second word follows if some are longer than eight bytes."""
     most = int(values.max(initial=0))
     if most < 128:
         return [(values, 1)]
@@ -196,7 +194,7 @@ def _spread(values: UInt64) -> UInt64:
     return (word & np.uint64(0x007F007F007F007F)) | (word & np.uint64(0x3F803F803F803F80)) << np.uint64(1)
 
 
-def _within(length: UInt8 | int, where: Bools | None) -> UInt8 | int:
+def _lengths_where(length: UInt8 | int, where: Bools | None) -> UInt8 | int:
     """The lengths in the rows of `where`, 0 in others."""
     if where is None:
         return length
@@ -207,14 +205,14 @@ def _word(data: bytes) -> np.uint64:
     return np.uint64(int.from_bytes(data, "little"))
 
 
-def binary(offsets: Int64, data: UInt8) -> pa.LargeBinaryArray:
+def binary_array(offsets: Int64, data: UInt8) -> pa.LargeBinaryArray:
     """An Arrow array over offsets and bytes."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
-def joined(parts: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
-    """The parts of each row behind each other; null is nothing."""
+def join_columns(parts: list[pa.LargeBinaryArray]) -> pa.LargeBinaryArray:
+    """Joins the parts of each row; null is nothing."""
     if len(parts) == 1:
         return parts[0]
     return pc.binary_join_element_wise(*parts, _NOTHING, null_handling="replace", null_replacement=b"")
@@ -226,15 +224,10 @@ def lengths(texts: pa.LargeBinaryArray) -> Int64:
     return length
 
 
-def delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-    """Each text as a field: tag and length before it; nothing for null."""
-    field = Columns(len(texts))
+def length_delimited(tag: bytes, texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Each text as a field: tag and length, then the text; nothing for null."""
+    field = MessageColumns(len(texts))
     valid = None if not texts.null_count else texts.is_valid().to_numpy(zero_copy_only=False)
     field.varint(tag, lengths(texts).astype(np.uint64), valid)
     field.text(texts)
     return field.rows()
-
-
-def slices(count: int, size: int) -> Iterator[slice]:
-    """0 to `count` in parts of `size`."""
-    return (slice(start, min(start + size, count)) for start in range(0, count, size))

@@ -1,7 +1,7 @@
-"""Kernels, copies, sets and the ranges around them as GpuRenderStageEvents, with what UIs from v55 on show of them.
+"""Kernels, copies, sets and the ranges around them as GpuRenderStageEvents, with the fields that UIs from v55 on show.
 
-What launches have in common (name, place, registers, ...) is interned as a kernel, once per combination; a launch
-repeats only what varies. A kernel's stage is named after it, since older engines show nothing but the stage.
+The common part of launches (name, place, registers, ...) is interned as a kernel, once per combination; a launch
+repeats only what varies. The stage of a kernel has its name, since older engines show only the stage.
 """
 
 from __future__ import annotations
@@ -19,12 +19,24 @@ from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS, STAGE_COLUMNS, STAGE_RESERVED, argument_name
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag, varint
 from .arguments import StageArguments
-from .fields import Coded, Field, Message, Varint, any_of, argument, coded, groups, integral, validity, whole
+from .fields import (
+    CodedField,
+    Field,
+    MessageField,
+    VarintField,
+    any_of,
+    argument_field,
+    coded,
+    groups,
+    is_integral,
+    validity,
+    whole,
+)
 from .gpu_tracks import Gpus, Queue, specification
 from .interning import fresh
-from .kernel_keys import Keys, chosen
-from .kernel_metrics import REACHABLE
-from .message_columns import Columns, Table
+from .kernel_arguments import InternedArguments, number_combinations
+from .kernel_counters import REACHABLE
+from .message_columns import MessageColumns, Pieces
 
 #: Kind -> category of its stage, and the stage's description.
 STAGES = {
@@ -35,7 +47,7 @@ STAGES = {
     "range": (f.RENDER_STAGE_CATEGORY["OTHER"], "Range"),
 }
 
-#: Bytes of interned kernels after which the sequence starts anew.
+#: UInt8 of interned kernels after which the sequence starts anew.
 _MOST_KERNELS = 32 << 20
 
 _EVENT_ID = int_tag(f.GPU_RENDER_STAGE_EVENT["event_id"])
@@ -59,7 +71,7 @@ _RENAMED = {column: name for name, column in STAGE_COLUMNS.items()}
 class StageRows:
     """Rows of a batch that become render stages.
 
-    `dur` is never null; `waits` are the fields of their arrows, `measured` what their metrics say of their launch.
+    `dur` is never null; `waits` has the fields of their arrows, `measured` the arguments from metrics of their launch.
     """
 
     columns: pa.RecordBatch
@@ -75,16 +87,16 @@ class StageRows:
         return len(self.ts)
 
 
-class Stages:
+class RenderStages:
     """Encodes render stages of one sequence."""
 
     def __init__(self, gpus: Gpus) -> None:
         self._gpus = gpus
-        self._keys = Keys()
+        self._keys = InternedArguments()
         self.restart()
 
     def restart(self) -> bytes:
-        """Forgets what is interned; returns the entries of InternedData with which the sequence starts anew."""
+        """Forgets interned entries; returns the entries of InternedData with which the sequence starts anew."""
         self._arguments = StageArguments()
         self._kernels: dict[tuple[bytes, bytes], bytes] = {}  # name and arguments -> the field that refers to them
         self._bytes = 0
@@ -99,14 +111,14 @@ class Stages:
         return self._bytes > _MOST_KERNELS
 
     def fresh(self) -> bytes:
-        """The entries of InternedData interned since the last call."""
+        """Returns the entries of InternedData that are new since the last call."""
         entries = b"".join([fresh(self._arguments.names, self._arguments.texts), *self._gpus.fresh, *self._new])
         self._gpus.fresh.clear()
         self._new.clear()
         return entries
 
-    def events(self, rows: StageRows) -> tuple[list[Int64], list[Columns]]:
-        """The rows in groups, and for each group its GpuRenderStageEvents."""
+    def events(self, rows: StageRows) -> tuple[list[Int64], list[MessageColumns]]:
+        """Returns the rows in groups, and for each group its GpuRenderStageEvents."""
         columns = self._columns(rows)
         keyed = self._keys.choose(columns, rows.track)
         common = self._common(rows, {name: column for name, column in columns.items() if name in keyed})
@@ -117,12 +129,12 @@ class Stages:
         numbers, events = [], []
         for group in groups(launch, len(rows)):
             which = group.rows
-            event = Columns(len(which))
+            event = MessageColumns(len(which))
             event.varint(_EVENT_ID, rows.serial[which].view(np.uint64))
             event.varint(_DURATION, rows.dur[which].view(np.uint64))
             for field in common:
                 field.put(event, which, None)
-            arguments = Columns(len(which))
+            arguments = MessageColumns(len(which))
             group.put(arguments)
             event.message(_LAUNCH, arguments)
             if rows.waits is not None:
@@ -132,7 +144,7 @@ class Stages:
         return numbers, events
 
     def _columns(self, rows: StageRows) -> dict[str, pa.Array]:
-        """All arguments by name: columns, what follows from them, the source's own."""
+        """Returns all arguments by name: columns, arguments derived from them, the source's own."""
         own = {_RENAMED.get(name, name): column for name, column in rows.arguments.items()}
         if "occupancy" in rows.arguments:
             own[_RENAMED["occupancy"]] = _whole(rows.arguments["occupancy"])
@@ -143,7 +155,7 @@ class Stages:
             return []
         if name == "args":
             return [self._source_arguments(column, tag)]
-        field = argument(name, column, self._arguments, tag)
+        field = argument_field(name, column, self._arguments, tag)
         return [field] if field is not None else []
 
     def _source_arguments(self, column: pa.Array, tag: bytes) -> Field:
@@ -154,10 +166,10 @@ class Stages:
         return coded(column, make)
 
     def _common(self, rows: StageRows, keyed: dict[str, pa.Array]) -> list[Field]:
-        """What is the same in many launches: the fields of place, stage and interned kernel."""
+        """Returns the fields that many launches share: place, stage and interned kernel."""
         names, kinds = encoded(rows.columns.column("name")), encoded(rows.columns.column("kind"))
-        codes, first = chosen([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
-        kernel = Columns(len(first))
+        codes, first = number_combinations([rows.track, _codes(names), _codes(kinds)], list(keyed.values()))
+        kernel = MessageColumns(len(first))
         fields = [
             field
             for name, column in keyed.items()
@@ -174,7 +186,7 @@ class Stages:
         for name, kind, body, track in zip(named, kinded, bodies, tracks.tolist(), strict=True):
             place = self._gpus.queues[track].place
             pieces.append(place + self._stage(kind, name) + self._kernel(name, body))
-        return [Coded(Table(pieces, short=40), codes)]
+        return [CodedField(Pieces(pieces, short=40), codes)]
 
     def _stage(self, kind: str, name: bytes) -> bytes:
         known = self._stages.get((kind, name))
@@ -202,7 +214,7 @@ class Stages:
         return known
 
     def _queue_arguments(self, track: int) -> bytes:
-        """The fields of an interned kernel that say where it runs."""
+        """The fields of an interned kernel that name its process, device, stream, context and API."""
         known = self._queue_args.get(track)
         if known is None:
             queue = self._gpus.queues[track]
@@ -223,21 +235,23 @@ class Stages:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    """A column of the model's floats as integers, which are shorter, where all are whole."""
+    """Returns a column of the model's floats as integers, which are shorter, if all are whole."""
     values = pc.fill_null(column, 0.0).to_numpy(zero_copy_only=False)
-    return column.cast(pa.int64()) if integral(values).all() else column
+    return column.cast(pa.int64()) if is_integral(values).all() else column
 
 
 def _sizes(rows: StageRows) -> list[Field]:
-    """The messages grid_size and workgroup_size of a launch."""
+    """Returns the messages grid_size and workgroup_size of a launch."""
     found: list[Field] = []
     for name, tag in _SIZES.items():
         axes = {axis: _axis(rows, name, axis) for axis in "xyz"}
         fields = [
-            Varint(_AXES[axis], whole(column), validity(column)) for axis, column in axes.items() if column is not None
+            VarintField(_AXES[axis], whole(column), validity(column))
+            for axis, column in axes.items()
+            if column is not None
         ]
         if fields:
-            found.append(Message(tag, b"", fields, any_of([field.valid for field in fields])))
+            found.append(MessageField(tag, b"", fields, any_of([field.valid for field in fields])))
     return found
 
 
@@ -250,7 +264,7 @@ def _axis(rows: StageRows, name: str, axis: str) -> pa.Array | None:
 
 
 def derived(rows: StageRows, queues: dict[int, Queue]) -> dict[str, pa.Array]:
-    """Arguments that follow from columns and from what is known of the device."""
+    """Returns arguments that follow from columns and from facts about the device."""
     found: dict[str, pa.Array] = {}
     grid, block = (_product(rows, name) for name in ("grid", "block"))
     if grid is not None:
@@ -298,7 +312,7 @@ def _product(rows: StageRows, name: str) -> pa.Array | None:
 
 
 def _most_warps(queue: Queue | None) -> int:
-    """Warps that a multiprocessor of the queue's device holds; 0 where nothing says it."""
+    """The number of warps that fit on a multiprocessor of the queue's device; 0 if unknown."""
     if queue is None:
         return 0
     threads = queue.gpu.number_of("maxThreadsPerMultiprocessor", "max_threads_per_multiprocessor")
@@ -307,7 +321,7 @@ def _most_warps(queue: Queue | None) -> int:
 
 
 def _limit(block: pa.Array, most: Int64, queues: dict[int, Queue]) -> pa.Array:
-    """Blocks that a multiprocessor can hold by its warps alone."""
+    """The number of blocks that fit on a multiprocessor by their warps alone."""
     size = next((queue.gpu.number_of("warpSize", "warp_size") for queue in queues.values()), None) or 32
     threads = pc.fill_null(block, 0).to_numpy(zero_copy_only=False)
     warps = -(-threads // size)

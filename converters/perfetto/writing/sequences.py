@@ -1,4 +1,4 @@
-"""The two sequences of packets, and how messages become packets on them."""
+"""The two sequences of packets, and messages as packets on them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ from ktrace.model.arrays import Int64, UInt64
 
 from ..proto import field_numbers as f
 from ..proto.wire import bytes_field, bytes_tag, int_field, int_tag
-from .message_columns import Columns
+from .message_columns import MessageColumns
 
 _PACKET = bytes_tag(f.TRACE["packet"])
 _TIME = int_tag(f.TRACE_PACKET["timestamp"])
 
 
 class Sequence(NamedTuple):
-    """A sequence of packets: its number, which isn't 0, and the machine that it is of, 0 where there is only one."""
+    """A sequence of packets: its number, which isn't 0, and its machine, 0 if there is only one."""
 
     number: int
     machine: int = 0
 
     @property
     def fields(self) -> bytes:
-        """What each of its packets says of it."""
+        """The fields that all its packets have."""
         return int_field(f.TRACE_PACKET["trusted_packet_sequence_id"], self.number) + of_machine(self.machine)
 
     def later(self) -> bytes:
-        """The fields of any of its packets but the first."""
+        """The fields of all its packets but the first."""
         return self.fields + int_field(
             f.TRACE_PACKET["sequence_flags"], f.SEQUENCE_FLAGS["SEQ_NEEDS_INCREMENTAL_STATE"]
         )
 
     def interning(self, entries: bytes) -> bytes:
-        """A packet that adds entries to its InternedData; empty where there are none.
+        """A packet that adds entries to its InternedData; empty if there are none.
 
-        A packet holds them in one field: Perfetto takes the last of a singular field, where protobuf libraries merge.
+        A packet has all of them in one field: Perfetto takes the last value of a singular field, where protobuf
+        libraries merge the values.
         """
         return packet(self.later() + bytes_field(f.TRACE_PACKET["interned_data"], entries)) if entries else b""
 
@@ -60,7 +61,7 @@ def host_and_gpu(machine: int) -> tuple[Sequence, Sequence]:
 
 
 def of_machine(machine: int) -> bytes:
-    """The field of a packet that says of which machine it is; empty for 0."""
+    """The field of a packet that names its machine; empty for 0."""
     return int_field(f.TRACE_PACKET["machine_id"], machine) if machine else b""
 
 
@@ -82,9 +83,10 @@ class Packets:
         self._tag = tag
         self._later = sequence.later()
 
-    def of(self, positions: Several[Int64], messages: Several[Columns], ts: Int64) -> memoryview:
-        """The bytes of packets in order. `positions` says for each group of messages which those are, `ts` has the
-        timestamps by position.
+    def of(self, positions: Several[Int64], messages: Several[MessageColumns], ts: Int64) -> memoryview:
+        """Returns the bytes of packets in order.
+
+        `positions` has the positions of each group of messages; `ts` has the timestamps by position.
         """
         if not len(ts):
             return memoryview(b"")
@@ -98,12 +100,12 @@ class Packets:
         rows = pa.concat_arrays(parts).take(pa.array(order))
         return _bytes(rows)
 
-    def _packets(self, message: Columns, ts: UInt64) -> pa.LargeBinaryArray:
-        inner = Columns(len(ts))
+    def _packets(self, message: MessageColumns, ts: UInt64) -> pa.LargeBinaryArray:
+        inner = MessageColumns(len(ts))
         inner.varint(_TIME, ts)
         inner.constant(self._later)
         inner.message(self._tag, message)
-        whole = Columns(len(ts))
+        whole = MessageColumns(len(ts))
         whole.message(_PACKET, inner)
         return whole.rows()
 

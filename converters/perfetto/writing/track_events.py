@@ -1,4 +1,4 @@
-"""TrackEvents: what stands on the tracks of the host, with names, categories, arguments and arrows."""
+"""TrackEvents: events on the tracks of the host, with names, categories, arguments and arrows."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared import timeline_arguments as shared
+from ktrace.converters._shared import timeline_arguments
 from ktrace.converters._shared.timeline_arguments import is_in, masked, plain, word_numbers
-from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 
 from ..proto import field_numbers as f
@@ -19,22 +19,22 @@ from ..proto.wire import bytes_tag, double_tag, int_tag
 from .arguments import HostArguments
 from .arrows import HostArrows
 from .fields import (
-    Coded,
+    CodedField,
     Field,
-    Fixed,
-    Message,
-    Number,
-    Varint,
-    argument,
+    FixedField,
+    MessageField,
+    NumberField,
+    VarintField,
+    argument_field,
     coded,
     groups,
-    integral,
-    source_arguments,
+    is_integral,
+    source_argument_field,
     validity,
     whole,
 )
-from .interning import Interned, fresh
-from .message_columns import Columns, Table
+from .interning import InternedTexts, fresh
+from .message_columns import MessageColumns
 
 _TAG = HostArguments.tag
 _ENTRY = bytes_tag(f.DEBUG_ANNOTATION["dict_entries"])
@@ -43,39 +43,39 @@ _COUNTER_DOUBLE = double_tag(f.TRACK_EVENT["double_counter_value"])
 
 
 def argument_columns(batch: Batch) -> dict[str, pa.Array]:
-    """The arguments of events that are columns (`_shared.arguments`); `kind` where the category doesn't say it."""
-    return shared.argument_columns(
-        batch, _unsaid(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
+    """Returns the arguments of events that are columns; `kind` only if the category doesn't imply it."""
+    return timeline_arguments.argument_columns(
+        batch, _kind_not_implied(batch.column("cat"), batch.column("kind")) if batch.has("cat") else None
     )
 
 
 def source_columns(batch: Batch, reserved: frozenset[str]) -> dict[str, pa.Array]:
-    """The typed arguments of the source by the name that they are written under, and `args`, the others, as texts."""
+    """Returns the source's typed arguments by the name that is written, and its other arguments as texts `args`."""
     columns = {argument_name(name.removeprefix("args."), reserved): batch.column(name) for name in batch.typed_args()}
     if batch.has("args"):
         columns["args"] = batch.column("args")
     return {name: column for name, column in columns.items() if column.null_count < len(column)}
 
 
-def _unsaid(category: pa.Array, kind: pa.Array) -> Bools:
-    """Where there is a category, and it doesn't say the kind."""
-    codes, said = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _SAID, _OTHER)
-    unsaid: Bools = (said >= 0) & ((codes != said) | (said == _OTHER))
-    return unsaid
+def _kind_not_implied(category: pa.Array, kind: pa.Array) -> Bools:
+    """Returns which rows have a category that doesn't imply their kind."""
+    codes, implied = word_numbers(kind, _KINDS, _OTHER), word_numbers(category, _IMPLIED_KINDS, _OTHER)
+    not_implied: Bools = (implied >= 0) & ((codes != implied) | (implied == _OTHER))
+    return not_implied
 
 
-#: Kind -> number; category -> number of the kind that it says.
+#: Kind -> number; category -> number of the kind that it implies.
 _KINDS = {kind: number for number, kind in enumerate((*SLICE_KINDS, *POINT_KINDS))}
-_SAID = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.items()}
+_IMPLIED_KINDS = {category: _KINDS[kind] for category, kind in CATEGORY_KINDS.items()}
 _OTHER = 100
 
 
 @dataclass(frozen=True)
 class HostRows:
-    """Rows of a batch that become TrackEvents. `place` is a field of type and track for each of them."""
+    """Rows of a batch that become TrackEvents. `place` has the fields of type and track of each."""
 
     batch: Batch
-    place: Coded
+    place: CodedField
     arrows: HostArrows
 
     def __len__(self) -> int:
@@ -87,21 +87,21 @@ class TrackEvents:
 
     def __init__(self) -> None:
         self._arguments = HostArguments()
-        self._names = Interned(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
-        self._categories = Interned(
+        self._names = InternedTexts(f.INTERNED_DATA["event_names"], f.TRACK_EVENT["name_iid"], f.TRACK_EVENT["name"])
+        self._categories = InternedTexts(
             f.INTERNED_DATA["event_categories"], f.TRACK_EVENT["category_iids"], f.TRACK_EVENT["categories"]
         )
 
     def fresh(self) -> bytes:
-        """The entries of InternedData interned since the last call."""
+        """Returns the entries of InternedData that are new since the last call."""
         return fresh(self._categories, self._names, self._arguments.names, self._arguments.texts)
 
-    def events(self, rows: HostRows) -> tuple[list[Int64], list[Columns]]:
-        """The rows in groups, and for each group its TrackEvents."""
+    def events(self, rows: HostRows) -> tuple[list[Int64], list[MessageColumns]]:
+        """Returns the rows in groups, and for each group its TrackEvents."""
         fields = self._fields(rows)
         numbers, events = [], []
         for group in groups(fields, len(rows)):
-            event = Columns(len(group.rows))
+            event = MessageColumns(len(group.rows))
             group.put(event)
             numbers.append(group.rows)
             events.append(event)
@@ -124,15 +124,15 @@ class TrackEvents:
         source = source_columns(batch, RESERVED)
         texts = source.pop("args", None)
         for name, column in {**columns, **source}.items():
-            field = argument(name, column, self._arguments, _TAG)
+            field = argument_field(name, column, self._arguments, _TAG)
             fields += [field] if field is not None else []
         if texts is not None:
-            field = source_arguments(texts, self._arguments, lambda key: argument_name(key, RESERVED))
+            field = source_argument_field(texts, self._arguments, lambda key: argument_name(key, RESERVED))
             fields += [field] if field is not None else []
         return fields
 
-    def _category(self, batch: Batch) -> Coded:
-        """The source's own category, else the kind."""
+    def _category(self, batch: Batch) -> CodedField:
+        """Returns the source's own category, else the kind."""
         chosen = batch.column("kind")
         if batch.has("cat"):
             chosen = batch.column("cat")
@@ -142,20 +142,20 @@ class TrackEvents:
 
 
 def _counter_values(batch: Batch, counter: Bools) -> list[Field]:
-    """The values of counters: whole ones as integers, which are shorter."""
+    """Returns the values of counters: whole ones as integers, which are shorter."""
     if not batch.has("value") or not counter.any():
         return []
     which = counter & batch.column("value").is_valid().to_numpy(zero_copy_only=False)
     value = pc.fill_null(batch.column("value"), 0.0).to_numpy(zero_copy_only=False)
-    integer = which & integral(value)
+    integer = which & is_integral(value)
     return [
-        Varint(_COUNTER_INT, np.where(integer, value, 0).astype(np.int64).view(np.uint64), integer),
-        Fixed(_COUNTER_DOUBLE, np.ascontiguousarray(value).view(np.uint64), which & ~integer),
+        VarintField(_COUNTER_INT, np.where(integer, value, 0).astype(np.int64).view(np.uint64), integer),
+        FixedField(_COUNTER_DOUBLE, np.ascontiguousarray(value).view(np.uint64), which & ~integer),
     ]
 
 
 def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
-    """`grid` or `block` as {x, y, z}, or as a number where only the product is known."""
+    """Returns `grid` or `block` as {x, y, z}, or as a number if only the product is known."""
     axes = {axis: batch.column(f"{name}_{axis}") for axis in "xyz"}
     x, y, z = (column.is_valid().to_numpy(zero_copy_only=False) for column in axes.values())
     alone, several = x & ~y & ~z, y | z
@@ -163,14 +163,10 @@ def _dimensions(batch: Batch, name: str, into: HostArguments) -> list[Field]:
         return []
     head = into.head(name)
     parts: list[Field] = [
-        Number(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column)) for axis, column in axes.items()
+        NumberField(_ENTRY, into.head(axis) + into.int_tag, whole(column), validity(column))
+        for axis, column in axes.items()
     ]
     return [
-        Number(_TAG, head + into.int_tag, whole(axes["x"]), alone),
-        Message(_TAG, head, parts, several),
+        NumberField(_TAG, head + into.int_tag, whole(axes["x"]), alone),
+        MessageField(_TAG, head, parts, several),
     ]
-
-
-def places(pieces: list[bytes], codes: Int32) -> Coded:
-    """The fields of type and track."""
-    return Coded(Table(pieces), codes)

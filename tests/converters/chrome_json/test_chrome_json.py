@@ -56,11 +56,11 @@ def test_times_are_exact_and_count_from_the_begin(path: Path, trace: Any) -> Non
 
 def test_the_origin_is_reported(tmp_path: Path) -> None:
     assert write(scene(EPOCH), "chrome", tmp_path / "a.trace.json").issues["origin"].places == [
-        ("output", f"{EPOCH} ns were taken off")
+        ("output", f"{EPOCH} ns were subtracted")
     ]
     assert "origin" not in write(scene(), "chrome", tmp_path / "b.trace.json").issues
     moved = write(scene(-1500), "chrome", tmp_path / "c.trace.json").issues["origin"]
-    assert moved.places == [("output", "-1500 ns were taken off")]
+    assert moved.places == [("output", "-1500 ns were subtracted")]
 
 
 def test_the_engine_reads_the_same_slices_counters_and_arrows(path: Path) -> None:
@@ -134,7 +134,7 @@ def test_arrows_have_a_begin_an_end_and_their_slice(trace: Any) -> None:
     assert sorted("".join(phases) for phases in arrows.values()) == ["sf", "stf"]
 
 
-def test_a_counter_that_is_no_number_is_counted(tmp_path: Path) -> None:
+def test_a_counter_that_isnt_a_number_is_counted(tmp_path: Path) -> None:
     report = write(scene(), "chrome", tmp_path / "nan.trace.json")
     assert report.issues["not-representable"].rows == 2
     assert "NaN" not in [event["args"] for event in events(json.loads((tmp_path / "nan.trace.json").read_text()), "C")]

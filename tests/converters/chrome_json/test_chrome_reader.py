@@ -53,7 +53,7 @@ def paired(events: list[dict[str, Any]]) -> Counter[Any]:
 
 @needs_corpus
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_real_files_say_what_json_says(path: Path) -> None:
+def test_real_files_equal_what_json_reads(path: Path) -> None:
     events, trace = events_of(load(path)), ktrace.read(path)
     assert trace.report.reader.balanced()
     assert trace.report.reader.taken >= len(events)

@@ -57,7 +57,7 @@ def chosen(trace: Any, *phases: str) -> list[Any]:
 
 
 def typed_rows(count: int, chance: random.Random, keys: int) -> tuple[Batch, list[dict[str, Any]]]:
-    """Events of which each has some of the typed arguments, and what their JSON must say.
+    """Events with different sets of typed arguments, and the JSON that they must become.
 
     `keys` sets of keys are used: with few of them there are many rows of each shape.
     """
@@ -150,7 +150,7 @@ def test_a_counter_keeps_its_unit_and_arguments(tmp_path: Path) -> None:
     assert faults == []
 
 
-def test_rows_say_their_tracks_and_lanes(tmp_path: Path) -> None:
+def test_rows_have_their_tracks_and_lanes(tmp_path: Path) -> None:
     made = rows()
     for number in range(4):
         made.event("kernel", f"k{number}", ts=number, dur=10, pid=9, device=1, context=2, stream=7)
@@ -172,7 +172,7 @@ def test_rows_say_their_tracks_and_lanes(tmp_path: Path) -> None:
     assert known["ktrace"] == "1.0"
 
 
-def test_arrows_have_the_name_of_what_they_say(tmp_path: Path) -> None:
+def test_arrows_are_named_after_their_kind(tmp_path: Path) -> None:
     made = rows()
     events = {}
     for number in range(1, 300):

@@ -37,7 +37,7 @@ def two_kernels_in_a_step() -> list[Any]:
     return list(made.rest())
 
 
-def test_a_range_of_a_stream_stands_on_the_queue_of_its_kernels() -> None:
+def test_a_range_of_a_stream_is_on_the_queue_of_its_kernels() -> None:
     found = decode(written(two_kernels_in_a_step()))
     stages = {stage.kernel.name: stage for stage in found.stages}
     assert set(stages) == {"ProfilerStep#3", "gemm", "norm"}
@@ -63,7 +63,7 @@ def test_arrows_to_a_range_of_a_stream_are_drawn() -> None:
 
 
 @pytest.mark.parametrize("form", ["stages", "slices"])
-def test_a_range_without_context_stands_with_the_only_stream_of_its_number(form: str, tmp_path: Path) -> None:
+def test_a_range_without_context_is_on_the_only_stream_of_its_number(form: str, tmp_path: Path) -> None:
     made = rows()
     made.event("range", "step", ts=0, dur=100, **gpu(7))
     made.event("kernel", "gemm", ts=10, dur=20, **gpu(7, context=1))
@@ -155,7 +155,7 @@ def test_slices_are_for_perfetto_alone(tmp_path: Path) -> None:
         ["one"],
     ],
 )
-def test_names_sort_as_they_stand(names: list[str]) -> None:
+def test_names_sort_in_their_order(names: list[str]) -> None:
     given = in_order_of_names(names)
     assert sorted(given, key=str.lower) == given
     assert [name.lstrip(" ") for name in given] == names
@@ -165,7 +165,7 @@ def test_names_that_sort_already_stay() -> None:
     assert in_order_of_names(["CPU 0", "CPU 1", "CPU 2"]) == ["CPU 0", "CPU 1", "CPU 2"]
 
 
-def test_streams_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+def test_streams_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     streams = [10, 100, 7, 0, 20, 101, 11]
     made = rows()
     for stream in streams:

@@ -14,7 +14,7 @@ from engine import FAULTS, query
 from perfetto_reference import API, BEGIN, CORRELATION, Trace, decode, written
 from scene import KERNEL, rows, scene, write
 
-from ktrace.converters.perfetto.writing.gpu_counters import KernelCounters
+from ktrace.converters.perfetto.writing.kernel_counters import KernelCounters
 from ktrace.stages.order.timeline import order
 
 LINT = SHARED / "tools" / "gpu_lint.py"
@@ -150,7 +150,7 @@ def test_only_the_longest_kernels_keep_their_counters(tmp_path: Path, monkeypatc
 
 def test_the_sequence_of_stages_starts_anew_where_too_much_is_interned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ktrace.output.write.order", partial(order, range_rows=50))
-    monkeypatch.setattr("ktrace.converters.perfetto.gpu._MOST_KERNELS", 2000)
+    monkeypatch.setattr("ktrace.converters.perfetto.writing.render_stages._MOST_KERNELS", 2000)
     made = rows()
     for number in range(400):
         made.event("kernel", f"kernel {number % 90}", ts=number, dur=1, device=0, stream=number % 2, registers=number)
@@ -163,7 +163,7 @@ def test_the_sequence_of_stages_starts_anew_where_too_much_is_interned(monkeypat
     assert len(starts) > 3
 
 
-def test_a_laid_out_table_is_no_measured_work(tmp_path: Path) -> None:
+def test_a_laid_out_table_isnt_measured_work(tmp_path: Path) -> None:
     made = rows()
     made.event("kernel", "k", ts=0, dur=5, timing="synthetic", device=0, track="Statistics")
     made.event("kernel", "n", ts=0, dur=5, track="Kernels")

@@ -1,4 +1,4 @@
-"""Perfetto traces of other tools: what is not read is said, graphics are no kernels, what GPUs say is kept."""
+"""Perfetto traces of other tools: unread packets are reported, graphics aren't kernels, facts about GPUs are kept."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def test_packets_that_are_not_read_are_skipped_by_kind(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not XPLANES, reason="no ../shared/corpus/xplane")
 @pytest.mark.parametrize("path", XPLANES, ids=lambda path: path.name)
-def test_an_xplane_is_no_perfetto_trace(path: Path) -> None:
+def test_an_xplane_isnt_a_perfetto_trace(path: Path) -> None:
     with pytest.raises(UnknownFormat):
         ktrace.read(path)
 
 
 def gpu_trace() -> trace.Trace:
-    """Two stages of categories, one without, on queues that say what they are; a counter in two groups."""
+    """Two stages of categories, one without, on queues with descriptions; a counter in two groups."""
     made = trace.Trace()
     first = made.packet.add(timestamp=1, trusted_packet_sequence_id=1, sequence_flags=1)
     interned = first.interned_data

@@ -299,7 +299,7 @@ def random_trace(chosen: Iterable[tuple[int, Row]]) -> Any:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(random_event(), max_size=8), st.integers(1, 100), st.randoms(use_true_random=False))
 def test_random_events(tmp_path_factory: pytest.TempPathFactory, some: list[Any], times: int, dice: Any) -> None:
-    """Each event stands there many times, so that templates are found, and with others, so that they must be."""
+    """Each event occurs often, so that it becomes a template, and among others, so that templates are needed."""
     chosen = some * times
     dice.shuffle(chosen)
     path = write(tmp_path_factory.mktemp("random") / "random.pftrace", random_trace(chosen))
@@ -325,7 +325,7 @@ def test_random_events(tmp_path_factory: pytest.TempPathFactory, some: list[Any]
 
 
 def fields_by_one(data: bytes) -> list[tuple[int, int, Any]] | None:
-    """The fields of a message, None for no protobuf, by the straight parser."""
+    """The fields of a message by the simple parser; None if it isn't protobuf."""
     try:
         return list(protobuf.fields_of(data))
     except ValueError:
@@ -366,7 +366,7 @@ def test_columns_of_fields_are_those_of_each_message(some: list[bytes], times: i
 # Odd files.
 
 
-def test_a_packet_that_is_no_protobuf_is_skipped(tmp_path: Path) -> None:
+def test_a_packet_that_isnt_protobuf_is_skipped(tmp_path: Path) -> None:
     made = random_trace(
         [(5, {"kind": INSTANT, "name": "a", "interned": False, "track": 1, "category": None, "args": {}})]
     )
@@ -374,7 +374,7 @@ def test_a_packet_that_is_no_protobuf_is_skipped(tmp_path: Path) -> None:
     path.write_bytes(bytes_field(1, b"\x0b\xff\xff") + made.SerializeToString())
     read = ktrace.read(path, from_="perfetto")
     assert read.events["name"].tolist() == ["a"]
-    assert read.report.issues["bad-record"].places == [("byte 2", "no protobuf")]
+    assert read.report.issues["bad-record"].places == [("byte 2", "not protobuf")]
 
 
 def test_no_trace_at_all(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_clock_that_nothing_ties_to_the_others(tmp_path: Path) -> None:
     assert "clock" not in rows["main"]
 
 
-def test_ends_that_stand_before_their_begins(tmp_path: Path) -> None:
+def test_ends_before_their_begins_in_the_file(tmp_path: Path) -> None:
     """Two sequences write to one track: the file's order isn't that of time."""
     made = trace.Trace()
     for sequence, kind, stamps in ((1, END, (200, 400)), (2, BEGIN, (100, 300))):
@@ -575,7 +575,7 @@ def test_the_textprotos_are_read_and_written_again(path: Path, tmp_path: Path) -
 # What `info` says.
 
 
-def test_info_says_which_tables_will_show() -> None:
+def test_info_lists_the_tables_that_will_show() -> None:
     lines = {path.name.split("-")[0]: inspect(path).about["in ui.perfetto.dev"] for path in FOLDER.glob("*")}
     assert lines["phases"] == ["GPU Compute tab: hidden: no render stages"]
     assert lines["gpu"] == ["GPU Compute tab: hidden: 3 render stages, none of the category COMPUTE"]
@@ -648,7 +648,7 @@ def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert failed.value.path == str(text)
 
 
-def test_a_child_that_is_not_wanted_any_more_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_ends_when_its_parent_stops_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     from ktrace.converters.perfetto.reading import read_ahead
 
     monkeypatch.setattr(read_ahead, "_LARGE", 0)

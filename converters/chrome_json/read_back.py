@@ -1,4 +1,4 @@
-"""Chrome trace JSON that ktrace wrote, back to the rows that it was written of (docs/formats/chrome.md says how).
+"""Chrome trace JSON that ktrace wrote, read back as the rows that it was written from (docs/formats/chrome.md).
 
 {"otherData":{"ktrace":{"ktrace":"1.0","origin_ns":1724000000123456789,"rows":[...],"catalog":[...]}},"traceEvents":[
 """
@@ -32,20 +32,20 @@ from ktrace.model.row_builder import to_batch
 
 _MARK = re.compile(rb'^\s*\{[^{}]*"otherData"\s*:\s*\{\s*"ktrace"\s*:\s*(?=\{)')
 
-#: Bytes of the head at most, in which ktrace says what it knows.
+#: The head has at most this many bytes.
 _LARGEST = 1 << 30
 
-#: Ids of links, which the format doesn't keep, begin here: beyond those of rows.
+#: Ids of links, which the format doesn't keep, begin here: above those of rows.
 _LINK_IDS = 1 << 60
 
 _PHASES = {"X": 0, "i": 1, "C": 2, "s": 3, "t": 3, "f": 3, "M": 4}
 _ROLES = {"s": 0, "t": 1, "f": 2}
-_HOWS = {"int64": "int", "int32": "int32", "double": "float", "string": "text"}
+_CONVERSIONS = {"int64": "int", "int32": "int32", "double": "float", "string": "text"}
 
 
 @dataclass(frozen=True)
-class Own:
-    """What the head of the file says: the model's version, the origin, the track of each row of the viewer."""
+class Head:
+    """The head of the file: the model's version, the origin, the track of each row of the viewer."""
 
     about: dict[str, Any]
     label: str
@@ -57,11 +57,11 @@ class Own:
 
     @cached_property
     def numbers(self) -> dict[tuple[int, int], int]:
-        """(pid, tid) -> number of the row."""
+        """(pid, tid) -> index of the row."""
         return {(row["pid"], row["tid"]): number for number, row in enumerate(self.rows)}
 
     def catalog(self) -> Iterator[Batch]:
-        """The catalog as it was."""
+        """Yields the catalog as it was."""
         rows = [
             row | ({"facts": dump_json(row["facts"])} if "facts" in row else {})
             for row in self.about.get("catalog", [])
@@ -70,15 +70,15 @@ class Own:
             yield to_batch("catalog", rows)
 
     def number(self, pid: int, tid: int) -> int:
-        """The number of the row that (pid, tid) is, or a lane of; -1 where nothing is known of it."""
+        """Returns the index of the row that (pid, tid) is, or a lane of; -1 if it is unknown."""
         lanes = self.about.get("lanes") or {}
         if lanes and tid >= lanes["first"]:
             return int((tid - lanes["first"]) // lanes["each"])
         return self.numbers.get((pid, tid), -1)
 
 
-def own_head(source: Source) -> dict[str, Any] | None:
-    """What ktrace says in the head of a file that it wrote; None for a file of somebody else."""
+def read_head(source: Source) -> dict[str, Any] | None:
+    """Returns ktrace's head of the file; None for a file that another program wrote."""
     with source.open(quiet=True) as stream:
         head = stream.read(1 << 16)
         found = _MARK.match(head)
@@ -93,12 +93,12 @@ def own_head(source: Source) -> dict[str, Any] | None:
                     return None
                 head += more
             else:
-                return about if _is_sound(about) else None
+                return about if _is_valid_head(about) else None
     return None
 
 
-def _is_sound(about: Any) -> bool:
-    """Whether the head says all that is needed; a file whose head is damaged is read as anybody's."""
+def _is_valid_head(about: Any) -> bool:
+    """Whether the head has all that is needed; a file with a damaged head is read like any other program's."""
     if not isinstance(about, dict) or type(about.get("origin_ns")) is not int:
         return False
     rows, catalog, lanes = about.get("rows", []), about.get("catalog", []), about.get("lanes") or None
@@ -107,14 +107,14 @@ def _is_sound(about: Any) -> bool:
     if lanes and not (isinstance(lanes, dict) and all(type(lanes.get(key)) is int for key in ("first", "each"))):
         return False
     tracks = all(
-        isinstance(row, dict) and _fits(row.get("pid")) and _fits(row.get("tid")) and _is_row(row.get("track"))
+        isinstance(row, dict) and _is_int64(row.get("pid")) and _is_int64(row.get("tid")) and _is_row(row.get("track"))
         for row in rows
     )
     return tracks and all(_is_row(row) and isinstance(row.get("entity"), str) for row in catalog)
 
 
 def _is_row(row: Any) -> bool:
-    """Whether the columns of the catalog can take it."""
+    """Whether the values have the types of the catalog's columns."""
     if not isinstance(row, dict):
         return False
     schema = arrow_schema("catalog")
@@ -122,19 +122,19 @@ def _is_row(row: Any) -> bool:
         if name not in schema.names:
             return False
         whole = pa.types.is_integer(schema.field(name).type)
-        if value is not None and name != "facts" and not (_fits(value) if whole else isinstance(value, str)):
+        if value is not None and name != "facts" and not (_is_int64(value) if whole else isinstance(value, str)):
             return False
     return True
 
 
-def _fits(value: Any) -> bool:
+def _is_int64(value: Any) -> bool:
     """Whether it is an int64."""
     return type(value) is int and abs(value) < 1 << 63
 
 
-def own_rows(own: Own, events: Events, conversion: Conversion) -> Iterator[Batch]:
-    """What `read_document` takes as `rows`, for a file of ktrace's own."""
-    task = Task(Dialect({}, origin=own.about["origin_ns"]), conversion.label, conversion.report)
+def rows_back(head: Head, events: Events, conversion: Conversion) -> Iterator[Batch]:
+    """Yields the rows of events, as `rows` of `read_document`, for a file that ktrace wrote."""
+    task = Task(Dialect({}, origin=head.about["origin_ns"]), conversion.label, conversion.report)
     phase = by_word(events.columns.get("ph"), len(events), lambda word: _PHASES.get(word or "", 1))
     for number in np.unique(phase).tolist():
         part = events_at(events, phase == number)
@@ -142,16 +142,16 @@ def own_rows(own: Own, events: Events, conversion: Conversion) -> Iterator[Batch
             task.report.used(len(part), outcome="catalog")
             continue
         make = {2: _counters, 3: _flows}.get(number, _events)
-        for batch in make(part, own, task):
+        for batch in make(part, head, task):
             yield from bounded(batch, conversion.batch_rows)
 
 
-def _events(events: Events, own: Own, task: Task) -> Iterator[Batch]:
+def _events(events: Events, head: Head, task: Task) -> Iterator[Batch]:
     draft = task.timed(Draft.of(events))
     if not len(draft):
         return
     task.report.used(len(draft))
-    _put_tracks(draft, _row_numbers(draft, own), own)
+    _put_tracks(draft, _row_numbers(draft, head), head)
     if "dur" in draft.left:
         draft.columns["dur"] = draft.left.pop("dur")
     unfinished = draft.left.pop("args.unfinished", None)
@@ -165,7 +165,7 @@ def _events(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     yield _with_ids(draft)
 
 
-def _counters(events: Events, own: Own, task: Task) -> Iterator[Batch]:
+def _counters(events: Events, head: Head, task: Task) -> Iterator[Batch]:
     draft = task.timed(Draft.of(events))
     if not len(draft):
         return
@@ -175,7 +175,7 @@ def _counters(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     track = draft.left.pop("args.$ktrace.track", None)
     known = integers(track)[0] if track is not None else None
     rows = np.full(len(draft), -1) if known is None else known.fill_null(-1).to_numpy()
-    _put_tracks(draft, rows, own)
+    _put_tracks(draft, rows, head)
     if "dur" in draft.left:
         draft.columns["dur"] = draft.left.pop("dur")
     _value_and_unit(draft)
@@ -183,13 +183,13 @@ def _counters(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     if name is not None:
         draft.left["name"] = pc.coalesce(plain(name), plain(draft.left["name"]))
     draft.left |= {"args.id": draft.left.pop("args.$ktrace.id", pa.nulls(len(draft), pa.int64()))}
-    _spread(draft, draft.left.pop("args.$ktrace.args", None))
+    _put_arguments(draft, draft.left.pop("args.$ktrace.args", None))
     _put_columns(draft)
     yield _with_ids(draft)
 
 
 def _value_and_unit(draft: Draft) -> None:
-    """The one argument of a counter: its key is the unit."""
+    """Sets value and unit from the one argument of a counter: its key is the unit."""
     units: list[str] = []
     unit, value = np.full(len(draft), -1, np.int64), pa.nulls(len(draft), pa.float64())
     for name in [name for name in draft.left if name.startswith("args.") and not name.startswith("args.$")]:
@@ -205,8 +205,8 @@ def _value_and_unit(draft: Draft) -> None:
         draft.columns["unit"] = column
 
 
-def _spread(draft: Draft, texts: pa.Array | None) -> None:
-    """JSON objects as arguments of their own."""
+def _put_arguments(draft: Draft, texts: pa.Array | None) -> None:
+    """Adds the members of JSON objects as arguments."""
     if texts is None:
         return
     texts = encoded(texts)
@@ -217,8 +217,8 @@ def _spread(draft: Draft, texts: pa.Array | None) -> None:
         draft.left[f"args.{key}"] = pa.array(cells, pa.binary()).take(texts.indices)
 
 
-def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
-    """Arrows, but those of launches, which `correlation` tells."""
+def _flows(events: Events, head: Head, task: Task) -> Iterator[Batch]:
+    """Yields arrows, except those of launches, which `correlation` implies."""
     launch = by_word(events.columns.get("cat"), len(events), lambda word: int(word == "launch")) == 1
     if launch.any():
         task.report.used(int(launch.sum()), outcome="folded")
@@ -235,8 +235,8 @@ def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     draft = Draft.of(events)
     rows = len(draft)
     task.report.used(rows)
-    track = _row_numbers(draft, own)
-    _put_tracks(draft, track, own)
+    track = _row_numbers(draft, head)
+    _put_tracks(draft, track, head)
     source = {"source": draft.columns["source"]}
     role = by_word(events.columns["ph"], rows, lambda word: _ROLES.get(word or "", 0))
     event = draft.left.get("args.event", pa.nulls(rows, pa.int64()))
@@ -249,27 +249,27 @@ def _flows(events: Events, own: Own, task: Task) -> Iterator[Batch]:
     yield Draft(draft.at, {}, columns).batch("links", _LINK_IDS)
 
 
-def _row_numbers(draft: Draft, own: Own) -> Int64:
-    """The number of each event's row in the head."""
+def _row_numbers(draft: Draft, head: Head) -> Int64:
+    """Returns the index of each event's row in the head."""
     pid, tid = (integers(draft.left.pop(name, pa.nulls(len(draft), pa.int64())))[0] for name in ("pid", "tid"))
     if pid is None or tid is None:
         return np.full(len(draft), -1, np.int64)
     pairs = pid.fill_null(-1).to_numpy() << 32 | tid.fill_null(0).to_numpy()
     distinct, inverse = np.unique(pairs, return_inverse=True)
-    found = np.array([own.number(pair >> 32, pair & 0xFFFFFFFF) for pair in distinct.tolist()], np.int64)
-    return np.where(found < len(own.rows), found, -1)[inverse]
+    found = np.array([head.number(pair >> 32, pair & 0xFFFFFFFF) for pair in distinct.tolist()], np.int64)
+    return np.where(found < len(head.rows), found, -1)[inverse]
 
 
-def _put_tracks(draft: Draft, rows: Int64, own: Own) -> None:
-    """The track columns of each event, by the number of its row."""
+def _put_tracks(draft: Draft, rows: Int64, head: Head) -> None:
+    """Sets the track columns of each event, by the index of its row."""
     schema = arrow_schema("events")
     index = pa.array(rows, mask=rows < 0)
     for name in TRACK_COLUMNS:
         kind = schema.field(name).type
-        values = pa.array([row["track"].get(name) for row in own.rows], pa.string() if name in _TEXTS else kind)
+        values = pa.array([row["track"].get(name) for row in head.rows], pa.string() if name in _TEXTS else kind)
         column = values.take(index)
         if name == "source":
-            column = column.fill_null(own.label)
+            column = column.fill_null(head.label)
         if column.null_count < len(column):
             draft.columns[name] = encoded(column) if name in _TEXTS else column
 
@@ -278,7 +278,7 @@ _TEXTS = ("source", "host", "track")
 
 
 def _put_columns(draft: Draft) -> None:
-    """Kind, category, name, timing, and the columns that are arguments."""
+    """Sets kind, category, name, timing, and the columns that are arguments."""
     cat, name = draft.left.pop("cat", None), draft.left.pop("name", None)
     kind = draft.left.pop("args.kind", None)
     cat = constant("range", len(draft)) if cat is None else cat if not cat.null_count else plain(cat).fill_null("range")
@@ -295,11 +295,11 @@ def _put_columns(draft: Draft) -> None:
     draft.columns["name"] = pa.array([""] * len(draft)) if name is None else plain(name).fill_null("")
     schema = arrow_schema("events")
     for column in PLAIN:
-        if column in TRACK_COLUMNS:  # the row says it, too
+        if column in TRACK_COLUMNS:  # the row in the head has it
             draft.left.pop(f"args.{column}", None)
             continue
         kind_ = schema.field(column).type
-        word = _HOWS["string" if pa.types.is_dictionary(kind_) else str(kind_)]
+        word = _CONVERSIONS["string" if pa.types.is_dictionary(kind_) else str(kind_)]
         draft.move(column, Into(column, word))  # type: ignore[arg-type]
     for what in ("grid", "block"):
         _put_dimensions(draft, what)
@@ -308,7 +308,7 @@ def _put_columns(draft: Draft) -> None:
 
 
 def _put_dimensions(draft: Draft, what: str) -> None:
-    """{x, y, z}, or one number where only the product is known."""
+    """Sets the columns of {x, y, z}, or of one number if only the product is known."""
     column = draft.left.get(f"args.{what}")
     if column is None:
         return
@@ -329,11 +329,11 @@ def _axis(axis: str, text: Any) -> int | None:
         return None
     if isinstance(value, dict):
         value, axis = value.get(axis), "x"
-    return value if axis == "x" and _fits(value) else None
+    return value if axis == "x" and _is_int64(value) else None
 
 
 def _with_ids(draft: Draft) -> Batch:
-    """The rows, with the ids that they had."""
+    """Returns the rows with their original ids."""
     given = draft.left.pop("args.id", None)
     if given is not None:
         known = integers(given)[0]

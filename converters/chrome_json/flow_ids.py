@@ -1,11 +1,11 @@
-"""Which flow each end of an arrow is of: in a Chrome trace a flow leaves once, in the model an arrow may several times.
+"""The flow of each end of an arrow: in a Chrome trace a flow leaves once, in the model an arrow may leave often.
 
     ends of one arrow      out in   out out in in   out in in
     flow                    1   1    2   3   2  3    4   4  4
     phase                   s   f    s   s   f  f    s   t  f
 
-Many programs take the id of a flow again when it has arrived. The nth arrival is of the nth departure, of the last one
-where there are no more. A flow ends (f) where nothing more arrives of it; until then it passes (t).
+Many programs reuse the id of a flow after it has arrived. The nth arrival belongs to the nth departure, or to the last
+one if there are fewer. A flow ends (f) at its last arrival; an earlier arrival is a step (t).
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ktrace.stages.order.timeline import Arrows
 
 LAUNCH = ARROW_KINDS.index("launch")
 
-#: Numbers of arrows are below this.
+#: Numbers of arrows are lower than this.
 _NEXT = 1 << 32
 
 
-class Chains:
-    """Tells flows apart, batch after batch. Takes eight bytes an arrow."""
+class FlowIds:
+    """Assigns flows, batch after batch. Takes eight bytes per arrow."""
 
     def __init__(self) -> None:
         self._counts = np.zeros((2, 0), np.int32)  # departures and arrivals of each arrow so far
 
     def flows(self, arrows: Arrows) -> tuple[Int64, Bools]:
-        """The flow of each end, and whether nothing arrives of it any more."""
+        """Returns the flow of each end, and whether it is the last arrival of that flow."""
         flow, ended = arrows.arrow.astype(np.int64), arrows.kind == LAUNCH
         rest = np.flatnonzero(~ended)
         if not len(rest):
@@ -42,7 +42,7 @@ class Chains:
         arrivals = self._running(1, ~out, arrow, first)
         number = np.maximum(np.where(out, departures, np.minimum(arrivals, departures)), 1)
         flow[order] = arrow + (number - 1) * _NEXT
-        next_is_new = ~out & (arrivals < departures)  # the arrival behind it is of a later departure
+        next_is_new = ~out & (arrivals < departures)  # the next arrival belongs to a later departure
         ended[order] = arrows.last[order] | next_is_new
         return flow, ended
 
@@ -52,7 +52,7 @@ class Chains:
             self._counts = np.pad(self._counts, ((0, 0), (0, missing + arrows // 2)))
 
     def _running(self, which: int, mask: Bools, arrow: Int64, first: Int64) -> Int64:
-        """How many ends of the mask each arrow has had up to each end, which are grouped by arrow from `first` on."""
+        """Returns the count of ends in the mask that each arrow has had up to each end; ends are grouped by arrow."""
         total = np.cumsum(mask, dtype=np.int64)
         before = (total - mask)[first]
         sizes = np.diff(np.append(first, len(mask)))

@@ -1,4 +1,4 @@
-"""What the machines of a trace have in common: the output, the tracks, what the sidecar has said of them."""
+"""What the machines of a trace share: the output, the tracks, and the sidecar."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from .sequences import of_machine, packet
 
 
 @dataclass
-class Shared:
-    """`origin` is what is taken off all times, `api` has the number of the API of each track, `machine` is the one that
-    the sidecar is of.
+class TraceOutput:
+    """The output of all machines.
+
+    `origin` is subtracted from all times, `api` has the number of the API of each track, and `machine` is the machine
+    of the sidecar's packets.
     """
 
     stream: BinaryIO
@@ -31,27 +33,28 @@ class Shared:
     tracks: Descriptors
     api: UInt8
     machine: int
-    _said: list[int] = field(
-        default_factory=lambda: [0, 0]
-    )  # tracks and counters of which the sidecar said what they are
+    #: How many tracks and counters the sidecar has described so far.
+    _described: list[int] = field(default_factory=lambda: [0, 0])
 
-    def say(self, *texts: str) -> None:
+    def write_sidecar(self, *texts: str) -> None:
         """Writes packets of the sidecar."""
         for text in texts:
             event = bytes_field(f.TRACE_PACKET["for_testing"], text_field(f.TEST_EVENT["str"], text))
             self.stream.write(packet(of_machine(self.machine) + event))
 
-    def say_places(self, queues: dict[int, dict[str, Any]]) -> None:
-        """Says what the tracks and counters asked for since the last call stand for, and these queues."""
+    def write_places(self, queues: dict[int, dict[str, Any]]) -> None:
+        """Writes the columns of the tracks and counters that are new since the last call, and of these queues."""
         tracks = self.timeline.tracks
-        places = {uuid: columns_of(tracks[number]) for uuid, number in islice(self.tracks.lanes(), self._said[0], None)}
-        series = islice(self.tracks.counters(), self._said[1], None)
+        places = {
+            uuid: columns_of(tracks[number]) for uuid, number in islice(self.tracks.lanes(), self._described[0], None)
+        }
+        series = islice(self.tracks.counters(), self._described[1], None)
         counters = {
             uuid: columns_of(tracks[number]) | {"counter": name} | ({"unit": unit} if unit else {})
             for uuid, number, name, unit in series
         }
-        self._said = [self._said[0] + len(places), self._said[1] + len(counters)]
-        self.say(*place_texts("tracks", places | counters), *place_texts("queues", queues))
+        self._described = [self._described[0] + len(places), self._described[1] + len(counters)]
+        self.write_sidecar(*place_texts("tracks", places | counters), *place_texts("queues", queues))
 
 
 def columns_of(track: Track) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The rarer packets about a GPU: counters, what it is, its memory, its log.
+"""The less frequent packets about a GPU: counters, description, memory, log.
 
 gpu_counter_event { counter_descriptor { specs { counter_id 1 name "GPU Frequency" denominator_units HERTZ } } }
 gpu_counter_event { gpu_id 0  counters { counter_id 1 int_value 5 } }              a counter row on the device
@@ -19,18 +19,19 @@ from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
 from ..proto import field_numbers as f
-from ..writing.gpu_counters import DERIVED, ESTIMATE
-from .args import Chunk, bits
+from ..writing.kernel_counters import DERIVED, ESTIMATE
+from .argument_values import Chunk
 from .context import Context, Events
-from .state import State, repeated
-from .tracks import as_bytes, first, gather, host_of, int32, lenient, message, text
+from .messages import as_bytes, bits, first, gather, int32, lenient, message, repeated, text
+from .sequence_state import SequenceState
+from .tracks import host_of
 
 _C = f.GPU_COUNTER_EVENT
 
-#: Counters of kernels in a trace of ktrace have ids from here on, since those of its events are of another source.
+#: Metrics of kernels in a trace that ktrace wrote have ids from here on; ids of events there come from the source.
 _IDS = 1 << 58
 
-#: Units of Perfetto that have a short name in the model; the others keep their own, in lower case.
+#: Perfetto's units with a short name in the model; others keep their name, in lower case.
 _SHORT = {
     **{"NONE": "", "BYTE": "B", "HERTZ": "Hz", "NANOSECOND": "ns", "MICROSECOND": "us", "MILLISECOND": "ms"},
     **{"SECOND": "s", "WATT": "W", "MILLIWATT": "mW", "CELSIUS": "degC", "PERCENT": "%", "VOLT": "V", "JOULE": "J"},
@@ -40,8 +41,8 @@ _GROUPS = {number: name.lower() for name, number in f.GPU_COUNTER_GROUP.items()}
 _SEVERITIES = {number: name.removeprefix("LOG_SEVERITY_").lower() for name, number in f.SEVERITY.items()}
 
 
-class Counter(NamedTuple):
-    """What a descriptor says of a counter: `groups` are those of Perfetto and the source's own."""
+class CounterSpec(NamedTuple):
+    """The descriptor of a counter; `groups` are those of Perfetto and those that the source defines."""
 
     name: str
     unit: str | None
@@ -50,28 +51,28 @@ class Counter(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the catalog says of it."""
-        said = {"description": self.description, "groups": list(self.groups)}
-        return {name: value for name, value in said.items() if value}
+        """Its facts in the catalog."""
+        stated = {"description": self.description, "groups": list(self.groups)}
+        return {name: value for name, value in stated.items() if value}
 
 
-class Gpus:
-    """Reads these packets; `rows` takes what they say. All methods raise ValueError for what is no protobuf."""
+class GpuPackets:
+    """Reads these packets and adds rows to `rows`. All methods raise ValueError for a message that isn't protobuf."""
 
     def __init__(self, context: Context, rows: RowBuilder) -> None:
         self._context = context
         self._rows = rows
-        self._known: dict[tuple[int, int], Counter] = {}  # (gpu, counter id), of descriptors that aren't interned
+        self._known: dict[tuple[int, int], CounterSpec] = {}  # (gpu, counter id), of descriptors that aren't interned
 
     def describe(self, data: bytes) -> None:
-        """Takes the descriptor of a GpuCounterEvent that isn't interned."""
+        """Reads the descriptor of a GpuCounterEvent that isn't interned."""
         found = gather(data)
         gpu = int32(first(found, _C["gpu_id"], 0))
         for descriptor in found.get(_C["counter_descriptor"], []):
             self._known |= {(gpu, number): counter for number, counter in _specs(as_bytes(descriptor)).items()}
 
     def values(self, chunk: Chunk, events: Events, base: int) -> Iterator[Batch]:
-        """The values of GpuCounterEvents; estimates that ktrace made of a column of their kernel are left out."""
+        """Yields the values of GpuCounterEvents, without estimates that ktrace made from a column of their kernel."""
         report = self._context.conversion.report
         found = parse(chunk.data, events.start, events.end)
         given = found.get(_C["counters"], LENGTH)
@@ -88,20 +89,20 @@ class Gpus:
         has[given.owner[rows]] = True
         empty = ~given.has(len(events))
         report.used(int(has.sum()))
-        for count, went in ((empty, "counter descriptors"), (~has & ~empty, "counters that follow from columns")):
+        for count, outcome in ((empty, "counter descriptors"), (~has & ~empty, "counters that follow from columns")):
             if count.any():
-                report.used(int(count.sum()), outcome=went)
+                report.used(int(count.sum()), outcome=outcome)
         if not len(rows):
             return
         owner, which = given.owner[rows], which[rows]
-        if self._context.tabs is not None:
+        if self._context.observer is not None:
             for one, (counter, _) in enumerate(known):
-                self._context.tabs.take_counter(counter.name, events.ts[owner[which == one]])
+                self._context.observer.observe_counter(counter.name, events.ts[owner[which == one]])
         for counter, _ in known:
             self._context.metrics.setdefault(counter.name, {}).update(counter.facts)
         columns = {
             "source": constant(self._context.source(), len(rows)),
-            "id": pa.array(given.start[rows] + base + (_IDS if self._context.own else 0)),
+            "id": pa.array(given.start[rows] + base + (_IDS if self._context.by_ktrace else 0)),
             "device": pa.array(np.array([device for _, device in known], np.int64)[which]),
             "ts": pa.array(events.ts[owner] + self._context.origin),
             "kind": constant("counter", len(rows)),
@@ -113,20 +114,20 @@ class Gpus:
             "timing": words([self._timing(counter) for counter, _ in known], which),
         }
         machine = np.array([state.machine for state in chunk.states], np.int64)[events.state[owner]]
-        if machine.any() and not self._context.own:
+        if machine.any() and not self._context.by_ktrace:
             columns["host"] = pa.array([host_of(one) for one in machine.tolist()]).dictionary_encode()
         if events.clock is not None:
-            columns["clock"] = chunk.own.column(events.clock[owner].astype(np.int32))
+            columns["clock"] = chunk.chunk_texts.column(events.clock[owner].astype(np.int32))
         batch = Batch("events", pa.RecordBatch.from_pydict(columns))
-        if self._context.own:
-            self._context.held.append((batch, machine))
+        if self._context.by_ktrace:
+            self._context.kernel_metrics.append((batch, machine))
         else:
             yield batch
 
     def _counters(
         self, chunk: Chunk, events: Events, found: Fields, parts: Fields
-    ) -> tuple[list[tuple[Counter, int]], Int64]:
-        """Counters and their devices, and for each value among the events which it is of."""
+    ) -> tuple[list[tuple[CounterSpec, int]], Int64]:
+        """Returns counters with their devices, and for each value of the events the index of its counter."""
         owner = found.get(_C["counters"], LENGTH).owner
         number = parts.get(f.GPU_COUNTER["counter_id"], VARINT).last(parts.count)
         gpu = signed(found.get(_C["gpu_id"], VARINT).last(len(events)))[owner]
@@ -140,20 +141,20 @@ class Gpus:
         ]
         return known, which
 
-    def _counter(self, state: State, iid: int, gpu: int, number: int) -> tuple[Counter, int]:
-        """A counter and its device."""
+    def _counter(self, state: SequenceState, iid: int, gpu: int, number: int) -> tuple[CounterSpec, int]:
+        """Returns a counter and its device."""
         known = self._known
         if iid != (1 << 64) - 1:
             known, gpu = self._interned(state, iid, gpu)
-        return known.get((gpu, number)) or Counter(f"counter {number}", None, ""), gpu
+        return known.get((gpu, number)) or CounterSpec(f"counter {number}", None, ""), gpu
 
-    def _timing(self, counter: Counter) -> str:
-        return "derived" if self._context.own and counter.description == DERIVED else "measured"
+    def _timing(self, counter: CounterSpec) -> str:
+        return "derived" if self._context.by_ktrace and counter.description == DERIVED else "measured"
 
-    def _is_estimate(self, counter: Counter) -> bool:
-        return self._context.own and counter.description == ESTIMATE
+    def _is_estimate(self, counter: CounterSpec) -> bool:
+        return self._context.by_ktrace and counter.description == ESTIMATE
 
-    def _interned(self, state: State, iid: int, gpu: int) -> tuple[dict[tuple[int, int], Counter], int]:
+    def _interned(self, state: SequenceState, iid: int, gpu: int) -> tuple[dict[tuple[int, int], CounterSpec], int]:
         key = ("counters", iid)
         if key not in state.cache:
             entry = lenient(state.entries.get((f.INTERNED_DATA["gpu_counter_descriptors"], iid), b""))
@@ -161,11 +162,11 @@ class Gpus:
             gpu = int32(first(entry, i["gpu_id"], gpu))
             specs = _specs(first(entry, i["counter_descriptor"], b""))
             state.cache[key] = ({(gpu, number): counter for number, counter in specs.items()}, gpu)
-        known: tuple[dict[tuple[int, int], Counter], int] = state.cache[key]
+        known: tuple[dict[tuple[int, int], CounterSpec], int] = state.cache[key]
         return known
 
     def memory(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
-        """Takes a GpuMemTotalEvent."""
+        """Reads a GpuMemTotalEvent."""
         m, found = f.GPU_MEM_TOTAL_EVENT, gather(data)
         place: dict[str, Any] = {
             "device": int(first(found, m["gpu_id"], 0)),
@@ -176,7 +177,7 @@ class Gpus:
         self._event("counter", "GPU memory", at, ts, clock, **place, value=size, unit="B")
 
     def log(self, data: bytes, at: int, ts: int, clock: str | None, machine: int) -> None:
-        """Takes a GpuLog."""
+        """Reads a GpuLog."""
         g, found = f.GPU_LOG, gather(data)
         args: dict[str, Any] = {"severity": _SEVERITIES.get(int(first(found, g["severity"], 0)), "unspecified")}
         if tag := text(first(found, g["tag"], b"")):
@@ -193,7 +194,7 @@ class Gpus:
         )
 
     def info(self, data: bytes, machine: int) -> None:
-        """Takes a GpuInfo: the place of a GPU in the list is its number."""
+        """Reads a GpuInfo: the index of a GPU in the list is its number."""
         g = f.GPU
         for device, gpu in enumerate(gather(data).get(f.GPU_INFO["gpus"], [])):
             found = gather(as_bytes(gpu))
@@ -212,8 +213,8 @@ class Gpus:
         self._rows.event(kind, name, ts=ts + self._context.origin, id=at, clock=clock, **columns)
 
 
-def _specs(descriptor: bytes) -> dict[int, Counter]:
-    """Counter id -> what the descriptor says of it."""
+def _specs(descriptor: bytes) -> dict[int, CounterSpec]:
+    """Returns counter id -> its descriptor."""
     s = f.GPU_COUNTER_SPEC
     counters = {}
     listed = _listed_groups(descriptor)
@@ -229,12 +230,12 @@ def _specs(descriptor: bytes) -> dict[int, Counter]:
         name = text(first(found, s["name"], b"")) or f"counter {number}"
         named = (_GROUPS.get(group, str(group)) for group in repeated(data, s["groups"]))
         groups = tuple(dict.fromkeys([*named, *listed.get(number, [])]))
-        counters[number] = Counter(name, unit or None, text(first(found, s["description"], b"")), groups)
+        counters[number] = CounterSpec(name, unit or None, text(first(found, s["description"], b"")), groups)
     return counters
 
 
 def _listed_groups(descriptor: bytes) -> dict[int, list[str]]:
-    """Counter id -> the groups of the source's own that list it."""
+    """Returns counter id -> the groups, defined by the source, that list it."""
     g = f.GPU_COUNTER_GROUP_SPEC
     groups: dict[int, list[str]] = {}
     for group in lenient(descriptor).get(f.GPU_COUNTER_DESCRIPTOR["counter_groups"], []):

@@ -1,11 +1,11 @@
-"""The processes and threads of a Chrome trace, which knows nothing else: every row is a thread of a process.
+"""The processes and threads of a Chrome trace. The format has no other tracks: every row is a thread of a process.
 
     "rows": [{"pid":4242,"tid":4242,"track":{"source":"run","pid":4242,"tid":4242}},
              {"pid":4242,"tid":1,"track":{"source":"run","pid":4242,"device":0,"stream":7}}],
     "lanes": {"first":1073741824,"each":1024}
 
-What overlaps on a track without nesting is on lanes 1, 2, ... of it: lane n of the track at place i of the list has the
-tid first + i * each + n - 1.
+Slices that overlap on a track without nesting are on its lanes 1, 2, ...: lane n of the track at index i of the list
+has the tid first + i * each + n - 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import dump_json
 from ktrace.model.tracks import Node, Process, Track, arrange, give_ids
 
-#: Viewers keep process and thread ids in 32 bits. The upper half of the thread ids is for lanes.
+#: Viewers store process and thread ids in 32 bits. The upper half of the thread ids is for lanes.
 HIGHEST_ID = 2**31 - 1
 FIRST_LANE = 2**30
 
@@ -27,7 +27,7 @@ _LANES = 1024
 
 
 class _Place(NamedTuple):
-    """A track: its process, the name with those of the nodes around it, its place among all tracks."""
+    """A track: its process, its name after those of the nodes around it, its position among all tracks."""
 
     process: Node
     node: Node
@@ -47,30 +47,30 @@ class TrackIds:
         self._places = dict(_places(processes))
         self._tids = {id(node): _thread_ids(node) for node in processes}
         self._free = {id(node): self._free_tids(node) for node in processes}
-        # Viewers put threads of one process in the order of their ids.
+        # Viewers order the threads of a process by their ids.
         for number, place in self._places.items():
             tids = self._tids[id(place.process)]
             if number not in tids:
                 tids[number] = next(self._free[id(place.process)])
         self._tracks = tracks
-        self._each = min(_LANES, FIRST_LANE // max(len(tracks), 1))
+        self._lanes_per_track = min(_LANES, FIRST_LANE // max(len(tracks), 1))
         self._rows: dict[tuple[int, int], str] = {}
         self._named: set[int] = set()
 
     def row(self, number: int, lane: int) -> str:
-        """The fields `"pid":1,"tid":2` of a lane of the track with that index in the timeline."""
+        """Returns the fields `"pid":1,"tid":2` of a lane of the track with that index in the timeline."""
         row = self._rows.get((number, lane))
         if row is None:
             place = self._places[number]
-            lane = min(lane, self._each)
-            tid = FIRST_LANE + number * self._each + lane - 1 if lane else self._tid(number)
+            lane = min(lane, self._lanes_per_track)
+            tid = FIRST_LANE + number * self._lanes_per_track + lane - 1 if lane else self._tid(number)
             row = self._rows[number, lane] = f'{self.process(number)},"tid":{tid}'
             self._meta(row, "thread_name", name=place.name)
             self._meta(row, "thread_sort_index", sort_index=place.sort_index + min(lane, _LANES - 1))
         return row
 
     def facts(self) -> dict[str, Any]:
-        """What a reader needs to find the tracks again: `rows` in the order of the timeline's tracks, and `lanes`."""
+        """Returns the data that restores the tracks: `rows`, in the order of the timeline's tracks, and `lanes`."""
         rows = [
             {
                 "pid": self._pids[id(self._places[number].process)],
@@ -79,13 +79,13 @@ class TrackIds:
             }
             for number, track in enumerate(self._tracks)
         ]
-        return {"rows": rows, "lanes": {"first": FIRST_LANE, "each": self._each}}
+        return {"rows": rows, "lanes": {"first": FIRST_LANE, "each": self._lanes_per_track}}
 
     def _tid(self, number: int) -> int:
         return self._tids[id(self._places[number].process)][number]
 
     def process(self, number: int) -> str:
-        """The field `"pid":1` of the track with that index in the timeline."""
+        """Returns the field `"pid":1` of the track with that index in the timeline."""
         process = self._places[number].process
         field = f'"pid":{self._pids[id(process)]}'
         if id(process) not in self._named:
@@ -96,13 +96,13 @@ class TrackIds:
                 self._meta(field, "process_labels", labels=", ".join(process.shown.labels))
         return field
 
-    def series(self, number: int) -> str | None:
-        """What to put before the names of counters on the track with that index: its name where it is a text track."""
+    def counter_prefix(self, number: int) -> str | None:
+        """The text before the names of counters on a track: its name if it is a text track."""
         name = self._places[number].name
         return None if name == "events" or self._places[number].node.kind in ("process", "thread") else name
 
     def _free_tids(self, process: Node) -> Iterator[int]:
-        """Ids for what is no thread: not those of threads, nor that of the process, which is its main thread's."""
+        """Ids for tracks that aren't threads: not a thread's id, nor the process id, which is the main thread's."""
         taken = {*_thread_ids(process).values(), self._pids[id(process)]}
         return (tid for tid in count(1) if tid not in taken)
 
@@ -111,7 +111,7 @@ class TrackIds:
 
 
 def _places(processes: Sequence[Node]) -> Iterator[tuple[int, _Place]]:
-    """The index of each track in the timeline, and the track."""
+    """Yields the index of each track in the timeline, and the track."""
     for process in processes:
         for index, (node, name) in enumerate(_named(process.children, "")):
             if node.number is not None:
@@ -126,7 +126,7 @@ def _named(nodes: Sequence[Node], around: str) -> Iterator[tuple[Node, str]]:
 
 
 def _thread_ids(process: Node) -> dict[int, int]:
-    """Index in the timeline -> tid, for the tracks that are threads with a legal id."""
+    """Returns index in the timeline -> tid, for the tracks that are threads with a legal id."""
     threads = (node for node in process.children if node.kind == "thread" and node.number is not None)
     return {
         node.number: node.key.tid

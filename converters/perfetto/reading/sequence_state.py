@@ -1,9 +1,9 @@
-"""What packets refer to: texts interned per sequence, defaults, clocks.
+"""What packets refer to: texts interned per sequence, defaults, the default clock.
 
     packet { sequence 7, flags CLEARED      interned_data { event_names { iid 1 "gemm" } } }    a state begins
     packet { sequence 7, flags NEEDS_STATE  track_event { name_iid 1 } }                        is "gemm"
 
-Texts become codes of a pool, one for the whole trace, so that a row's text is a number until it is written.
+Texts become codes of one pool for the whole trace, so that a row's text is a number until it is written.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from ktrace.converters._shared.columnar.protobuf import fields_of
 from ktrace.model.arrays import Int32, Int64, UInt64
 
 from ..proto import field_numbers as f
+from .messages import repeated
 
-#: Interned texts: field of InternedData -> the table they are kept in. All have the number in field 1, the text in 2.
+#: Field of InternedData -> table of its texts. All entries have the number in field 1 and the text in field 2.
 TEXTS = {
     f.INTERNED_DATA["event_categories"]: "categories",
     f.INTERNED_DATA["event_names"]: "names",
@@ -30,20 +31,20 @@ TEXTS = {
     f.INTERNED_DATA["debug_annotation_value_type_names"]: "types",
 }
 
-#: Numbers up to which interned texts are found by a plain array.
+#: An array maps interned numbers below this to codes, a dict the others.
 _DENSE = 1 << 22
 
 
-class Pool:
+class TextPool:
     """Distinct texts and their codes."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.damaged = 0  # texts that are no UTF-8
+        self.damaged = 0  # texts that aren't UTF-8
         self._codes: dict[bytes, int] = {}
 
     def code(self, text: bytes) -> int:
-        """The code of a text."""
+        """Returns the code of a text."""
         code = self._codes.get(text)
         if code is None:
             code = self._codes[text] = len(self.texts)
@@ -55,16 +56,16 @@ class Pool:
         return code
 
     def codes(self, texts: pa.Array) -> Int32:
-        """The codes of an Arrow column of bytes."""
+        """Returns the codes of an Arrow column of bytes."""
         distinct = texts.dictionary_encode()
         codes = np.array([self.code(text) for text in distinct.dictionary.to_pylist()], np.int32)
         found: Int32 = codes[distinct.indices.to_numpy()]
         return found
 
     def column(self, codes: Int32) -> pa.DictionaryArray:
-        """The texts of the codes as an Arrow dictionary that holds no others; -1 is null."""
+        """Returns the texts of the codes as an Arrow dictionary without unused texts; -1 becomes null."""
         used = np.zeros(len(self.texts) + 1, np.bool_)
-        used[codes] = True  # -1 is the last place
+        used[codes] = True  # -1 indexes the last entry
         used[-1] = False
         present = np.flatnonzero(used)
         place = np.full(len(used), -1, np.int32)
@@ -74,7 +75,7 @@ class Pool:
         return pa.DictionaryArray.from_arrays(indices, texts)
 
 
-class Table:
+class TextCodes:
     """Number of an interned entry -> code of its text."""
 
     def __init__(self) -> None:
@@ -82,7 +83,7 @@ class Table:
         self._far: dict[int, int] = {}
 
     def put(self, number: int, code: int) -> None:
-        """A later entry of the same number replaces the earlier one."""
+        """Sets the code of a number; a later entry replaces an earlier one."""
         if number >= _DENSE:
             self._far[number] = code
             return
@@ -91,11 +92,11 @@ class Table:
         self._codes[number] = code
 
     def get(self, number: int) -> int:
-        """The code, -1 where there is none."""
+        """Returns the code of a number, -1 if it is unknown."""
         return int(self._codes[number]) if number < len(self._codes) else self._far.get(number, -1)
 
     def find(self, numbers: UInt64) -> Int32:
-        """The codes of many numbers."""
+        """Returns the codes of many numbers."""
         near = numbers < len(self._codes)
         found: Int32 = np.where(near, self._codes[np.where(near, numbers, 0).astype(np.int64)], np.int32(-1))
         if self._far:
@@ -105,20 +106,23 @@ class Table:
 
 
 @dataclass
-class State:
-    """The incremental state of a sequence: from a packet that clears it to the next one."""
+class SequenceState:
+    """The incremental state of a sequence, from a packet that clears it to the next such packet."""
 
     valid: bool = False
-    texts: dict[str, Table] = field(default_factory=lambda: {name: Table() for name in TEXTS.values()})
+    texts: dict[str, TextCodes] = field(default_factory=lambda: {name: TextCodes() for name in TEXTS.values()})
     entries: dict[tuple[int, int], bytes] = field(default_factory=dict)  # (field of InternedData, iid) -> entry
     track: int | None = None  # the default track of its TrackEvents
     clock: int | None = None  # the default clock of its packets
     counter_tracks: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # of extra counters: integers, doubles
-    machine: int = 0  # of which its packets are
-    cache: dict[Any, Any] = field(default_factory=dict)  # what was made of bytes that mean something here alone
+    machine: int = 0  # the machine of its packets
+    cache: dict[Any, Any] = field(default_factory=dict)  # what bytes that refer to this state were decoded to
 
-    def intern(self, data: bytes, pool: Pool, keys: Pool) -> None:
-        """Takes the entries of an InternedData: names of arguments into `keys`. Raises ValueError for no protobuf."""
+    def intern(self, data: bytes, pool: TextPool, keys: TextPool) -> None:
+        """Adds the entries of an InternedData; `keys` gets the names of arguments, `pool` all other texts.
+
+        Raises ValueError if it isn't protobuf.
+        """
         for number, wire, entry in fields_of(data):
             if wire != 2 or not isinstance(entry, bytes):
                 continue
@@ -130,7 +134,7 @@ class State:
                 self.entries[number, iid] = entry
 
     def defaults(self, data: bytes) -> None:
-        """Takes a TracePacketDefaults. Raises ValueError where it is no protobuf."""
+        """Reads a TracePacketDefaults. Raises ValueError if it isn't protobuf."""
         for number, _, value in fields_of(data):
             if number == f.TRACE_PACKET_DEFAULTS["timestamp_clock_id"] and isinstance(value, int):
                 self.clock = value
@@ -143,13 +147,13 @@ class State:
                     tuple(repeated(value, f.TRACK_EVENT_DEFAULTS["extra_double_counter_track_uuids"])),
                 )
 
-    def with_defaults_of(self, other: State) -> State:
-        """The same texts, with nothing of the defaults."""
-        return State(other.valid, other.texts, other.entries, machine=other.machine, cache=other.cache)
+    def with_defaults_of(self, other: SequenceState) -> SequenceState:
+        """Returns a state with the same texts and no defaults."""
+        return SequenceState(other.valid, other.texts, other.entries, machine=other.machine, cache=other.cache)
 
 
 def _entry(data: bytes) -> tuple[int, bytes]:
-    """Number and text of an interned entry."""
+    """Returns number and text of an interned entry."""
     if len(data) > 4 and data[0] == 8 and data[1] < 128 and data[2] == 18 and data[3] == len(data) - 4:
         return data[1], data[4:]
     iid, text = 0, b""
@@ -161,32 +165,8 @@ def _entry(data: bytes) -> tuple[int, bytes]:
     return iid, text
 
 
-def repeated(message: bytes, number: int) -> list[int]:
-    """A repeated integer field, packed or not, as far as the message is protobuf."""
-    found: list[int] = []
-    try:
-        for field_number, _, value in fields_of(message):
-            if field_number == number:
-                found += unpacked(value) if isinstance(value, bytes) else [value]
-    except ValueError:
-        pass
-    return found
-
-
-def unpacked(data: bytes) -> list[int]:
-    """The varints that stand one behind the other; a last one that is cut is left out."""
-    found, value, shift = [], 0, 0
-    for byte in data:
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            found.append(value & 0xFFFFFFFFFFFFFFFF)
-            value = shift = 0
-    return found
-
-
-def look_up(states: list[State], of_row: Int64, table: str, numbers: UInt64) -> Int32:
-    """The codes of interned numbers, each in the table of its row's state."""
+def look_up(states: list[SequenceState], of_row: Int64, table: str, numbers: UInt64) -> Int32:
+    """Returns the codes of interned numbers, each from the table of its row's state."""
     first = int(of_row[0]) if len(of_row) else 0
     if not len(of_row) or (of_row == first).all():
         return states[first].texts[table].find(numbers) if len(of_row) else np.empty(0, np.int32)

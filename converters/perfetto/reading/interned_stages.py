@@ -1,4 +1,4 @@
-"""What stages share: where they stand, what they are, the arguments of their kernel.
+"""What stages refer to: queue, stage, context, and the kernel with its arguments.
 
     interned_data { gpu_specifications { iid 2 name "matmul" category COMPUTE }
                     graphics_contexts { iid 1 pid 4242 api CUDA }
@@ -21,25 +21,25 @@ from ktrace.model.batch import DEVICE_KINDS
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import STAGE_DERIVED
-from .args import DOUBLE, INT, JSON, SHARED, Chunk, double, int64
+from .argument_values import DOUBLE, INT, JSON, TRACE_TEXT, Chunk
 from .context import Context, Events
-from .state import State
-from .tracks import first, host_of, int32, message, text
-from .tracks import lenient as gather
+from .messages import double, first, int32, int64, lenient, message, text
+from .sequence_state import SequenceState
+from .tracks import host_of
 
 _G = f.GPU_RENDER_STAGE_EVENT
 
-#: What rows share is told by these fields.
+#: The fields that refer to interned entries or lists.
 KEYS = ("hw_queue_iid", "stage_iid", "kernel_iid", "context", "gpu_id", "name_iid", "hw_queue_id", "stage_id")
 
-#: Work that is no kernel, by the name of its stage.
+#: Work that isn't a kernel, by the name of its stage.
 _BY_NAME = (
     ("memcpy", re.compile("memcpy|copy", re.I)),
     ("memset", re.compile("memset|fill", re.I)),
     ("range", re.compile("binning|vertex|fragment|pixel|geometry|render|tiler|tiling|raster|resolve|draw", re.I)),
 )
 
-#: The category of stages that are kernels.
+#: Categories of stages that are kernels, and of graphics.
 _COMPUTE = f.RENDER_STAGE_CATEGORY["COMPUTE"]
 _GRAPHICS = f.RENDER_STAGE_CATEGORY["GRAPHICS"]
 
@@ -54,7 +54,7 @@ class Json(str):
 
 @dataclass
 class Specifications:
-    """The queues and stages that the first packet of an older tool lists, and its context."""
+    """The queues, stages and contexts that the first packet of an older tool lists."""
 
     queues: list[str] = field(default_factory=list)
     queue_descriptions: list[str] = field(default_factory=list)
@@ -62,22 +62,22 @@ class Specifications:
     contexts: dict[int, int] = field(default_factory=dict)  # context -> pid
 
     def take(self, data: bytes) -> None:
-        """Takes a Specifications message. Raises ValueError where it is no protobuf."""
-        s, found = f.SPECIFICATIONS, gather(data)
+        """Reads a Specifications message. Raises ValueError if it isn't protobuf."""
+        s, found = f.SPECIFICATIONS, lenient(data)
         name, described = f.DESCRIPTION["name"], f.DESCRIPTION["description"]
-        queues = [gather(message(one)) for one in found.get(s["hw_queue"], [])]
+        queues = [lenient(message(one)) for one in found.get(s["hw_queue"], [])]
         self.queues = [text(first(queue, name, b"")) for queue in queues]
         self.queue_descriptions = [text(first(queue, described, b"")) for queue in queues]
-        self.stages = [text(first(gather(message(one)), name, b"")) for one in found.get(s["stage"], [])]
+        self.stages = [text(first(lenient(message(one)), name, b"")) for one in found.get(s["stage"], [])]
         for one in found.get(s["context_spec"], []):
-            spec = gather(message(one))
+            spec = lenient(message(one))
             context = int(first(spec, f.CONTEXT_SPEC["context"], 0))
             self.contexts[context] = int32(first(spec, f.CONTEXT_SPEC["pid"], 0))
 
 
 @dataclass
-class Shared:
-    """What some rows share: where they are, what they are, arguments of their kernel."""
+class InternedStage:
+    """What the interned entries of some rows mean: their place, kind and name, and the arguments of their kernel."""
 
     place: int
     kind: str
@@ -86,49 +86,54 @@ class Shared:
     name: str
     short_name: str | None
     is_compute: bool
-    arguments: list[tuple[int, int, int]]  # key, what and number, as `Values` has them
+    arguments: list[tuple[int, int, int]]  # key, value_type and number of `Values`
 
 
-def shared_by(
-    context: Context, chunk: Chunk, events: Events, found: Fields, old: Specifications
-) -> tuple[list[Shared], Int64]:
-    """What rows share, and for each row which it is."""
+def interned_stages(
+    context: Context, chunk: Chunk, events: Events, found: Fields, specifications: Specifications
+) -> tuple[list[InternedStage], Int64]:
+    """Returns the distinct stages of the events, and for each event the index of its stage."""
     count = len(events)
     none = (1 << 64) - 1
     columns: list[UInt64] = [found.get(_G[name], VARINT).last(count, none) for name in KEYS]
     rows, of = combinations(events.state, columns)
-    shared = []
+    stages = []
     for row in rows.tolist():
         given = {name: int(column[row]) for name, column in zip(KEYS, columns, strict=True) if int(column[row]) != none}
         state = chunk.states[int(events.state[row])]
         key = ("stage", *given.items())
         if key not in state.cache:
-            state.cache[key] = _look_up(context, state, given, old)
-        shared.append(state.cache[key])
-    return shared, of
+            state.cache[key] = _look_up(context, state, given, specifications)
+        stages.append(state.cache[key])
+    return stages, of
 
 
-def _look_up(context: Context, state: State, given: dict[str, int], old: Specifications) -> Shared:
+def _look_up(
+    context: Context, state: SequenceState, given: dict[str, int], specifications: Specifications
+) -> InternedStage:
     interned = {name: state.entries.get((f.INTERNED_DATA[where], given.get(name, -1))) for name, where in _TABLES}
-    entries: dict[str, dict[int, list[Value]]] = {name: gather(entry) for name, entry in interned.items() if entry}
+    entries: dict[str, dict[int, list[Value]]] = {name: lenient(entry) for name, entry in interned.items() if entry}
     spec = f.INTERNED_GPU_RENDER_STAGE_SPECIFICATION
-    stage = text(first(entries.get("stage_iid", {}), spec["name"], b"")) or _listed(old.stages, given.get("stage_id"))
+    stage = text(first(entries.get("stage_iid", {}), spec["name"], b"")) or _listed(
+        specifications.stages, given.get("stage_id")
+    )
     queue = text(first(entries.get("hw_queue_iid", {}), spec["name"], b""))
     described = text(first(entries.get("hw_queue_iid", {}), spec["description"], b""))
-    described = described or _listed(old.queue_descriptions, given.get("hw_queue_id"))
-    queue = queue or _listed(old.queues, given.get("hw_queue_id")) or f"queue {given.get('hw_queue_iid', 0)}"
+    described = described or _listed(specifications.queue_descriptions, given.get("hw_queue_id"))
+    queue = queue or _listed(specifications.queues, given.get("hw_queue_id")) or f"queue {given.get('hw_queue_iid', 0)}"
     kernel, k = entries.get("kernel_iid", {}), f.INTERNED_COMPUTE_KERNEL
     full, mangled = text(first(kernel, k["demangled_name"], b"")), text(first(kernel, k["name"], b""))
     code = state.texts["names"].get(given["name_iid"]) if "name_iid" in given else -1
-    own_name = context.pool.texts[code] if code >= 0 else None
+    own_name = context.trace_texts.texts[code] if code >= 0 else None
     name = full or mangled or own_name or stage
     category = first(entries.get("stage_iid", {}), spec["category"], 0)
     kind = text(first(entries.get("stage_iid", {}), spec["description"], b"")).lower()
-    if not context.own or kind not in (*DEVICE_KINDS, "range"):
+    if not context.by_ktrace or kind not in (*DEVICE_KINDS, "range"):
         kind = _kind(stage, category, bool(kernel))
     arguments: dict[str, Any] = {}
-    derived = STAGE_DERIVED - {"occupancy_source"} if context.own else frozenset()  # it says what an occupancy is
-    if not context.own:
+    # `occupancy_source` stays: it tells an estimate from a metric.
+    derived = STAGE_DERIVED - {"occupancy_source"} if context.by_ktrace else frozenset()
+    if not context.by_ktrace:
         arguments |= {
             "arch": text(first(kernel, k["arch"], b"")),
             "kernel_name": mangled if full and full != mangled else "",
@@ -138,23 +143,23 @@ def _look_up(context: Context, state: State, given: dict[str, int], old: Specifi
         arguments |= dict([_argument(context, state, message(argument))])
     place = context.tracks.queue(given.get("hw_queue_iid", -1), has_context="context" in arguments)
     if place is None:
-        place = _place(context, state.machine, entries.get("context", {}), given, queue, described, old)
-    return Shared(
+        place = _place(context, state.machine, entries.get("context", {}), given, queue, described, specifications)
+    return InternedStage(
         place,
         kind,
-        None if context.own else stage or None,
+        None if context.by_ktrace else stage or None,
         full or mangled or None,
         name,
-        own_name if own_name != name and not context.own else None,
+        own_name if own_name != name and not context.by_ktrace else None,
         category == _COMPUTE,
         [_coded(context, key, value) for key, value in arguments.items() if key not in derived],
     )
 
 
 def _kind(stage: str, category: int, is_interned: bool) -> str:
-    """The kind of a stage of another tool: graphics are ranges on the device, since they are no kernels.
+    """The kind of a stage that another tool wrote: graphics are ranges on the device, since they aren't kernels.
 
-    Traces older than categories tell by the name of the stage alone.
+    In traces from before categories only the name of the stage tells the kind.
     """
     if is_interned or category == _COMPUTE:
         return "kernel"
@@ -164,10 +169,10 @@ def _kind(stage: str, category: int, is_interned: bool) -> str:
 
 
 def _coded(context: Context, name: str, value: Any) -> tuple[int, int, int]:
-    """An argument as `Values` has it."""
-    key = context.keys.code(name.encode())
+    """An argument as `Values` stores it."""
+    key = context.argument_names.code(name.encode())
     if isinstance(value, str):
-        return key, JSON if isinstance(value, Json) else SHARED, context.pool.code(value.encode())
+        return key, JSON if isinstance(value, Json) else TRACE_TEXT, context.trace_texts.code(value.encode())
     if isinstance(value, float):
         return key, DOUBLE, int(np.float64(value).view(np.int64))
     return key, INT, int64(value % (1 << 64))
@@ -192,10 +197,14 @@ def _place(
     given: dict[str, int],
     queue: str,
     described: str,
-    old: Specifications,
+    specifications: Specifications,
 ) -> int:
     g = f.INTERNED_GRAPHICS_CONTEXT
-    pid = int32(first(graphics, g["pid"], 0)) if g["pid"] in graphics else old.contexts.get(given.get("context", -1))
+    pid = (
+        int32(first(graphics, g["pid"], 0))
+        if g["pid"] in graphics
+        else specifications.contexts.get(given.get("context", -1))
+    )
     columns: dict[str, Any] = {
         "host": host_of(machine),
         "pid": pid,
@@ -214,14 +223,14 @@ def _place(
     return context.tracks.keyed(("stage", tuple(columns.items())), **columns)
 
 
-def _argument(context: Context, state: State, data: bytes) -> tuple[str, Any]:
-    """Name and value of an argument of an interned kernel."""
-    a, found = f.EXTRA_COMPUTE_ARG, gather(data)
+def _argument(context: Context, state: SequenceState, data: bytes) -> tuple[str, Any]:
+    """Returns name and value of an argument of an interned kernel."""
+    a, found = f.EXTRA_COMPUTE_ARG, lenient(data)
     name = text(first(found, a["name"], b""))
     code = state.texts["arg_names"].get(int(first(found, a["name_iid"], 0)))
     if not name and code >= 0:
-        name = context.keys.texts[code]
-    as_text = Json if context.own and a["name"] in found else str  # as encode_json.py writes it
+        name = context.argument_names.texts[code]
+    as_text = Json if context.by_ktrace and a["name"] in found else str  # that is how JSON is marked
     for part, convert in (
         ("int_value", int64),
         ("uint_value", int),
@@ -231,4 +240,4 @@ def _argument(context: Context, state: State, data: bytes) -> tuple[str, Any]:
         if a[part] in found:
             return name, convert(found[a[part]][-1])
     code = state.texts["strings"].get(int(first(found, a["string_value_iid"], 0)))
-    return name, as_text(context.pool.texts[code]) if code >= 0 else ""
+    return name, as_text(context.trace_texts.texts[code]) if code >= 0 else ""

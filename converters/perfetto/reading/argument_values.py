@@ -1,14 +1,13 @@
 """Arguments as columns: debug annotations of TrackEvents, arguments of render stages.
 
 debug_annotations { name_iid 3  int_value 8192 }        -> column args.bytes, int64
-debug_annotations { name_iid 4  dict_entries { .. } }   -> column args.dims, JSON text, made once per distinct bytes
+debug_annotations { name_iid 4  dict_entries { .. } }   -> column args.dims, JSON text, decoded once per distinct bytes
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -26,26 +25,27 @@ from ktrace.converters._shared.columnar.protobuf import (
     parse,
     signed,
 )
-from ktrace.model.arrays import Float64, Int32, Int64, UInt8
+from ktrace.model.arrays import Int32, Int64, UInt8
 from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
-from .state import Pool, State, look_up
+from .messages import double, int64
+from .sequence_state import SequenceState, TextPool, look_up
 
-#: What a value is. A text stands in the pool of the trace or, spelled out in its packet, in that of the chunk.
-NOTHING, BOOL, INT, DOUBLE, SHARED, OWN, JSON = range(7)
+#: The type of a value. A text is in the pool of the trace or, if its packet spells it out, in that of the chunk.
+NOTHING, BOOL, INT, DOUBLE, TRACE_TEXT, CHUNK_TEXT, JSON = range(7)
 
-#: The name, as it were, of an argument that is all of `args`.
+#: A name for an argument that contains all of `args`.
 WHOLE = b"\0args"
 
-#: JSON texts that are remembered for one state.
+#: A state caches this many JSON texts.
 _REMEMBERED = 1 << 16
 
 _D = f.DEBUG_ANNOTATION
 
 
 class Spelling(NamedTuple):
-    """Where a message that is an argument has its parts; `names` is the table of interned names."""
+    """The field numbers of a message that is an argument; `names` is the table of its interned names."""
 
     names: str
     name_iid: int
@@ -88,36 +88,60 @@ STAGE_ARGUMENT = Spelling(
 
 @dataclass
 class Chunk:
-    """The bytes of some packets, and what their events refer to. `keys` are names of arguments, `pool` other texts.
+    """The bytes of some packets, and what their events refer to.
 
-    `own` has the texts that are spelled out in these packets: they are forgotten with them.
+    `trace_texts` and `argument_names` are those of the whole trace. `chunk_texts` has the texts that these packets
+    spell out, and is dropped with them.
     """
 
     data: UInt8
-    states: list[State]
-    pool: Pool
-    keys: Pool
-    own: Pool = field(default_factory=Pool)
-    by_ktrace: bool = False  # then some texts are JSON: see encode_json.py
+    states: list[SequenceState]
+    trace_texts: TextPool
+    argument_names: TextPool
+    chunk_texts: TextPool = field(default_factory=TextPool)
+    by_ktrace: bool = False  # then some texts are JSON (writing/arguments.py)
 
 
 class Values(NamedTuple):
-    """Arguments of many rows, one behind the other, those of a row in their order.
+    """Arguments of many rows; those of one row keep their order.
 
-    row     int64 whose it is
-    key     int32 code of its name in `Chunk.keys`
-    what    uint8 NOTHING, BOOL, INT, DOUBLE, SHARED, OWN or JSON
-    number  int64 the value, the bits of a double, or the code of the text
+    row         int64 index of the row
+    key         int32 code of the name in `Chunk.argument_names`
+    value_type  uint8 NOTHING, BOOL, INT, DOUBLE, TRACE_TEXT, CHUNK_TEXT or JSON
+    number      int64 the value, the bits of a double, or the code of the text
     """
 
     row: Int64
     key: Int32
-    what: UInt8
+    value_type: UInt8
     number: Int64
 
 
+def copied_codes(chunk: Chunk, codes: Int64) -> Int64:
+    """Copies texts of `trace_texts` to `chunk_texts` and returns their codes there."""
+    distinct, back = np.unique(codes, return_inverse=True)
+    own = [chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode()) for code in distinct.tolist()]
+    found: Int64 = np.array(own, np.int64)[back]
+    return found
+
+
+def chunk_codes(chunk: Chunk, codes: Int32) -> Int32:
+    """Copies texts of `trace_texts` to `chunk_texts` and returns their codes; -1, no text, stays -1."""
+    found = codes.copy()
+    mine = codes >= 0
+    found[mine] = copied_codes(chunk, codes[mine].astype(np.int64))
+    return found
+
+
+def joined_values(parts: list[Values]) -> Values:
+    """Concatenates arguments; a later one of a row and key replaces an earlier one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
 def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
-    """The bytes that stand there as an Arrow column of bytes."""
+    """Returns the bytes of `data` at these places as an Arrow column of bytes."""
     ends = np.cumsum(size)
     total = int(ends[-1]) if len(ends) else 0
     offsets = np.zeros(len(size) + 1, np.int32)
@@ -129,7 +153,7 @@ def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
 
 
 def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int64, spelling: Spelling) -> Values:
-    """The arguments that stand at data[start : start + size], of those rows, of packets with those states."""
+    """Reads the arguments at data[start : start + size]; `row` and `state` have the row and state of each."""
     found = parse(chunk.data, start, start + size)
     count = len(start)
     key = np.full(count, -1, np.int32)
@@ -137,12 +161,12 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
     if len(iid.owner):
         key[iid.owner] = look_up(chunk.states, state[iid.owner], spelling.names, iid.value)
     if len(name.owner):
-        key[name.owner] = chunk.keys.codes(texts_at(chunk.data, name.start, signed(name.value)))
-    key[key < 0] = chunk.keys.code(b"")
-    what, number = np.zeros(count, np.uint8), np.zeros(count, np.int64)
+        key[name.owner] = chunk.argument_names.codes(texts_at(chunk.data, name.start, signed(name.value)))
+    key[key < 0] = chunk.argument_names.code(b"")
+    value_type, number = np.zeros(count, np.uint8), np.zeros(count, np.int64)
 
     def put(owner: Int64, is_what: int, numbers: Int64) -> None:
-        what[owner], number[owner] = is_what, numbers
+        value_type[owner], number[owner] = is_what, numbers
 
     for field_number, kind in ((spelling.bool, BOOL), (spelling.signed, INT)):
         column = found.get(field_number, VARINT)
@@ -152,27 +176,31 @@ def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int6
         put(column.owner, INT, signed(column.value))
         beyond = column.value >> np.uint64(63) > 0
         if beyond.any():
-            codes = [chunk.own.code(str(value).encode()) for value in column.value[beyond].tolist()]
+            codes = [chunk.chunk_texts.code(str(value).encode()) for value in column.value[beyond].tolist()]
             put(column.owner[beyond], JSON, np.array(codes))
     column = found.get(spelling.double, FIXED64)
     put(column.owner, DOUBLE, signed(column.value))
     column = found.get(spelling.text, LENGTH)
     if len(column.owner):
-        put(column.owner, OWN, _own(chunk, texts_at(chunk.data, column.start, signed(column.value))))
+        put(column.owner, CHUNK_TEXT, _own(chunk, texts_at(chunk.data, column.start, signed(column.value))))
     column = found.get(spelling.text_iid, VARINT)
     if len(column.owner):
-        put(column.owner, SHARED, look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64))
+        put(
+            column.owner,
+            TRACE_TEXT,
+            look_up(chunk.states, state[column.owner], "strings", column.value).astype(np.int64),
+        )
     _nested(chunk, found, state, start, size, spelling, put)
     if chunk.by_ktrace:
-        _as_written(chunk, found, state, spelling, key, what, number)
-    nothing = np.flatnonzero(what == NOTHING)
+        _as_written(chunk, found, state, spelling, key, value_type, number)
+    nothing = np.flatnonzero(value_type == NOTHING)
     if len(nothing):
-        put(nothing, JSON, np.int64(chunk.own.code(b"null")))  # type: ignore[arg-type]
-    return Values(row, key, what, number)
+        put(nothing, JSON, np.int64(chunk.chunk_texts.code(b"null")))  # type: ignore[arg-type]
+    return Values(row, key, value_type, number)
 
 
 def _own(chunk: Chunk, texts: pa.Array) -> Int64:
-    return chunk.own.codes(texts).astype(np.int64)
+    return chunk.chunk_texts.codes(texts).astype(np.int64)
 
 
 def _as_written(
@@ -181,28 +209,31 @@ def _as_written(
     state: Int64,
     spelling: Spelling,
     key: Int32,
-    what: UInt8,
+    value_type: UInt8,
     number: Int64,
 ) -> None:
-    """Texts that ktrace marked as JSON become such: by a type, on a render stage by a name that is spelled out."""
+    """Marks the texts that ktrace wrote as JSON.
+
+    A DebugAnnotation has a type name for that; an argument of a render stage spells out its name.
+    """
     if spelling.type_iid:
         types = found.get(spelling.type_iid, VARINT)
         if not len(types.owner):
             return
         codes = look_up(chunk.states, state[types.owner], "types", types.value)
-        names = [chunk.pool.texts[code] if code >= 0 else "" for code in codes.tolist()]
-        key[types.owner[[name == "args" for name in names]]] = chunk.keys.code(WHOLE)
+        names = [chunk.trace_texts.texts[code] if code >= 0 else "" for code in codes.tolist()]
+        key[types.owner[[name == "args" for name in names]]] = chunk.argument_names.code(WHOLE)
         marked = types.owner
     else:
         marked = np.unique(found.get(spelling.name, LENGTH).owner)
-    texts = marked[what[marked] == SHARED]
+    texts = marked[value_type[marked] == TRACE_TEXT]
     for code in np.unique(number[texts]).tolist():
-        number[texts[number[texts] == code]] = chunk.own.code(chunk.pool.texts[code].encode())
-    what[marked[(what[marked] == SHARED) | (what[marked] == OWN)]] = JSON
+        number[texts[number[texts] == code]] = chunk.chunk_texts.code(chunk.trace_texts.texts[code].encode())
+    value_type[marked[(value_type[marked] == TRACE_TEXT) | (value_type[marked] == CHUNK_TEXT)]] = JSON
 
 
 def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64, spelling: Spelling, put: Any) -> None:
-    """Puts the arguments that are messages, lists or JSON as JSON texts."""
+    """Puts the arguments that are messages, lists or JSON, as JSON texts."""
     owners = [found.get(number, LENGTH).owner for number in spelling.nested]
     if not any(map(len, owners)):
         return
@@ -221,25 +252,25 @@ def _nested(chunk: Chunk, found: Fields, state: Int64, start: Int64, size: Int64
     put(owner, JSON, codes)
 
 
-def _remembered(data: bytes, state: State, chunk: Chunk) -> int:
-    """The code of the JSON text of a DebugAnnotation."""
+def _remembered(data: bytes, state: SequenceState, chunk: Chunk) -> int:
+    """Returns the code of the JSON text of a DebugAnnotation."""
     text = state.cache.get(data)
     if text is None:
         if len(state.cache) >= _REMEMBERED:
             state.cache.clear()
-        text = state.cache[data] = json_of(data, state, chunk)
-    return chunk.own.code(text)
+        text = state.cache[data] = annotation_json(data, state, chunk)
+    return chunk.chunk_texts.code(text)
 
 
-def json_of(data: bytes, state: State, chunk: Chunk) -> bytes:
-    """The JSON text of the value of a DebugAnnotation."""
+def annotation_json(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
+    """Returns the JSON text of the value of a DebugAnnotation."""
     try:
         return _json_value(data, state, chunk)
     except (ValueError, RecursionError):
         return dump_json({"$base64": base64.b64encode(data).decode()}).encode()
 
 
-def _json_value(data: bytes, state: State, chunk: Chunk) -> bytes:
+def _json_value(data: bytes, state: SequenceState, chunk: Chunk) -> bytes:
     for number, _, value in fields_of(data):
         if number == _D["legacy_json_value"] and isinstance(value, bytes):
             text = value.decode("utf-8", "replace")
@@ -248,27 +279,27 @@ def _json_value(data: bytes, state: State, chunk: Chunk) -> bytes:
             except (ValueError, RecursionError):
                 return dump_json(text).encode()
             return text.encode()
-    return dump_json(value_of(data, state, chunk)).encode()
+    return dump_json(annotation_value(data, state, chunk)).encode()
 
 
-def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
-    """The value of a DebugAnnotation. Raises ValueError where it is no protobuf."""
+def annotation_value(data: bytes, state: SequenceState, chunk: Chunk) -> Any:
+    """Returns the value of a DebugAnnotation. Raises ValueError if it isn't protobuf."""
     result: Any = None
     entries: dict[str, Any] = {}
     elements: list[Any] = []
     is_json = False
     for number, _, value in fields_of(data):
         if number == _D["dict_entries"] and isinstance(value, bytes):
-            entries[name_of(value, state, chunk)] = value_of(value, state, chunk)
+            entries[annotation_name(value, state, chunk)] = annotation_value(value, state, chunk)
         elif number == _D["array_values"] and isinstance(value, bytes):
-            elements.append(value_of(value, state, chunk))
+            elements.append(annotation_value(value, state, chunk))
         elif number in _SCALARS:
             result = _SCALARS[number](value)
         elif number == _D["proto_type_name_iid"]:
             is_json = chunk.by_ktrace
         elif number == _D["string_value_iid"] and isinstance(value, int):
             code = state.texts["strings"].get(value)
-            result = chunk.pool.texts[code] if code >= 0 else None
+            result = chunk.trace_texts.texts[code] if code >= 0 else None
         elif number == _D["nested_value"] and isinstance(value, bytes):
             result = _old_nested(value)
         elif number == _D["legacy_json_value"] and isinstance(value, bytes):
@@ -284,27 +315,16 @@ def value_of(data: bytes, state: State, chunk: Chunk) -> Any:
     return entries or elements or result
 
 
-def name_of(data: bytes, state: State, chunk: Chunk) -> str:
-    """The name of a DebugAnnotation. Raises ValueError where it is no protobuf."""
+def annotation_name(data: bytes, state: SequenceState, chunk: Chunk) -> str:
+    """Returns the name of a DebugAnnotation. Raises ValueError if it isn't protobuf."""
     name = ""
     for number, _, value in fields_of(data):
         if number == _D["name_iid"] and isinstance(value, int):
             code = state.texts["keys"].get(value)
-            name = chunk.keys.texts[code] if code >= 0 else ""
+            name = chunk.argument_names.texts[code] if code >= 0 else ""
         elif number == _D["name"] and isinstance(value, bytes):
             name = value.decode("utf-8", "replace")
     return name
-
-
-def int64(value: Any) -> int:
-    """The number that stands as its two's complement."""
-    return int(value) - (1 << 64) if int(value) >> 63 else int(value)
-
-
-def double(value: Any) -> float:
-    """The number of which the bits are given."""
-    found: float = struct.unpack("<d", struct.pack("<Q", value))[0]
-    return found
 
 
 _SCALARS: dict[int, Callable[[Any], Any]] = {
@@ -318,7 +338,7 @@ _SCALARS: dict[int, Callable[[Any], Any]] = {
 
 
 def _old_nested(data: bytes) -> Any:
-    """A NestedValue, which older traces have for objects and lists."""
+    """Returns the value of a NestedValue, by which older traces write objects and lists."""
     n = f.NESTED_VALUE
     kind = 0
     keys: list[str] = []
@@ -343,8 +363,3 @@ def _old_nested(data: bytes) -> Any:
         elif number == n["string_value"] and isinstance(value, bytes):
             scalar = value.decode("utf-8", "replace")
     return dict(zip(keys, values, strict=False)) if kind == 1 else elements if kind == 2 else scalar
-
-
-def bits(values: Int64) -> Float64:
-    """Doubles of their bits."""
-    return np.ascontiguousarray(values).view(np.float64)

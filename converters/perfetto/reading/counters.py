@@ -1,0 +1,181 @@
+"""Counters that aren't events of their own: those that an event carries, and metrics of kernels.
+
+    track_event { SLICE_BEGIN .. extra_counter_track_uuids 9  extra_counter_values 42 }      a counter row on track 9
+    gpu_counter_event { .. } at the start of a kernel, in a trace that ktrace wrote          a child of that kernel
+
+A packet has only the GPU and the time of a metric, and comes after all kernels. So the kernels that begin at those
+times are found in a second reading; a trace without such metrics is read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, Fields, fields_of
+from ktrace.model.arrays import Int64
+from ktrace.model.batch import DEVICE_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.json_text import decoded
+from ktrace.report import Report
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import Sidecar
+from .argument_values import Chunk
+from .context import Context, Events
+from .messages import double, int64, repeated
+from .tracks import Tracks, without_machine
+
+_T = f.TRACK_EVENT
+
+#: Counters that an event carries have ids from here on; other rows of its packet have lower ids.
+_IDS = 1 << 59
+
+#: The columns of a kernel that its metrics share.
+_KERNEL_COLUMNS = (*TRACK_COLUMNS, "dur", "timing")
+
+#: The rows of the trace, read with another context.
+ReadAgain = Callable[[Context], Iterator[Batch]]
+
+
+def extra_counters(context: Context, chunk: Chunk, events: Events, found: Fields) -> Iterator[Batch]:
+    """Yields the counters that events carry, on tracks that they or the defaults of their sequence name."""
+    fields = ("extra_counter_values", "extra_double_counter_values")
+    owners = [found.get(_T[name], wire).owner for name in fields for wire in (VARINT, FIXED64, LENGTH)]
+    if not any(map(len, owners)):
+        return
+    ids, stamps, places, values = [], [], [], []
+    for row in np.setdiff1d(np.concatenate(owners), found.bad).tolist():
+        start = int(events.start[row])
+        message = chunk.data[start : int(events.end[row])].tobytes()
+        state = chunk.states[int(events.state[row])]
+        kinds = (
+            ("extra_counter_track_uuids", "extra_counter_values", state.counter_tracks[0], int64),
+            ("extra_double_counter_track_uuids", "extra_double_counter_values", state.counter_tracks[1], double),
+        )
+        taken = 0
+        for tracks, name, default, number in kinds:
+            uuids = repeated(message, _T[tracks]) or default
+            given = _doubles(message, _T[name]) if number is double else repeated(message, _T[name])
+            for uuid, value in zip(uuids, given, strict=False):
+                number_of_place = context.tracks.of(uuid, state.machine)
+                track = context.tracks.places[number_of_place]
+                figure = number(value) * track.scale
+                if track.incremental:
+                    track.total += figure
+                    figure = track.total
+                taken += 1  # a value takes a byte at least, so that ids of two events differ
+                ids.append(_IDS + int(events.id[row]) + taken)
+                stamps.append(int(events.ts[row]))
+                places.append(number_of_place)
+                values.append(float(figure))
+    if not ids:
+        return
+    at = [context.tracks.places[place] for place in places]
+    columns = context.tracks.columns(np.array(places))
+    columns |= {
+        "id": pa.array(ids),
+        "ts": pa.array(stamps),
+        "name": pa.array([place.counter or str(without_machine(place.uuid or 0)) for place in at]),
+        "kind": constant("counter", len(ids)),
+        "timing": constant("measured", len(ids)),
+        "value": pa.array(values),
+        "unit": pa.array([place.unit for place in at], pa.string()).dictionary_encode(),
+    }
+    yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+
+def _doubles(message: bytes, number: int) -> list[int]:
+    """Returns the bits of a repeated double field, packed or not."""
+    found: list[int] = []
+    for field_number, _, value in fields_of(message):
+        if field_number == number:
+            found += (
+                [int.from_bytes(value[at : at + 8], "little") for at in range(0, len(value) - 7, 8)]
+                if isinstance(value, bytes)
+                else [value]
+            )
+    return found
+
+
+def metrics_with_parents(context: Context, read_again: ReadAgain) -> Iterator[Batch]:
+    """Yields the counters that were kept back, each with the kernel that begins at its time on its GPU as parent.
+
+    If several kernels do, the parent is the one on a queue of that GPU; without a kernel the counter stays as it is.
+    """
+    if not context.kernel_metrics:
+        return
+    batches = [batch for batch, _ in context.kernel_metrics]
+    held = pa.Table.from_batches([batch.columns for batch in batches], batches[0].columns.schema)
+    kernels = _kernels(context, read_again, pc.unique(held["ts"]))
+    if kernels is None:
+        yield from batches
+        return
+    times, devices = (np.asarray(kernels[name].fill_null(-1)) for name in ("ts", "device"))
+    order = np.lexsort((devices, times))
+    times = times[order]
+    gpus = _KernelGpus(context.sidecar, kernels, order)
+    for batch, machine in context.kernel_metrics:
+        ts, gpu = (np.asarray(batch.column(name)) for name in ("ts", "device"))
+        first = np.searchsorted(times, ts)
+        last = np.searchsorted(times, ts, "right")
+        at = first.copy()
+        for row in np.flatnonzero(last - first > 1).tolist():
+            at[row] += gpus.first((int(machine[row]), int(gpu[row])), int(first[row]), int(last[row]))
+        found = pa.array(order[np.minimum(at, len(order) - 1)], mask=first == last)
+        columns = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+        columns["parent"] = kernels["id"].take(found).combine_chunks()
+        for name in _KERNEL_COLUMNS:
+            if name in kernels.schema.names:
+                theirs = decoded(kernels[name].take(found).combine_chunks())
+                columns[name] = _merged_column(name, decoded(columns[name]), theirs) if name in columns else theirs
+        yield Batch("events", pa.RecordBatch.from_pydict(columns))
+
+
+def _merged_column(name: str, own: pa.Array, theirs: pa.Array) -> pa.Array:
+    """The column of the kernel, else that of the metric; the timing of a derived metric stays."""
+    found = pc.coalesce(theirs, own)
+    return pc.if_else(pc.equal(own, "derived"), own, found) if name == "timing" else found
+
+
+class _KernelGpus:
+    """The GPU of kernels, from the queues of the sidecar; an older trace has only numbers of devices."""
+
+    def __init__(self, sidecar: Sidecar | None, kernels: pa.Table, order: Int64) -> None:
+        self._queues: dict[tuple[int, int], set[tuple[Any, ...]]] = {}
+        for place in sidecar.queues.values() if sidecar else ():
+            if isinstance(gpu := place.get("gpu"), list) and len(gpu) == 2:
+                self._queues.setdefault((gpu[0], gpu[1]), set()).add(tuple(place.get(name) for name in TRACK_COLUMNS))
+        self._kernels = kernels
+        self._order = order
+
+    def first(self, gpu: tuple[int, int], begin: int, end: int) -> int:
+        """Returns the first of the ordered kernels `begin` to `end` on the GPU, counted from `begin`; else 0."""
+        rows = self._kernels.take(pa.array(self._order[begin:end])).to_pylist()
+        known = self._queues.get(gpu)
+        for number, row in enumerate(rows):
+            if row["device"] == gpu[1] if known is None else tuple(row.get(name) for name in TRACK_COLUMNS) in known:
+                return number
+        return 0
+
+
+def _kernels(context: Context, read_again: ReadAgain, times: pa.Array) -> pa.Table | None:
+    """Returns the device work that begins at those times; None if there is none."""
+    conversion = Conversion(Report(), context.conversion.label)
+    sidecar = context.sidecar and Sidecar(context.sidecar.version, context.sidecar.origin_ns)
+    again = Context(conversion, sidecar, Tracks(conversion.label, sidecar))
+    parts = []
+    for batch in read_again(again):
+        if batch.record != "events":
+            continue
+        kind = pc.is_in(decoded(batch.column("kind")), pa.array(DEVICE_KINDS))
+        mine = pc.and_(kind, pc.is_in(batch.column("ts"), times))
+        if pc.any(mine).as_py():
+            names = ("id", "ts", *_KERNEL_COLUMNS)
+            parts.append(pa.RecordBatch.from_pydict({name: decoded(batch.column(name)).filter(mine) for name in names}))
+    return pa.Table.from_batches(parts) if parts else None

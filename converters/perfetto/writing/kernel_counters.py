@@ -1,0 +1,205 @@
+"""Counters of kernels: measured metrics, and the estimate of occupancy that some tools record.
+
+Viewers become slow if many kernels have counters, so only the longest kernels keep theirs. These are known after the
+last kernel, so the counters are at the end of the file. In the model a metric is a counter whose `parent` is the id
+of its kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.converters._shared.timeline_arguments import is_in, plain
+from ktrace.model.arrays import AnyArray, Bools, Int64
+from ktrace.model.batch import EventRows
+
+from ..proto import field_numbers as f
+from ..proto.sidecar import LAUNCH_METRICS
+from ..proto.wire import bytes_field, bytes_tag, double_tag, int_field, int_tag, text_field
+from .fields import CodedField
+from .message_columns import MessageColumns, Pieces
+
+#: This many kernels keep their counters.
+MOST = 20_000
+
+#: The counter that shows an estimate of occupancy, and its description.
+OCCUPANCY = "sm__warps_active.avg.pct_of_peak_sustained_active"
+ESTIMATE = "Estimate of the tool that recorded the trace, from the size of the launch: not measured."
+
+#: The description of a counter that was computed from others.
+DERIVED = "Computed from other figures: not measured itself."
+
+#: The occupancy that a launch could reach; the GPU tab reads it from the arguments of a kernel.
+REACHABLE = "sm__maximum_warps_per_active_cycle_pct"
+
+_ROW = np.dtype(
+    [("dur", "i8"), ("serial", "i8"), ("ts", "i8"), ("gpu", "i4"), ("name", "i4"), ("value", "f8"), ("estimate", "?")]
+)
+
+Rows = npt.NDArray[np.void]
+
+_UNITS = {
+    "%": f.MEASURE_UNIT["PERCENT"],
+    "ns": f.MEASURE_UNIT["NANOSECOND"],
+    "B": f.MEASURE_UNIT["BYTE"],
+    "Hz": f.MEASURE_UNIT["HERTZ"],
+    "W": f.MEASURE_UNIT["WATT"],
+}
+
+
+class KernelCounters:
+    """Keeps the counters of the longest kernels."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.kernels = 0
+        self.dropped_rows = 0
+        self._most = most
+        self._floor = -1  # shorter kernels aren't among the longest
+        self._names: dict[tuple[str, str | None, str], int] = {}
+        self._parts: list[Rows] = []
+        self._rows = 0
+
+    def number(self, name: str, unit: str | None, description: str = "") -> int:
+        """Returns the number of a counter."""
+        return self._names.setdefault((name, unit, description), len(self._names))
+
+    def add(self, *, kernels: int, **columns: AnyArray | int | bool) -> None:
+        """Adds values: dur, serial and gpu of the kernel, ts, name (a number), value, and whether it is an estimate.
+
+        `kernels` is the number of kernels that had no counters before.
+        """
+        self.kernels += kernels
+        keep = np.flatnonzero(columns["dur"] >= self._floor)
+        part = np.empty(len(keep), _ROW)
+        for name, values in columns.items():
+            part[name] = values[keep] if isinstance(values, np.ndarray) else values
+        if not columns["estimate"]:
+            self.dropped_rows += np.size(columns["dur"]) - len(keep)
+        self._parts.append(part)
+        self._rows += len(part)
+        if self._rows > 8 * self._most:
+            self._prune()
+
+    @property
+    def dropped_kernels(self) -> int:
+        """The number of kernels that have lost their counters."""
+        return max(self.kernels - self._most, 0)
+
+    def _prune(self) -> Rows:
+        """Returns the values of the longest kernels; of equally long ones, those with the lower serial."""
+        rows = np.concatenate(self._parts) if self._parts else np.empty(0, _ROW)
+        serial, first = np.unique(rows["serial"], return_index=True)
+        if len(serial) > self._most:
+            keep = np.lexsort((serial, -rows["dur"][first]))[: self._most]
+            self._floor = int(rows["dur"][first[keep[-1]]])
+            kept = np.isin(rows["serial"], serial[keep])
+            self.dropped_rows += int(np.count_nonzero(~kept & ~rows["estimate"]))
+            rows = rows[kept]
+        self._parts, self._rows = [rows], len(rows)
+        return rows
+
+    def finish(self) -> tuple[bytes, Int64, MessageColumns | None]:
+        """Returns the entries of InternedData, and timestamps and GpuCounterEvents of the values kept, by time."""
+        rows = self._prune()
+        if not len(rows):
+            return b"", np.empty(0, np.int64), None
+        rows = rows[np.argsort(rows["ts"], kind="stable")]
+        gpus = np.unique(rows["gpu"]).tolist()
+        entries = b"".join(
+            bytes_field(f.INTERNED_DATA["gpu_counter_descriptors"], self._descriptor(gpu, rows)) for gpu in gpus
+        )
+        value = MessageColumns(len(rows))
+        value.varint(int_tag(f.GPU_COUNTER["counter_id"]), rows["name"].astype(np.uint64) + np.uint64(1))
+        values = np.ascontiguousarray(rows["value"])
+        value.fixed(double_tag(f.GPU_COUNTER["double_value"]), values.view(np.uint64))
+        event = MessageColumns(len(rows))
+        event.message(bytes_tag(f.GPU_COUNTER_EVENT["counters"]), value)
+        iids = [int_field(f.GPU_COUNTER_EVENT["counter_descriptor_iid"], gpu + 1) for gpu in gpus]
+        CodedField(Pieces(iids), np.searchsorted(gpus, rows["gpu"]).astype(np.int32)).put(
+            event, np.arange(len(rows)), None
+        )
+        return entries, np.ascontiguousarray(rows["ts"]), event
+
+    def _descriptor(self, gpu: int, rows: Rows) -> bytes:
+        used = set(rows["name"][rows["gpu"] == gpu].tolist())
+        specs = [_spec(number, *key) for key, number in self._names.items() if number in used]
+        descriptor = b"".join(bytes_field(f.GPU_COUNTER_DESCRIPTOR["specs"], spec) for spec in specs)
+        return (
+            int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["iid"], gpu + 1)
+            + bytes_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["counter_descriptor"], descriptor)
+            + int_field(f.INTERNED_GPU_COUNTER_DESCRIPTOR["gpu_id"], gpu)
+        )
+
+
+def _spec(number: int, name: str, unit: str | None, description: str) -> bytes:
+    body = int_field(f.GPU_COUNTER_SPEC["counter_id"], number + 1)
+    body += text_field(f.GPU_COUNTER_SPEC["name"], name)
+    if description:
+        body += text_field(f.GPU_COUNTER_SPEC["description"], description)
+    if unit in _UNITS:
+        body += int_field(f.GPU_COUNTER_SPEC["numerator_units"], _UNITS[unit])
+    body += int_field(f.GPU_COUNTER_SPEC["groups"], f.GPU_COUNTER_GROUP["COMPUTE"])
+    return body + int_field(
+        f.GPU_COUNTER_SPEC["value_direction"], f.VALUE_DIRECTION["VALUE_DIRECTION_FORWARDS_LOOKING"]
+    )
+
+
+@dataclass(frozen=True)
+class KernelMetrics:
+    """`rows` tells which rows are metrics; `kernel` has the row of the kernel of each, -1 for other rows."""
+
+    rows: Bools
+    kernel: Int64
+
+
+def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
+    """Returns the counters whose parent is one of the rows `stage`: they begin together, so they are in one batch.
+
+    Samples within a kernel are ordinary counters.
+    """
+    kernel = np.full(len(batch), -1, np.int64)
+    counter = is_in(batch.column("kind"), ("counter",))
+    if batch.has("parent") and stage.any() and counter.any():
+        source = plain(batch, "source").dictionary_encode().indices.to_numpy().astype(np.int64)
+        child = np.flatnonzero(counter & batch.column("parent").is_valid().to_numpy(zero_copy_only=False))
+        kernels = np.flatnonzero(stage)
+        parent = pc.fill_null(batch.column("parent"), 0).to_numpy(zero_copy_only=False)[child]
+        kernel[child] = _find(source[child], parent, source[kernels], batch.column("id").to_numpy()[kernels], kernels)
+        ts = batch.column("ts").to_numpy()
+        kernel[(kernel >= 0) & (ts[kernel] != ts)] = -1
+    return KernelMetrics(kernel >= 0, kernel)
+
+
+def launch_arguments(batch: EventRows, metrics: KernelMetrics, rows: Int64) -> dict[str, pa.Array]:
+    """Returns the launch metrics of the kernels `rows` as the GPU tab names them: name -> an argument per kernel."""
+    which = np.flatnonzero(metrics.rows)
+    if not len(which):
+        return {}
+    names = plain(batch, "name").take(pa.array(which)).dictionary_encode()
+    values = batch.column("value").take(pa.array(which)).to_numpy(zero_copy_only=False)
+    found: dict[str, pa.Array] = {}
+    for number, name in enumerate(names.dictionary.to_pylist()):
+        shown = name if name == REACHABLE else LAUNCH_METRICS.get(name)
+        if shown is None:
+            continue
+        measured = np.full(len(batch), np.nan)
+        mine = names.indices.to_numpy() == number
+        measured[metrics.kernel[which[mine]]] = values[mine]
+        found[shown] = pa.array(measured[rows], mask=np.isnan(measured[rows]))
+    return {name: column for name, column in found.items() if column.null_count < len(column)}
+
+
+def _find(source: Int64, id_: Int64, known_source: Int64, known_id: Int64, rows: Int64) -> Int64:
+    """Returns for each (source, id) the row that has it among the known ones; -1 if none has."""
+    order = np.lexsort((known_id, known_source))
+    keys = np.empty(len(order), [("source", "i8"), ("id", "i8")])
+    keys["source"], keys["id"] = known_source[order], known_id[order]
+    wanted = np.empty(len(id_), keys.dtype)
+    wanted["source"], wanted["id"] = source, id_
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[at] == wanted, rows[order][at], -1)
