@@ -498,7 +498,7 @@ def kernels(path: Path, *changes: dict[str, Any], more: Sequence[str] = ()) -> P
         ({"end": 999}, "negative-duration", "end: 999"),
         ({"start": -(1 << 63)}, "time-range", "start: -9223372036854775808"),
         ({"end": (1 << 63) - 1}, "time-range", "end: 9223372036854775807"),
-        ({"start": "soon"}, "bad-record", "start is 'soon', no integer"),
+        ({"start": "soon"}, "bad-record", "start is 'soon', not an integer"),
     ],
 )
 def test_a_row_with_a_bad_time_is_left_out(tmp_path: Path, change: dict[str, Any], kind: str, detail: str) -> None:
@@ -557,8 +557,8 @@ def test_numbers_that_are_texts_and_fractions(tmp_path: Path) -> None:
     trace = ktrace.read(path)
     assert [(row["ts"], row["dur"], row["device"]) for row in rows(trace)] == [(5, 4, 1)]
     assert trace.report.issues["bad-record"].places == [
-        (f"{CUPTI}KERNEL row 2", "start is 'a', no integer"),
-        (f"{CUPTI}KERNEL row 3", "end is 9.5, no integer"),
+        (f"{CUPTI}KERNEL row 2", "start is 'a', not an integer"),
+        (f"{CUPTI}KERNEL row 3", "end is 9.5, not an integer"),
     ]
 
 
