@@ -1,4 +1,4 @@
-"""What `ktrace info` says of a database beside its rows: schema, warnings of the profiler, tables that have rows."""
+"""What `ktrace info` prints about a database besides its rows: schema, warnings of the profiler, tables with rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ktrace.report import Report
 
 
 def about(source: Source) -> dict[str, list[str]]:
-    """The version of the schema, what the profiler warned of, and the rows of each table that isn't only names."""
+    """Returns the schema version, the profiler's warnings, and the number of rows of each table except enumerations."""
     with opened(source, Conversion(Report())) as database:
         settings = {
             str(name): str(value)
@@ -23,9 +23,9 @@ def about(source: Source) -> dict[str, list[str]]:
             if severity in (2, 3)
         ]
         counts = {table: database.count(table) for table in database.tables if not table.upper().startswith("ENUM_")}
-    said = {
+    sections = {
         "schema": [settings[name] for name in ("EXPORT_SCHEMA_VERSION",) if name in settings],
         "warnings of the profiler": warnings,
         "tables": [f"{count:>12,}  {table}" for table, count in sorted(counts.items()) if count],
     }
-    return {heading: lines for heading, lines in said.items() if lines}
+    return {heading: lines for heading, lines in sections.items() if lines}

@@ -1,7 +1,7 @@
-"""Calls on threads: CUDA's APIs, the libraries above it, MPI, the operating system, the profiler's own work.
+"""Reads calls on threads: CUDA's APIs, the libraries above it, MPI, the operating system, the profiler's own work.
 
-The rules say of each table what kind of row it has and where its name stands; a table that none knows but that has
-times is read by the last one.
+For each table a rule states the kind of its rows and the column of their names; an unknown table with times is read by
+the rule UNKNOWN.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .rules import UNKNOWN, Rule
 from .waits import Waits
 
 _TIMES = ("start", "timestamp", "rawTimestamp")
-#: Tables whose correlationId is the one that CUDA's calls and its work share.
+#: Tables whose correlationId links CUDA's calls with their work.
 _OF_CUDA = re.compile(r"CUDA_|CUPTI_ACTIVITY_KIND_(?!OPENACC)", re.IGNORECASE)
 
 _SUFFIX = re.compile(r"(?:_v\d+)?(?:_pt[sd][sz])?$")
 
 
 def without_release(name: str) -> str:
-    """The name of a call without what tells its releases apart: cudaMemcpyAsync_v3020_ptsz is cudaMemcpyAsync."""
+    """Returns a call's name without its release: cudaMemcpyAsync for cudaMemcpyAsync_v3020_ptsz."""
     return _SUFFIX.sub("", name) or name
 
 
 def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
-    """The calls of CUDA's runtime and driver. Of two rows of one call the one that CUPTI measured is kept."""
+    """Yields the calls of CUDA's runtime and driver. Of two rows for one call, the one measured by CUPTI is kept."""
     repeats = Repeats(reading.database, table)
-    for whole, every in reading.timed(table, "start", end="end"):
-        inner, folded, chains = repeats.of(whole)
-        block, ids = whole, every
+    for all_rows, all_ids in reading.timed(table, "start", end="end"):
+        inner, folded, chains = repeats.of(all_rows)
+        block, ids = all_rows, all_ids
         if folded.any():
             keep = ~folded
-            _fold(reading, whole, folded)
-            block, inner, chains = whole.filter(pa.array(keep)), inner[keep], chains.filter(pa.array(keep))
-            ids = every[keep]
+            _fold(reading, all_rows, folded)
+            block, inner, chains = all_rows.filter(pa.array(keep)), inner[keep], chains.filter(pa.array(keep))
+            ids = all_ids[keep]
             if not len(block):
                 continue
         columns = _columns(reading, block, table, Rule("api"), short=True)
@@ -54,27 +54,27 @@ def runtime(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
         if correlation is not None and inner.any():
             columns["args.correlationId"] = pc.if_else(pa.array(inner), correlation, None)
             correlation = columns["correlation"] = pc.if_else(pa.array(inner), None, correlation)
-        waits.see(ids, columns.get("pid"), correlation)
-        given = block.get("callchainId")
-        if given is not None:
-            chains = pc.coalesce(given, chains)
+        waits.add_calls(ids, columns.get("pid"), correlation)
+        own_chains = block.get("callchainId")
+        if own_chains is not None:
+            chains = pc.coalesce(own_chains, chains)
         columns |= _stack(reading, block, "CUDA_CALLCHAINS", chains)
         yield reading.batches.events(block, ids, **columns)
 
 
 def _fold(reading: Reading, block: Block, folded: Bools) -> None:
-    """Accounts for rows that say again what others say."""
+    """Accounts for rows that repeat others."""
     count = int(folded.sum())
     reading.conversion.report.used(count, outcome="folded")
     where = block.where(int(np.flatnonzero(folded)[0]))
-    reading.conversion.report.issue("folded", where, "calls that stand once more with their call chain", count)
+    reading.conversion.report.issue("folded", where, "calls that are repeated with their call chain", count)
 
 
 def calls(reading: Reading, table: str, rule: Rule | None = None) -> Iterator[Batch]:
-    """The rows of a table by its rule, or by what they look like."""
+    """Yields the rows of a table by its rule, or by the rule UNKNOWN."""
     if rule is None:
         reading.conversion.report.issue(
-            "unknown-kind", table, "its rows were taken as ranges", reading.database.count(table)
+            "unknown-kind", table, "its rows were read as ranges", reading.database.count(table)
         )
         rule = UNKNOWN
     for block, ids in reading.timed(table, *_TIMES, end="end", open_end=rule.open_end):
@@ -85,7 +85,7 @@ def calls(reading: Reading, table: str, rule: Rule | None = None) -> Iterator[Ba
 
 
 def _columns(reading: Reading, block: Block, table: str, rule: Rule, *, short: bool) -> dict[str, Any]:
-    """The columns of the model that a block of calls fills."""
+    """Returns the columns of the model that a block of calls fills."""
     ts, end = block.take(*_TIMES), block.take("end")
     numbers = reading.correlation(block)
     columns: dict[str, Any] = {
@@ -106,11 +106,11 @@ def _columns(reading: Reading, block: Block, table: str, rule: Rule, *, short: b
         columns["bytes"] = block.take("sourceBytes")
     elif table.upper().startswith("CUPTI_ACTIVITY_KIND_OPENACC"):
         columns["bytes"] = block.take("bytes")
-    return columns | reading.said(block, table, rule.words)
+    return columns | reading.args(block, table, rule.words)
 
 
 def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
-    """The thread of the rows, or the device where they say one and no thread; the track."""
+    """Returns the columns of the thread, of the device if the rows name one, and of the track."""
     number = block.take(rule.numbered) if rule.numbered else None
     track: Any = rule.track
     if track is not None and number is not None:
@@ -118,7 +118,7 @@ def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
     has_thread = block.get("globalTid") is not None
     place: dict[str, Any] = dict(reading.places.thread(block))
     gpu = block.take(rule.gpu) if rule.gpu else None
-    if gpu is not None:  # the thread is the one that asked for it
+    if gpu is not None:  # the thread is the one that submitted the work
         place = {"pid": place.get("pid"), "args.tid": place.get("tid"), **reading.places.gpus(gpu)}
     elif not has_thread:
         place |= reading.places.device(block, place.get("pid"), work=False)
@@ -126,15 +126,15 @@ def _place(reading: Reading, block: Block, rule: Rule) -> dict[str, Any]:
 
 
 def _named(reading: Reading, block: Block, table: str, rule: Rule, *, short: bool) -> dict[str, pa.Array]:
-    """Names; a row that has none in its first column has it in the next one, or in words of another."""
+    """Returns the columns of names: from the first column of ids that has any, a text, an enumeration, or `word`."""
     word = rule.word or table
-    found = [name for name in rule.names if (column := block.get(name)) is not None and column.null_count < len(block)]
-    ids = block.get(found[0]) if found else None
+    used = [name for name in rule.names if (column := block.get(name)) is not None and column.null_count < len(block)]
+    ids = block.get(used[0]) if used else None
     if ids is not None and (rule.by is None or not ids.null_count):
-        return reading.name(block, table, *found, short=without_release if short else None)
+        return reading.name(block, table, *used, short=without_release if short else None)
     names = None
     if ids is not None:
-        names = reading.words(table, found[0]).column(block, block.take(found[0])).cast(pa.string())
+        names = reading.words(table, used[0]).column(block, block.take(used[0])).cast(pa.string())
     else:
         text = block.take("name", "text")
         if text is not None and pa.types.is_string(text.type):
@@ -151,7 +151,7 @@ def _named(reading: Reading, block: Block, table: str, rule: Rule, *, short: boo
 
 
 def _stack(reading: Reading, block: Block, table: str, chains: pa.Array | None) -> dict[str, pa.Array]:
-    """The stack of each call; a chain that is nowhere keeps its number."""
+    """Returns the stack of each call; a chain that can't be found keeps its number."""
     if chains is None:
         return {}
     stacks = reading.stacks.column(table, chains)

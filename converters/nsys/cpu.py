@@ -1,4 +1,4 @@
-"""What the CPU does: which thread runs on which core, and samples of threads with their stacks.
+"""Reads the activity of the CPU: which thread runs on which core, and samples of threads with their stacks.
 
 SCHED_EVENTS       start 21932   cpu 118  isSchedIn 1  globalTid 302119224788637    a slice of that thread
                    start 183273  cpu 118  isSchedIn 0  globalTid 302119224788637    on the track CPU 118
@@ -19,27 +19,27 @@ from ktrace.model.batch import Batch
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
 
-#: Columns of rows that wait for their end: id, start, cpu, whether it is in, globalTid, rowid; why a thread left.
+#: Columns of rows that wait for their end: id, start, cpu, isSchedIn, globalTid, rowid, and why the thread left.
 _ID, _START, _CPU, _IN, _THREAD, _ROW, _STATE, _BLOCK = range(8)
 
-_WHY = (("threadState", "SAMPLING_THREAD_STATE", _STATE), ("threadBlock", "SCHEDULING_THREAD_BLOCK", _BLOCK))
+_REASONS = (("threadState", "SAMPLING_THREAD_STATE", _STATE), ("threadBlock", "SCHEDULING_THREAD_BLOCK", _BLOCK))
 
 
 def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[Batch]:
-    """A range each time that a thread is on a core, with the id of the row that ends it.
+    """Yields a range for each time that a thread is on a core, with the id of the row that ends it.
 
-    An end that nobody began is reported.
+    Reports an end without a begin.
     """
     waiting = np.zeros((0, 8), np.int64)
     for block, ids in reading.timed(table, "start"):
         parts = [block.get(name) for name in ("start", "cpu", "isSchedIn", "globalTid")]
-        plain = [np.zeros(len(block), np.int64) if part is None else np.asarray(part.fill_null(-1)) for part in parts]
-        why = [_plain(block.get(name), len(block)) for name, _, _ in _WHY]
-        rows = np.stack([ids, *plain, block.numbers.to_numpy(), *why], axis=1)
-        reading.places.threads.update(np.unique(plain[3][plain[3] >= 0]).tolist())
-        made, waiting = _slices(reading, table, np.concatenate([waiting, rows]))
-        if len(made):
-            yield _batch(reading, made, names)
+        numbers = [np.zeros(len(block), np.int64) if part is None else np.asarray(part.fill_null(-1)) for part in parts]
+        reasons = [_numbers(block.get(name), len(block)) for name, _, _ in _REASONS]
+        rows = np.stack([ids, *numbers, block.numbers.to_numpy(), *reasons], axis=1)
+        reading.places.threads.update(np.unique(numbers[3][numbers[3] >= 0]).tolist())
+        slices, waiting = _slices(reading, table, np.concatenate([waiting, rows]))
+        if len(slices):
+            yield _batch(reading, slices, names)
     if len(waiting):
         waiting = waiting[np.argsort(waiting[:, _ID], kind="stable")]
         waiting[:, _ID] = reading.batches.ids(len(waiting))
@@ -50,9 +50,9 @@ def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[
 
 
 def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
-    """Begins with the ids of their ends, their durations in place of `isSchedIn`; and the begins that wait for an end.
+    """Returns begins with the ids of their ends and durations in place of `isSchedIn`, and the begins that still wait.
 
-    A slice without an end of its own ends where the next one on its core begins.
+    A slice without its own end ends when the next one on its core begins.
     """
     report = reading.conversion.report
     rows = rows[np.lexsort((rows[:, _ID], rows[:, _CPU]))]
@@ -61,52 +61,52 @@ def _slices(reading: Reading, table: str, rows: Int64) -> tuple[Int64, Int64]:
     orphan = ~begins & ~np.append(False, ending[:-1])
     for row in rows[orphan].tolist():
         report.issue("end-without-begin", f"{table} row {row[_ROW]}", f"cpu {row[_CPU]}")
-    made, ends = rows[ending], rows[np.flatnonzero(ending) + 1]
-    made[:, _ID] = ends[:, _ID]
-    made[:, _IN] = np.maximum(ends[:, _START] - made[:, _START], 0)
-    left = ends[:, _IN] == 0
+    slices, ends = rows[ending], rows[np.flatnonzero(ending) + 1]
+    slices[:, _ID] = ends[:, _ID]
+    slices[:, _IN] = np.maximum(ends[:, _START] - slices[:, _START], 0)
+    own_end = ends[:, _IN] == 0
     for column in (_STATE, _BLOCK):
-        made[:, column] = np.where(left, ends[:, column], -1)
-    report.used(len(made))
-    report.used(int(left.sum()), outcome="end of a slice")
-    return made[np.argsort(made[:, _ID], kind="stable")], rows[begins & ~ending]
+        slices[:, column] = np.where(own_end, ends[:, column], -1)
+    report.used(len(slices))
+    report.used(int(own_end.sum()), outcome="end of a slice")
+    return slices[np.argsort(slices[:, _ID], kind="stable")], rows[begins & ~ending]
 
 
-def _batch(reading: Reading, made: Int64, names: dict[int, str]) -> Batch:
-    """Slices on cores, named after their threads."""
-    threads, thread = np.unique(made[:, _THREAD], return_inverse=True)
-    cores, core = np.unique(made[:, _CPU], return_inverse=True)
+def _batch(reading: Reading, slices: Int64, names: dict[int, str]) -> Batch:
+    """Returns slices on cores, named after their threads."""
+    threads, thread = np.unique(slices[:, _THREAD], return_inverse=True)
+    cores, core = np.unique(slices[:, _CPU], return_inverse=True)
     reading.places.cores.update(cores.tolist())
-    shown = [names.get(number) or f"thread {tid_of(number)}" for number in threads.tolist()]
+    words = [names.get(number) or f"thread {tid_of(number)}" for number in threads.tolist()]
     pids, tids = (np.array([part(n) for n in threads.tolist()], np.int64)[thread] for part in (pid_of, tid_of))
     return reading.batches.batch(
         "events",
-        made[:, _ID],
+        slices[:, _ID],
         kind="range",
-        name=pa.DictionaryArray.from_arrays(pa.array(thread.astype(np.int32)), pa.array(shown, pa.string())),
+        name=pa.DictionaryArray.from_arrays(pa.array(thread.astype(np.int32)), pa.array(words, pa.string())),
         cat="scheduling",
         timing="measured",
-        ts=made[:, _START],
-        dur=pa.array(made[:, _IN], mask=made[:, _IN] < 0),
+        ts=slices[:, _START],
+        dur=pa.array(slices[:, _IN], mask=slices[:, _IN] < 0),
         track=pa.DictionaryArray.from_arrays(
             pa.array(core.astype(np.int32)), pa.array([core_track(number) for number in cores.tolist()], pa.string())
         ),
         **{"args.pid": pids, "args.tid": tids},
         **{
-            f"args.{name}": reading.enums.column(enum, pa.array(made[:, column], mask=made[:, column] < 0))
-            for name, enum, column in _WHY
-            if (made[:, column] >= 0).any()
+            f"args.{name}": reading.enums.column(enum, pa.array(slices[:, column], mask=slices[:, column] < 0))
+            for name, enum, column in _REASONS
+            if (slices[:, column] >= 0).any()
         },
     )
 
 
-def _plain(column: pa.Array | None, rows: int) -> Int64:
-    """The numbers, -1 for null."""
+def _numbers(column: pa.Array | None, rows: int) -> Int64:
+    """Returns the numbers, -1 for null."""
     return np.full(rows, -1, np.int64) if column is None else np.asarray(column.fill_null(-1))
 
 
 def samples(reading: Reading, table: str) -> Iterator[Batch]:
-    """A sample each, with its stack."""
+    """Yields a sample for each row, with its stack."""
     for block, ids in reading.timed(table, "start"):
         ts, number = block.take("start"), block.get("id")
         columns: dict[str, Any] = {**reading.places.thread(block), "name": "sample", "track": "samples"}
@@ -117,5 +117,5 @@ def samples(reading: Reading, table: str) -> Iterator[Batch]:
         if stacks is not None:
             columns["args.stack"] = stacks
             block.drop("id")
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, kind="sample", ts=ts, **columns, **said)
+        args = reading.args(block, table)
+        yield reading.batches.events(block, ids, kind="sample", ts=ts, **columns, **args)

@@ -1,4 +1,4 @@
-"""Work on the device: kernels, copies, sets, graphs, synchronisation."""
+"""Reads work on the device: kernels, copies, memsets, graphs, synchronisation."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from .places import NOTHING, without
 from .reading import Reading, numbered
 from .waits import Waits
 
-#: Names of rows that have none.
+#: Names of rows without a name.
 _COPY, _GRAPH, _SYNC = "[CUDA memcpy]", "CUDA graph", "synchronization"
 
 #: Kinds of copies from this on are migrations of unified memory.
 _UNIFIED = 11
 
-#: Label of a kind of copy, "Unified Host-to-Device", "HtoD" or "CUDA_MEMCPY_KIND_HTOD".
-_WAY = re.compile(r"(?:.*[ _])?([HDAP])(?:ost|evice|rray|eer)?-?to-?([HDAP])(?:ost|evice|rray|eer)?", re.IGNORECASE)
-
+#: The label of a kind of copy: "Unified Host-to-Device", "HtoD" or "CUDA_MEMCPY_KIND_HTOD".
+_DIRECTION = re.compile(
+    r"(?:.*[ _])?([HDAP])(?:ost|evice|rray|eer)?-?to-?([HDAP])(?:ost|evice|rray|eer)?", re.IGNORECASE
+)
 
 Rows = Iterator[tuple[Block, Int64, dict[str, Any]]]
 
 
 def _work(reading: Reading, table: str, *, each: int = 1, work: bool = True) -> Rows:
-    """The rows of a table with their ids, and the columns that all work on a device has."""
+    """Yields the rows of a table with their ids and the columns that all work on a device has."""
     for block, ids in reading.timed(table, "start", end="end", each=each):
         start = block.take("start")
         process = reading.places.process(block)
@@ -52,7 +53,7 @@ def _work(reading: Reading, table: str, *, each: int = 1, work: bool = True) -> 
 
 
 def kernels(reading: Reading, table: str) -> Iterator[Batch]:
-    """A kernel each; what isn't a column of the model stays an argument."""
+    """Yields a kernel for each row; columns that the model doesn't have become arguments."""
     for block, ids, columns in _work(reading, table):
         demangled, mangled = block.get("demangledName"), block.get("mangledName")
         if demangled is not None and mangled is not None and mangled.equals(demangled):
@@ -64,16 +65,16 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
         for what in ("grid", "block"):
             columns.update({f"{what}_{axis}": block.take(f"{what}{axis.upper()}") for axis in "xyz"})
         columns.update(_resources(block))
-        yield reading.batches.events(block, ids, kind="kernel", **columns, **reading.said(block, table))
+        yield reading.batches.events(block, ids, kind="kernel", **columns, **reading.args(block, table))
 
 
 def _resources(block: Block) -> dict[str, pa.Array | None]:
-    """Registers and shared memory; a number that is no such stays an argument."""
+    """Returns registers and shared memory; impossible numbers are kept as arguments."""
     columns: dict[str, pa.Array | None] = {}
     registers = block.get("registersPerThread")
     if registers is not None:
-        columns["registers"] = believed = _below(registers, 1 << 31).cast(pa.int32())
-        if believed.null_count == registers.null_count:
+        columns["registers"] = plausible = _below(registers, 1 << 31).cast(pa.int32())
+        if plausible.null_count == registers.null_count:
             block.drop("registersPerThread")
     static, dynamic = block.get("staticSharedMemory"), block.take("dynamicSharedMemory")
     columns["shared_dynamic"] = columns["shared_memory"] = dynamic
@@ -86,7 +87,7 @@ def _resources(block: Block) -> dict[str, pa.Array | None]:
 
 
 def _below(column: pa.Array, limit: int) -> pa.Array:
-    """The column without numbers whose size is out of reason."""
+    """Returns the column with null in place of numbers whose absolute value is too large."""
     span = pc.min_max(column)
     if span["min"].as_py() is None or -limit <= span["min"].as_py() <= span["max"].as_py() < limit:
         return column
@@ -94,17 +95,17 @@ def _below(column: pa.Array, limit: int) -> pa.Array:
 
 
 def copies(reading: Reading, table: str) -> Iterator[Batch]:
-    """A copy each, named as nsys stats names it."""
+    """Yields a copy for each row, named as in nsys stats."""
     for block, ids, columns in _work(reading, table):
         kind, stream = block.take("copyKind"), columns.get("stream")
         columns.update({"name": constant(_COPY, len(block)), "bytes": block.take("bytes")})
         if kind is not None:
-            ways = reading.enums.column("CUDA_MEMCPY_OPER", kind)
-            columns.update({"name": _renamed(ways, _copy_name, _COPY), "copy_kind": _renamed(ways, _way)})
-        if kind is not None and stream is not None:  # unified memory moves on no stream
+            labels = reading.enums.column("CUDA_MEMCPY_OPER", kind)
+            columns.update({"name": _renamed(labels, _copy_name, _COPY), "copy_kind": _renamed(labels, _direction)})
+        if kind is not None and stream is not None:  # migrations of unified memory aren't on a stream
             unified = pc.and_(pc.greater_equal(kind, _UNIFIED), pc.equal(stream, 0))
             columns["stream"] = pc.if_else(pc.fill_null(unified, False), None, stream)
-        yield reading.batches.events(block, ids, kind="memcpy", **columns, **reading.said(block, table))
+        yield reading.batches.events(block, ids, kind="memcpy", **columns, **reading.args(block, table))
 
 
 def _copy_name(label: str) -> str:
@@ -112,13 +113,13 @@ def _copy_name(label: str) -> str:
     return f"[CUDA memcpy {label}]" if unified == label else f"[CUDA Unified Memory memcpy {unified}]"
 
 
-def _way(label: str) -> str:
-    found = _WAY.fullmatch(label)
+def _direction(label: str) -> str:
+    found = _DIRECTION.fullmatch(label)
     return f"{found[1]}to{found[2]}".upper().replace("TO", "to") if found else label
 
 
 def _renamed(column: pa.DictionaryArray, rename: Callable[[str], str], null: str | None = None) -> pa.Array:
-    """The words of a column renamed; `null` is what stands where there is none."""
+    """Returns the column with its words renamed, and `null` in place of null."""
     words = [rename(word) for word in column.dictionary.to_pylist()]
     distinct = {word: code for code, word in enumerate(dict.fromkeys(words))}
     codes = pa.array([distinct[word] for word in words], pa.int32())
@@ -127,22 +128,22 @@ def _renamed(column: pa.DictionaryArray, rename: Callable[[str], str], null: str
 
 
 def sets(reading: Reading, table: str) -> Iterator[Batch]:
-    """A memset each."""
+    """Yields a memset for each row."""
     for block, ids, columns in _work(reading, table):
         columns.update({"name": "[CUDA memset]", "bytes": block.take("bytes")})
-        yield reading.batches.events(block, ids, kind="memset", **columns, **reading.said(block, table))
+        yield reading.batches.events(block, ids, kind="memset", **columns, **reading.args(block, table))
 
 
 def graphs(reading: Reading, table: str) -> Iterator[Batch]:
-    """A whole launch of a CUDA graph each, of which the kernels aren't recorded."""
+    """Yields a graph for each row: a launch of a whole CUDA graph, whose kernels aren't recorded."""
     for block, ids, columns in _work(reading, table):
         number = block.get("graphId", "graphExecId")
         columns["name"] = constant(_GRAPH, len(block)) if number is None else numbered(_GRAPH, number)
-        yield reading.batches.events(block, ids, kind="graph", **columns, **reading.said(block, table))
+        yield reading.batches.events(block, ids, kind="graph", **columns, **reading.args(block, table))
 
 
 def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
-    """A sync each, on the stream that waits, and the arrow from the call that recorded the event it waits for."""
+    """Yields a sync for each row, on the stream that waits, and the arrow from the call that recorded its event."""
     for block, ids, columns in _work(reading, table, each=3, work=False):
         kind, event, recorded = block.take("syncType"), block.take("eventId"), block.take("eventSyncId")
         columns["name"] = constant(_SYNC, len(block))
@@ -153,20 +154,20 @@ def synchronisations(reading: Reading, table: str, waits: Waits) -> Iterator[Bat
         if recorded is not None:
             columns["args.eventSyncId"] = without(recorded, NOTHING)
         pid = columns.get("pid")
-        yield reading.batches.events(block, ids, kind="sync", **columns, **reading.said(block, table))
+        yield reading.batches.events(block, ids, kind="sync", **columns, **reading.args(block, table))
         if recorded is not None and pid is not None:
             yield from waits.arrivals(ids, pc.fill_null(pid, -1).to_numpy(), pc.fill_null(recorded, NOTHING).to_numpy())
 
 
 def event_records(reading: Reading, table: str, waits: Waits) -> Iterator[Batch]:
-    """An instant on its stream each that has a time; the others are one end of an arrow on the call that recorded them.
+    """Yields an instant on its stream for each event with a time; for the others an end of an arrow on their call.
 
-    Before schema 3.24 none has a time, since then those have none whose times weren't collected: 0 or null.
+    Before schema 3.24 no event has a time; since then the time is 0 or null if it wasn't collected.
     """
     for block in reading.blocks(table):
-        given = block.get("timestamp", "start")
+        times = block.get("timestamp", "start")
         known = (
-            pa.array(np.zeros(len(block), np.bool_)) if given is None else pc.fill_null(pc.not_equal(given, 0), False)
+            pa.array(np.zeros(len(block), np.bool_)) if times is None else pc.fill_null(pc.not_equal(times, 0), False)
         )
         if known.true_count < len(block):
             yield _event_ends(reading, table, block.filter(pc.invert(known)), waits)
@@ -184,13 +185,13 @@ def _event_instants(reading: Reading, table: str, block: Block) -> Batch:
     if recorded is not None:
         columns["args.eventSyncId"] = without(recorded, NOTHING)
     columns |= {"kind": "instant", "name": "CUDA event", "ts": ts, "correlation": reading.correlation(block)}
-    return reading.batches.events(block, reading.batches.ids(len(block)), **columns, **reading.said(block, table))
+    return reading.batches.events(block, reading.batches.ids(len(block)), **columns, **reading.args(block, table))
 
 
 def _event_ends(reading: Reading, table: str, block: Block, waits: Waits) -> Batch:
     block.drop("timestamp", "start")
     process = reading.places.process(block)
-    event, recorded, given = block.get("eventId"), block.take("eventSyncId"), block.get("correlationId")
+    event, recorded, correlation = block.get("eventId"), block.take("eventSyncId"), block.get("correlationId")
     parts = (process.get("pid"), event)
     keys = pc.binary_join_element_wise(
         *(pc.fill_null(part, -1).cast(pa.string()) for part in parts if part is not None), ":"
@@ -199,8 +200,8 @@ def _event_ends(reading: Reading, table: str, block: Block, waits: Waits) -> Bat
     columns |= {"link": "event", "key": keys, "role": "out", "name": "CUDA event"}
     if recorded is not None:
         columns["args.eventSyncId"] = without(recorded, NOTHING)
-    if given is not None and "pid" in process:
-        columns["event"] = waits.calls_of(process["pid"], given)
+    if correlation is not None and "pid" in process:
+        columns["event"] = waits.calls_of(process["pid"], correlation)
     reading.conversion.report.used(len(block))
     ids = reading.batches.ids(len(block))
-    return reading.batches.batch("links", ids, **columns, **reading.said(block, table), **block.rest())
+    return reading.batches.batch("links", ids, **columns, **reading.args(block, table), **block.rest())

@@ -1,4 +1,4 @@
-"""What the profiler says of its own capture: log events; what it warns of stands in the report, too.
+"""Reads the profiler's messages about its capture as log events; warnings and errors go to the report, too.
 
 timestamp 1304324594  timestampType 1  source 1  severity 2  text "CUDA device 0: Unified Memory cannot be ..."
 """
@@ -26,7 +26,7 @@ _ALARMING = (2, 3)
 
 
 def messages(reading: Reading, table: str) -> Iterator[Batch]:
-    """A log event each."""
+    """Yields a log event for each row."""
     for block, ids in reading.timed(table, "timestamp"):
         ts, text, severity = block.take("timestamp"), block.take("text"), block.get("severity")
         names = pa.repeat(pa.scalar(NO_NAME), len(block)) if text is None else pc.fill_null(text, NO_NAME)

@@ -1,4 +1,4 @@
-"""Numbers that stand for words: the tables ENUM_*, which are there since 2023, else what they said then.
+"""The words of enumerations: from the tables ENUM_*, which exist since 2023, else the words of these tables in 2023.
 
 ENUM_CUDA_MEMCPY_OPER  1 | CUDA_MEMCPY_KIND_HTOD | Host-to-Device
 """
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.sqlite.database import Database
 
-#: Column -> the enumeration of its numbers, wherever it stands.
+#: Column -> the enumeration of its numbers, in any table.
 COLUMNS = {
     "copyKind": "CUDA_MEMCPY_OPER",
     "srcKind": "CUDA_MEM_KIND",
@@ -30,7 +30,7 @@ COLUMNS = {
     "threadState": "SAMPLING_THREAD_STATE",
 }
 
-#: What the tables say where a file has none, each from 0 on.
+#: The words of enumerations for a file without such tables, each counted from 0.
 _KNOWN = {
     "CUDA_MEMCPY_OPER": (
         "Unknown Host-to-Device Device-to-Host Host-to-Array Array-to-Host Array-to-Array Array-to-Device "
@@ -81,12 +81,12 @@ _CLASSES = {
     103: "CUDA overhead",
 }
 
-#: Labels up to this number are found by their place.
+#: Numbers below this are looked up by index.
 _DENSE = 1024
 
 
 class Enums:
-    """The words of all enumerations of a file."""
+    """The words of all enumerations in a file."""
 
     def __init__(self, database: Database, conversion: Conversion) -> None:
         words = {name: {n: w.replace("_", " ") for n, w in enumerate(text.split())} for name, text in _KNOWN.items()}
@@ -95,18 +95,18 @@ class Enums:
             rows = database.rows(table, "id", "label", "name")
             conversion.report.record(len(rows))
             conversion.report.used(len(rows), outcome="structure")
-            said = {number: label or name for number, label, name in rows if isinstance(number, int)}
+            labels = {number: label or name for number, label, name in rows if isinstance(number, int)}
             known = words.setdefault(table.upper().removeprefix("ENUM_"), {})
-            known |= {number: str(word) for number, word in said.items() if word}
+            known |= {number: str(word) for number, word in labels.items() if word}
         self._words = words
         self._dense: dict[str, pa.StringArray] = {}
 
     def word(self, enum: str, number: int | None) -> str | None:
-        """The word of a number; the number itself where it has none."""
+        """Returns the word of a number, or the number itself as text if it has none."""
         return None if number is None else self._words.get(enum, {}).get(number, str(number))
 
     def column(self, enum: str, numbers: pa.Array) -> pa.DictionaryArray:
-        """The words of a column of numbers."""
+        """Returns the words of a column of numbers."""
         if enum not in self._dense:
             known = self._words.get(enum, {})
             count = max((number for number in known if 0 <= number < _DENSE), default=-1) + 1
@@ -116,5 +116,5 @@ class Enums:
         if span["min"].as_py() is None or 0 <= span["min"].as_py() <= span["max"].as_py() < len(words):
             return pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), words)
         encoded = numbers.dictionary_encode()
-        found = [self.word(enum, number) for number in encoded.dictionary.to_pylist()]
-        return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(found, pa.string()))
+        distinct = [self.word(enum, number) for number in encoded.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(distinct, pa.string()))

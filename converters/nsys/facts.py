@@ -1,4 +1,4 @@
-"""Tables that describe: host, devices, processes, threads, streams, the capture itself. All become the catalog."""
+"""Reads descriptive tables into the catalog: host, devices, processes, threads, streams, the capture itself."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ Row = dict[str, Any]
 #: Column of TARGET_INFO_GPU -> fact of a device.
 _DEVICE_FACTS = {"uuid": "uuid", "busLocation": "bus_id", "smCount": "sm_count", "totalMemory": "memory"}
 
-#: Key of GpuInfo, the same in TARGET_INFO_SYSTEM_ENV -> column of TARGET_INFO_GPU.
-_SAME = {"Id": "id", "Name": "name", "CuDevice": "cuDevice", "PwGpuId": "pwGpuId"}
+#: Key of GpuInfo in TARGET_INFO_SYSTEM_ENV -> the column of TARGET_INFO_GPU with the same value.
+_GPU_INFO = {"Id": "id", "Name": "name", "CuDevice": "cuDevice", "PwGpuId": "pwGpuId"}
 
 _SECRETS = ("ENVIRONMENT_VARIABLE", "DeviceEnvironment")
 
 _HOST_FACTS = {"OsDescription": "os", "CpuDescription": "cpu"}
 
-#: Rows of a table of facts beyond which it is left out.
-_FEW = 1000
+#: A table of facts with more rows than this is left out.
+_MOST_ROWS = 1000
 
 
 def all_rows(reading: Reading, table: str) -> list[Row]:
-    """The rows of a small table, each counted as a record that is in the catalog."""
+    """Returns the rows of a small table, and counts each as a record with the outcome catalog."""
     columns = reading.database.tables[table]
     rows: list[Row] = []
     report = reading.conversion.report
     for number, values in enumerate(reading.database.rows(table, *columns), 1):
         report.record()
-        row, strange = row_of(columns, values)
-        if strange is None:
+        row, bad_column = row_of(columns, values)
+        if bad_column is None:
             rows.append(row)
             report.used(outcome="catalog")
         else:
-            report.issue("bad-record", f"{table} row {number}", f"{strange} is no integer")
+            report.issue("bad-record", f"{table} row {number}", f"{bad_column} isn't an integer")
     return rows
 
 
 def session(reading: Reading) -> Iterator[Row]:
-    """The tool, its settings, the host, the unix time of the session's start."""
+    """Yields the tool, its settings, the host, the unix time of the session's start."""
     export = _settings(reading, "META_DATA_EXPORT|EXPORT_META_DATA")
     capture = _settings(reading, "META_DATA_CAPTURE")
     facts: Row = {"tool": export.pop("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems")}
@@ -58,9 +58,8 @@ def session(reading: Reading) -> Iterator[Row]:
     if "DERIVED_BY" in export:
         facts["description"] = f"A part of {export.get('DERIVED_FROM', 'a capture')}, made by {export['DERIVED_BY']}."
     environment = _environment(reading)
-    facts |= {
-        name: said for name, said in (("export", export), ("capture", capture), ("environment", environment)) if said
-    }
+    settings = {"export": export, "capture": capture, "environment": environment}
+    facts |= {name: values for name, values in settings.items() if values}
     if not any(reading.database.count(table) for table in reading.database.like("MPI_RANKS")):
         facts |= ranks(environment)
     details = [row for table in reading.database.like("ANALYSIS_DETAILS") for row in all_rows(reading, table)]
@@ -76,32 +75,32 @@ def session(reading: Reading) -> Iterator[Row]:
 
 
 def _environment(reading: Reading) -> Row:
-    """The harmless variables of the environment, those of the first process before the system's; the rest is told."""
-    said: dict[str, str] = {}
+    """Returns the harmless environment variables, the first process' before the system's, and reports the others."""
+    variables: dict[str, str] = {}
     report = reading.conversion.report
     for pattern in ("META_DATA_CAPTURE", "TARGET_INFO_SYSTEM_ENV"):
         for table in reading.database.like(pattern):
             hidden: list[int] = []
             for number, (name, value) in enumerate(reading.database.rows(table, "name", "value"), 1):
                 if isinstance(name, str) and name.rpartition(":")[2] in _SECRETS:
-                    whole = name.rpartition(":")[2] == "ENVIRONMENT_VARIABLE"
-                    kept, others = harmless([str(value)] if whole else re.split(r"[;\n\0]", str(value)))
-                    said = kept | said
+                    single = name.rpartition(":")[2] == "ENVIRONMENT_VARIABLE"
+                    kept, others = harmless([str(value)] if single else re.split(r"[;\n\0]", str(value)))
+                    variables = kept | variables
                     hidden += [number] * bool(others)
             if hidden:
                 report.issue("environment", f"{table} row {hidden[0]}", rows=len(hidden))
-    return said
+    return variables
 
 
 def _settings(reading: Reading, pattern: str) -> Row:
-    """Name -> value of a table of settings; several values of one name are a list. No environment."""
-    said: Row = {}
+    """Returns name -> value of a table of settings without the environment; several values of one name are a list."""
+    settings: Row = {}
     for table in reading.database.like(pattern):
         for row in all_rows(reading, table):
             name, value = row.get("name"), row.get("value")
             if isinstance(name, str) and name.rpartition(":")[2] not in _SECRETS:
-                said[name] = value if name not in said else [*_listed(said[name]), value]
-    return said
+                settings[name] = value if name not in settings else [*_listed(settings[name]), value]
+    return settings
 
 
 def _listed(value: Any) -> list[Any]:
@@ -109,7 +108,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _host(reading: Reading) -> Iterator[Row]:
-    """The host by TARGET_INFO_SYSTEM_ENV, and the devices that it lists, for a file without a table of them."""
+    """Yields the host by TARGET_INFO_SYSTEM_ENV, and the devices listed there if the file has no table of devices."""
     facts: Row = {}
     name = None
     gpus: list[Row] = []
@@ -140,7 +139,7 @@ def _gpu_info(text: Any) -> list[Row]:
     if not isinstance(gpus, list):
         return []
     return [
-        {_SAME.get(key, key[:1].lower() + key[1:]): _number(value) for key, value in gpu.items()}
+        {_GPU_INFO.get(key, key[:1].lower() + key[1:]): _number(value) for key, value in gpu.items()}
         for gpu in gpus
         if isinstance(gpu, dict)
     ]
@@ -151,7 +150,7 @@ def _number(value: Any) -> Any:
 
 
 def _clock(rows: list[Row], export: Row) -> Row:
-    """The main clock: ns since the start of the session, unless the export moved them."""
+    """Returns the main clock: ns since the start of the session, unless the export shifted the times."""
     normal = str(export.get("EXPORT_PARAM_TIME_NORMALIZE")).lower() == "true"
     facts: Row = {"kind": "unix" if normal else "session"}
     start = next((row["utcEpochNs"] for row in rows if isinstance(row.get("utcEpochNs"), int)), None)
@@ -173,7 +172,7 @@ def _whole(text: Any) -> int:
 
 
 def devices(reading: Reading) -> Iterator[Row]:
-    """The GPUs, with the processes' own ordinals of them."""
+    """Yields the GPUs with their ordinals in each process."""
     ordinals = [row for table in reading.database.like("TARGET_INFO_CUDA_DEVICE") for row in all_rows(reading, table)]
     for table in reading.database.like("TARGET_INFO_GPU"):
         for row in all_rows(reading, table):
@@ -194,8 +193,8 @@ def _device(reading: Reading, row: Row, ordinals: list[Row]) -> Row:
     if major is not None and minor is not None:
         facts["compute_capability"] = f"{major}.{minor}"
     facts |= {_DEVICE_FACTS.get(key, key): value for key, value in row.items() if value != ""}
-    if mine := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == gpu]:
-        facts["cuda_devices"] = mine
+    if own := [{k: v for k, v in row.items() if k != "gpuId"} for row in ordinals if row.get("gpuId") == gpu]:
+        facts["cuda_devices"] = own
     if number is None:
         return {
             "entity": "source",
@@ -205,10 +204,10 @@ def _device(reading: Reading, row: Row, ordinals: list[Row]) -> Row:
 
 
 def contexts_and_streams(reading: Reading) -> Iterator[Row]:
-    """Streams with their priorities and names, of contexts whose device is known."""
+    """Yields contexts, and streams with their priorities and names, of contexts whose device is known."""
     device: dict[tuple[int | None, int], set[int]] = {}
-    for seen, number, ordinal in reading.places.contexts:
-        device.setdefault((seen, number), set()).add(ordinal)
+    for process, number, ordinal in reading.places.contexts:
+        device.setdefault((process, number), set()).add(ordinal)
     nulls: set[tuple[Any, ...]] = set()
     for table in reading.database.like("TARGET_INFO_CUDA_(CONTEXT_INFO|NULL_STREAM)"):
         for row in all_rows(reading, table):
@@ -238,7 +237,7 @@ def contexts_and_streams(reading: Reading) -> Iterator[Row]:
 
 
 def _place(reading: Reading, row: Row) -> tuple[int | None, int, int] | None:
-    """Process, context and GPU of a row; None where it has no context or device."""
+    """Returns process, context and GPU of a row, None if it has no context or device."""
     pid, context, ordinal = row.get("processId"), row.get("contextId"), row.get("deviceId")
     if not isinstance(context, int) or not isinstance(ordinal, int):
         return None
@@ -249,7 +248,7 @@ def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set
     pid, context, stream = row.get("processId"), row.get("contextId"), row.get("streamId")
     priority = row.get("priority")
     facts: Row = {}
-    if isinstance(priority, int):  # a negative one of 32 bits stands as a great one
+    if isinstance(priority, int):  # a negative 32-bit number is stored unsigned
         facts["priority"] = priority - (1 << 32) if priority >= 1 << 31 else priority
     if isinstance(row.get("flag"), int):
         facts["type"] = reading.enums.word("CUPTI_STREAM_TYPE", row["flag"])
@@ -259,7 +258,7 @@ def _stream(reading: Reading, row: Row, device: dict[tuple[int | None, int], set
 
 
 def processes(reading: Reading, threads: dict[int, str]) -> Iterator[Row]:
-    """The processes that have rows, by the names of their programs, else of their main threads; what they printed."""
+    """Yields the processes that have rows: named after their programs, else their main threads, with their output."""
     seen = {pid_of(number) for number in (*reading.places.threads, *reading.places.processes)}
     facts: dict[int, Row] = {}
     names = {pid_of(number): name for number, name in threads.items() if tid_of(number) == pid_of(number)}
@@ -284,9 +283,9 @@ def processes(reading: Reading, threads: dict[int, str]) -> Iterator[Row]:
                 facts.setdefault(pid_of(row["globalTid"]), {})["rank"] = row.get("rank")
     for pid in sorted(names.keys() | facts.keys()):
         yield {"entity": "process", "pid": pid, "name": names.get(pid), "facts": facts.get(pid, {})}
-    said = {known.get("rank") for known in facts.values()} - {None}
-    if len(said) == 1:
-        yield {"entity": "source", "facts": {"rank": said.pop()}}
+    rank = {known.get("rank") for known in facts.values()} - {None}
+    if len(rank) == 1:
+        yield {"entity": "source", "facts": {"rank": rank.pop()}}
 
 
 def _stream_name(file: str | None) -> str:
@@ -294,19 +293,19 @@ def _stream_name(file: str | None) -> str:
     return next((word for word in ("stdout", "stderr") if word in name), name or "output")
 
 
-def thread_names(reading: Reading, given: dict[int, str]) -> dict[int, str]:
-    """globalTid -> name; what NVTX says goes before what the system says."""
+def thread_names(reading: Reading, nvtx_names: dict[int, str]) -> dict[int, str]:
+    """Returns globalTid -> name; names from NVTX have precedence over the system's."""
     names: dict[int, str] = {}
     for table in reading.database.like("ThreadNames"):
         for row in all_rows(reading, table):
             name = reading.strings.text(row.get("nameId"))
             if name and isinstance(row.get("globalTid"), int):
                 names[row["globalTid"]] = name
-    return names | given
+    return names | nvtx_names
 
 
 def threads(reading: Reading, names: dict[int, str]) -> Iterator[Row]:
-    """The threads that have rows."""
+    """Yields the threads that have rows."""
     for number in sorted(reading.places.threads):
         if number in names:
             main = {"main": True} if tid_of(number) == pid_of(number) else {}
@@ -315,13 +314,13 @@ def threads(reading: Reading, names: dict[int, str]) -> Iterator[Row]:
 
 
 def cores(reading: Reading) -> Iterator[Row]:
-    """The order of the tracks of cores."""
+    """Yields the order of the tracks of cores."""
     for number in sorted(reading.places.cores):
         yield {"entity": "track", "track": core_track(number), "order": number}
 
 
 def metrics(reading: Reading) -> Iterator[Row]:
-    """What is said of metrics beside their names."""
+    """Yields the descriptions of metrics."""
     for table in reading.database.like(r"TARGET_INFO_\w*METRICS?"):
         for row in all_rows(reading, table):
             name = row.pop("metricName", row.pop("name", None))
@@ -330,11 +329,11 @@ def metrics(reading: Reading) -> Iterator[Row]:
 
 
 def others(reading: Reading, tables: Iterable[str]) -> Iterator[Row]:
-    """Tables without times that no one knows: facts of the source, where they are small."""
+    """Yields unknown tables without times as facts of the source, if they are small."""
     report = reading.conversion.report
     for table in tables:
         count = reading.database.count(table)
-        if count > _FEW:
+        if count > _MOST_ROWS:
             report.record(count)
             report.issue("unrecognised", table, f"{count:,} rows without times", count)
         elif count:

@@ -1,4 +1,4 @@
-"""Files that the program opened, read and wrote.
+"""Reads accesses to files: opening, reading, writing.
 
 OSRT_FILE_ACCESS_DESCRIPTORS  fileAccessId 3  processId 4242  filePath /data/a.bin
 OSRT_FILE_ACCESS_EVENTS       fileAccessId 3  threadId 4243  startedAt 10  endedAt 25  eventType 2  bytesProcessed 4096
@@ -21,7 +21,7 @@ _WORDS = {"eventType": "OSRT_FILE_ACCESS_EVENT_TYPE"}
 
 
 def accesses(reading: Reading, table: str) -> Iterator[Batch]:
-    """A call each, with the path of its file."""
+    """Yields a call for each row, with the path of its file."""
     known = {
         row["fileAccessId"]: row
         for descriptors in reading.database.like("OSRT_FILE_ACCESS_DESCRIPTORS")
@@ -35,14 +35,14 @@ def accesses(reading: Reading, table: str) -> Iterator[Batch]:
         file = block.get("fileAccessId")
         if file is not None:
             encoded = pc.fill_null(file, -1).dictionary_encode()
-            found = [known.get(number, {}) for number in encoded.dictionary.to_pylist()]
-            pids = pa.array([_whole(row.get("processId")) for row in found], pa.int64())
+            files = [known.get(number, {}) for number in encoded.dictionary.to_pylist()]
+            pids = pa.array([_whole(row.get("processId")) for row in files], pa.int64())
             columns["pid"] = pids.take(encoded.indices)
-            paths = pa.array([row.get("filePath") for row in found], pa.string())
+            paths = pa.array([row.get("filePath") for row in files], pa.string())
             columns["args.filePath"] = pa.DictionaryArray.from_arrays(encoded.indices, paths)
         columns |= reading.name(block, table, "apiCallId")
         columns["bytes"] = block.take("bytesProcessed")
-        yield reading.batches.events(block, ids, **columns, **reading.said(block, table, _WORDS))
+        yield reading.batches.events(block, ids, **columns, **reading.args(block, table, _WORDS))
 
 
 def _whole(value: Any) -> int | None:

@@ -1,4 +1,4 @@
-"""Events whose shape the capture itself describes: GPU metrics of old exports, plugins, ftrace, ETW.
+"""Reads events whose fields the capture itself describes: GPU metrics of old exports, plugins, ftrace, ETW.
 
 GENERIC_EVENT_SOURCES  sourceId 2  data {"Name": "GpuMetrics"}       its rows are counters, unless GPU_METRICS has them
 GENERIC_EVENT_TYPES    typeId 0x...02  sourceId 2                    the lowest byte of typeId is the GPU
@@ -28,12 +28,12 @@ from .reading import Reading
 
 _METRICS = re.compile(r"(gpu|soc)\s*_?metrics", re.IGNORECASE)
 
-#: Columns of GENERIC_EVENT_DATA, one of which holds the value.
+#: Columns of GENERIC_EVENT_DATA, one of which contains the value.
 _VALUES = ("intVal", "uintVal", "floatVal", "doubleVal")
 
 
 class Types:
-    """What the types of events are called, and which of them are samples of metrics."""
+    """The names of the types of events, and which types are samples of metrics."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -49,15 +49,15 @@ class Types:
     def _named(self, pattern: str, key: str, other: str) -> dict[int, tuple[int, str | None]]:
         database, strings = self._reading.database, self._reading.strings
         return {
-            number: (more, strings.text(name) or _said_name(data))
+            number: (parent, strings.text(name) or _name_in(data))
             for table in database.like(pattern)
-            for number, more, name, data in database.rows(table, key, other, "nameId", "data")
+            for number, parent, name, data in database.rows(table, key, other, "nameId", "data")
             if isinstance(number, int)
         }
 
 
-def _said_name(data: object) -> str | None:
-    """The name that the description of a type or source says."""
+def _name_in(data: object) -> str | None:
+    """Returns the name in the description of a type or source."""
     try:
         value = json.loads(data) if isinstance(data, (str, bytes)) else None
     except (ValueError, RecursionError):
@@ -67,12 +67,12 @@ def _said_name(data: object) -> str | None:
 
 
 class Fields:
-    """The values of events that have them in a table of their own."""
+    """The values of events that are in a separate table."""
 
     def __init__(self, reading: Reading, table: str) -> None:
         database = reading.database
         self._report = reading.conversion.report
-        self._taken = 0
+        self._used = 0
         self._names: dict[tuple[Any, Any], str] = {}
         for described in database.like("GENERIC_EVENT_TYPE_FIELDS"):
             for kind, number, name in database.rows(described, "typeId", "fieldIdx", "fieldNameId"):
@@ -85,48 +85,48 @@ class Fields:
         ]
 
     def of(self, block: Block) -> pa.Array | None:
-        """The values of each event as JSON text, null where it has none."""
+        """Returns the values of each event as JSON text, null for an event without values."""
         ids, kinds = block.get("genericEventId"), block.get("typeId")
         if ids is None or not self._rows or not self._rows[0].rows:
             return None
-        of, columns = self._rows[0].of(ids)
-        if not len(of):
+        owners, columns = self._rows[0].of(ids)
+        if not len(owners):
             return None
-        self._taken += len(of)
-        types = [None] * len(of) if kinds is None else kinds.take(pa.array(of)).to_pylist()
-        numbers = columns["fieldIdx"].to_pylist() if "fieldIdx" in columns else [None] * len(of)
+        self._used += len(owners)
+        types = [None] * len(owners) if kinds is None else kinds.take(pa.array(owners)).to_pylist()
+        numbers = columns["fieldIdx"].to_pylist() if "fieldIdx" in columns else [None] * len(owners)
         names = [self._names.get(key) or f"field {key[1]}" for key in zip(types, numbers, strict=True)]
         values = [columns[name].cast(pa.string()) for name in _VALUES if name in columns]
-        value = pc.coalesce(*values, "null") if values else pa.array(["null"] * len(of))
+        value = pc.coalesce(*values, "null") if values else pa.array(["null"] * len(owners))
         members = pc.binary_join_element_wise(quoted(pa.array(names, pa.string())), value, ":")
-        ends = np.cumsum(np.bincount(of, minlength=len(block)))
+        ends = np.cumsum(np.bincount(owners, minlength=len(block)))
         lists = pa.ListArray.from_arrays(pa.array(np.concatenate(([0], ends)).astype(np.int32)), members)
         texts = pc.binary_join_element_wise("{", pc.binary_join(lists, ","), "}", "")
         return pc.if_else(pc.equal(texts, "{}"), None, texts)
 
     def close(self) -> None:
-        """Accounts for the rows of the table: those that no event took say again what its `data` says."""
+        """Accounts for the rows of the table: those that no event used repeat the event's `data`."""
         rows = sum(table.rows for table in self._rows)
-        self._report.used(min(self._taken, rows), outcome="args")
-        if rows > self._taken:
-            self._report.used(rows - self._taken, outcome="folded")
+        self._report.used(min(self._used, rows), outcome="args")
+        if rows > self._used:
+            self._report.used(rows - self._used, outcome="folded")
 
 
 def events(reading: Reading, table: str) -> Iterator[Batch]:
-    """An instant each, named by its type, with its data as it is; samples of metrics are counters."""
+    """Yields an instant for each row, named after its type, with its data; samples of metrics become counters."""
     types, fields = Types(reading), Fields(reading, table)
-    other = any(reading.database.count(name) for name in reading.database.like("GPU_METRICS|SOC_METRICS"))
+    repeated = any(reading.database.count(name) for name in reading.database.like("GPU_METRICS|SOC_METRICS"))
     start = "timestamp" if reading.database.has(table, "timestamp") else "rawTimestamp"
-    for whole in reading.blocks(table):
-        block = timed(with_time(whole), reading.conversion, start)
+    for rows in reading.blocks(table):
+        block = timed(with_time(rows), reading.conversion, start)
         kinds = block.get("typeId")
         if kinds is not None and types.metrics and len(block):
             sampled = pc.fill_null(pc.is_in(kinds, pa.array(list(types.metrics), pa.int64())), False)
             if sampled.true_count:
                 part, block = block.filter(sampled), block.filter(pc.invert(sampled))
-                if other:
+                if repeated:
                     reading.conversion.report.used(len(part), outcome="folded")
-                    reading.conversion.report.issue("folded", part.where(0), "stand in GPU_METRICS, too", len(part))
+                    reading.conversion.report.issue("folded", part.where(0), "are in GPU_METRICS, too", len(part))
                 else:
                     yield from _counters(reading, part, start)
         if len(block):
@@ -135,7 +135,7 @@ def events(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def _counters(reading: Reading, block: Block, start: str) -> Iterator[Batch]:
-    """A counter for each number of a sample's data."""
+    """Yields a counter for each number in a sample's data."""
     data = block.get("data")
     texts = [None] * len(block) if data is None else data.to_pylist()
     rows: list[int] = []
@@ -145,7 +145,7 @@ def _counters(reading: Reading, block: Block, start: str) -> Iterator[Batch]:
         numbers = _numbers_of(text)
         if not numbers:
             reading.conversion.report.issue(
-                "bad-record", block.where(row), f"data is {text!r:.80}, no numbers by names"
+                "bad-record", block.where(row), f"data is {text!r:.80}, not numbers by name"
             )
         rows.extend([row] * len(numbers))
         names.extend(numbers)
@@ -166,7 +166,7 @@ def _counters(reading: Reading, block: Block, start: str) -> Iterator[Batch]:
 
 
 def _numbers_of(text: object) -> dict[str, float]:
-    """The numbers of a JSON object, which may stand in quotes; nothing if it is no such object."""
+    """Returns the numbers of a JSON object, which may be in quotes; {} for anything else."""
     try:
         value = json.loads(text) if isinstance(text, (str, bytes)) else None
         return {name: float(number) for name, number in value.items()} if isinstance(value, dict) else {}
@@ -192,7 +192,7 @@ def _instants(reading: Reading, block: Block, types: Types, fields: Fields) -> B
         columns |= {"pid": process, "tid": block.take("threadId")}
     if data is not None and data.null_count < len(block):
         columns["args.data"] = json_column(data.cast(pa.string()))
-    elif (said := fields.of(block)) is not None:
-        columns["args.data"] = said.cast(pa.binary())
+    elif (values := fields.of(block)) is not None:
+        columns["args.data"] = values.cast(pa.binary())
         block.drop("genericEventId")
     return reading.batches.events(block, ids, kind="instant", ts=ts, **columns)

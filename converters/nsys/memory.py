@@ -1,4 +1,4 @@
-"""Memory of the device: allocations with their running totals, pools, page faults of unified memory."""
+"""Reads memory of the device: allocations with their running totals, pools, page faults of unified memory."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from ktrace.model.batch import Batch
 
 from .reading import Reading
 
-#: memoryOperationType of memory that is given back.
-_GIVEN_BACK = 1
+#: The memoryOperationType of freed memory.
+_FREED = 1
 
-#: What stands for a null among numbers.
-_NONE = np.iinfo(np.int64).min
+#: The number in place of null.
+_NULL = np.iinfo(np.int64).min
 
 
 def usage(reading: Reading, table: str) -> Iterator[Batch]:
-    """An allocation each, negative where memory is given back; then how much its process had of that kind each time."""
+    """Yields an allocation for each row, negative for freed memory, then counters with running totals by kind."""
     seen: list[Int64] = []
     for block, ids in reading.timed(table, "start"):
         ts, operation = block.take("start"), block.get("memoryOperationType")
         process = reading.places.process(block)
         place: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
         size, kind = block.take("bytes"), block.get("memKind")
-        given_back = None if operation is None else pc.fill_null(pc.equal(operation, _GIVEN_BACK), False)
-        signed = size if size is None or given_back is None else pc.if_else(given_back, pc.negate(size), size)
+        freed = None if operation is None else pc.fill_null(pc.equal(operation, _FREED), False)
+        signed = size if size is None or freed is None else pc.if_else(freed, pc.negate(size), size)
         if signed is not None:
             parts = [ts, place.get("pid"), place.get("device"), place.get("context"), kind, pc.fill_null(signed, 0)]
             seen.append(np.stack([ids, *(_numbers(part, len(block)) for part in parts)], axis=1))
-        said = reading.said(block, table)
-        names = said.pop("args.memoryOperationType", constant("Allocation", len(block)))
+        args = reading.args(block, table)
+        names = args.pop("args.memoryOperationType", constant("Allocation", len(block)))
         if kind is None:
-            said.pop("args.memKind", None)
+            args.pop("args.memKind", None)
         columns: dict[str, Any] = {"name": names, "bytes": signed, "correlation": reading.correlation(block)}
-        yield reading.batches.events(block, ids, kind="alloc", ts=ts, **place, **columns, **said)
+        yield reading.batches.events(block, ids, kind="alloc", ts=ts, **place, **columns, **args)
     if seen:
         yield from _totals(reading, np.concatenate(seen))
 
 
 def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
-    """Counters of allocations: columns id, ts, pid, device, context, kind of memory, bytes."""
+    """Yields counters for allocations; `rows` has the columns id, ts, pid, device, context, kind of memory, bytes."""
     order = np.lexsort((rows[:, 0], rows[:, 1], rows[:, 5], rows[:, 3], rows[:, 2]))
     ordered = rows[order]
     total = np.cumsum(ordered[:, 6])
@@ -58,7 +58,7 @@ def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
     size = reading.conversion.batch_rows
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
-        kinds = reading.enums.column("CUDA_MEM_KIND", pa.array(part[:, 5], mask=part[:, 5] == _NONE))
+        kinds = reading.enums.column("CUDA_MEM_KIND", pa.array(part[:, 5], mask=part[:, 5] == _NULL))
         words = [f"allocated ({word})" for word in kinds.dictionary.to_pylist()]
         track = pa.DictionaryArray.from_arrays(kinds.indices, pa.array(words, pa.string()))
         yield reading.batches.batch(
@@ -73,7 +73,7 @@ def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
             value=value[first : first + size].astype(np.float64),
             unit="B",
             **{
-                name: pa.array(part[:, column], mask=part[:, column] == _NONE)
+                name: pa.array(part[:, column], mask=part[:, column] == _NULL)
                 for name, column in (("pid", 2), ("device", 3), ("context", 4))
             },
         )
@@ -81,28 +81,30 @@ def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
 
 def _numbers(column: pa.Array | None, rows: int) -> Int64:
     if column is None:
-        return np.full(rows, _NONE)
-    numbers: Int64 = column.fill_null(_NONE).to_numpy(zero_copy_only=False)
+        return np.full(rows, _NULL)
+    numbers: Int64 = column.fill_null(_NULL).to_numpy(zero_copy_only=False)
     return numbers
 
 
 def pools(reading: Reading, table: str) -> Iterator[Batch]:
-    """What happens to a pool of memory: an instant each."""
+    """Yields an instant for each operation on a memory pool."""
     for block, ids in reading.timed(table, "start"):
         ts = block.take("start")
         process = reading.places.process(block)
         place: dict[str, Any] = {**process, **reading.places.device(block, process.get("pid"))}
         correlation = reading.correlation(block)
-        said = reading.said(block, table)
-        done = said.pop("args.operationType", None)
-        words = ["memory pool " + word.lower() for word in done.dictionary.to_pylist()] if done is not None else []
-        name = pa.DictionaryArray.from_arrays(done.indices, pa.array(words)) if done is not None else "memory pool"
+        args = reading.args(block, table)
+        operation = args.pop("args.operationType", None)
+        name: pa.DictionaryArray | str = "memory pool"
+        if operation is not None:
+            words = ["memory pool " + word.lower() for word in operation.dictionary.to_pylist()]
+            name = pa.DictionaryArray.from_arrays(operation.indices, pa.array(words))
         columns: dict[str, Any] = {"name": name, "correlation": correlation, "track": "memory pools"}
-        yield reading.batches.events(block, ids, kind="instant", ts=ts, **place, **columns, **said)
+        yield reading.batches.events(block, ids, kind="instant", ts=ts, **place, **columns, **args)
 
 
 def page_faults(reading: Reading, table: str, name: str) -> Iterator[Batch]:
-    """Page faults of unified memory: of the CPU an instant each, of a GPU a range each, in which several happened."""
+    """Yields page faults of unified memory: an instant for the CPU, a range with several faults for a GPU."""
     for block, ids in reading.timed(table, "start", end="end"):
         ts, ends = block.take("start"), block.take("end")
         process = reading.places.process(block)
@@ -114,5 +116,4 @@ def page_faults(reading: Reading, table: str, name: str) -> Iterator[Batch]:
             "name": name,
             "track": "page faults",
         }
-        said = reading.said(block, table)
-        yield reading.batches.events(block, ids, ts=ts, **columns, **said)
+        yield reading.batches.events(block, ids, ts=ts, **columns, **reading.args(block, table))

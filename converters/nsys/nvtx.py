@@ -1,7 +1,7 @@
-"""NVTX: ranges, marks, and the names of domains, categories and threads that stand between them.
+"""Reads NVTX: ranges, marks, and the rows between them that name domains, categories and threads.
 
 start      end        eventType  text    globalTid        textId  domainId
-64186762              75         MPI     302119224788637          1          domain 1 is called MPI
+64186762              75         MPI     302119224788637          1          domain 1 is named MPI
 837497679  851453601  59                 302119224788637  85      1          MPI_Send, on the track MPI
 924881857  924940911  59         saxpy   302119224788637          0          on the thread itself
 """
@@ -26,11 +26,11 @@ from .reading import Reading
 from .strings import NO_NAME
 from .typed import row_of, unsigned
 
-#: Event types, those of NVTX and of its text files (nvtxt).
+#: Event types of NVTX and of its text files (nvtxt).
 _MARKS, _RANGES, _PROCESS_RANGES = (34, 65), (59, 70), (60, 71)
 _CATEGORIES, _THREADS, _DOMAINS, _ENDS_OF_DOMAINS = (33, 64), (39, 72), (75,), (76,)
 
-#: Event types whose rows need no word for them.
+#: Event types that aren't kept as an argument.
 _COMMON = (59, 60, 34)
 
 #: The track of the ranges of a process in the default domain.
@@ -40,7 +40,7 @@ _NAMES = (*_CATEGORIES, *_THREADS, *_DOMAINS, *_ENDS_OF_DOMAINS)
 
 
 class Nvtx:
-    """The ranges of a table, and the names that it gives to other things."""
+    """The ranges of a table, and the names of domains, categories and threads in it."""
 
     def __init__(self, reading: Reading, table: str) -> None:
         self._reading = reading
@@ -51,17 +51,17 @@ class Nvtx:
         self._read_names()
 
     def _read_names(self) -> None:
-        """What the rows say that are no ranges."""
+        """Reads the rows that aren't ranges but names."""
         database = self._reading.database
         if not database.has(self._table, "eventType"):
             return
         columns = ("eventType", "globalTid", "domainId", "category", "text", "textId")
         rows = database.part(self._table, columns, f"eventType IN ({', '.join(map(str, _NAMES))})").to_pylist()
         for values in rows:
-            row, strange = row_of(tuple(values), tuple(values.values()))
+            row, bad_column = row_of(tuple(values), tuple(values.values()))
             kind, number, domain = (row.get(name) for name in columns[:3])
             text = row.get("text") or self._reading.strings.text(row.get("textId"))
-            if text is None or number is None or strange:
+            if text is None or number is None or bad_column:
                 continue
             if kind in _DOMAINS:
                 self._domains[pid_of(number), domain or 0] = text
@@ -71,7 +71,7 @@ class Nvtx:
                 self.threads[number] = text
 
     def batches(self) -> Iterator[Batch]:
-        """Ranges and marks."""
+        """Yields ranges and marks."""
         reading = self._reading
         for block, ids in reading.timed(self._table, "start", end="end", open_end=True, prepare=_without_zeros):
             kinds = block.take("eventType")
@@ -85,7 +85,7 @@ class Nvtx:
                 yield self._rows(block.filter(pa.array(~names)), ids[~names], numbers[~names])
 
     def _rows(self, block: Block, ids: Int64, numbers: Int64) -> Batch:
-        """Events of rows of these event types."""
+        """Returns the events of rows; `numbers` are their event types."""
         reading = self._reading
         block.drop("eventType")
         start, end, thread = block.take("start"), block.take("end"), block.get("globalTid")
@@ -112,7 +112,7 @@ class Nvtx:
         return reading.batches.events(block, ids, **columns, **self._payload(block, columns.get("track")))
 
     def _name(self, block: Block) -> pa.Array:
-        """The text of its own, else the registered one."""
+        """Returns the row's own text, else the registered one."""
         text, ids = block.take("text"), block.take("textId")
         if text is not None and ids is not None and pc.any(pc.equal(text, "")).as_py():
             text = pc.if_else(pc.and_(pc.equal(text, ""), pc.is_valid(ids)), None, text)
@@ -126,7 +126,7 @@ class Nvtx:
         return pc.fill_null(pc.coalesce(text, registered.cast(pa.string())), NO_NAME)
 
     def _domain_and_category(self, block: Block, pids: pa.Array | None, process: Bools) -> dict[str, pa.Array]:
-        """The domain as the track, none for a thread's default one; the category as `cat` where it has a name."""
+        """Returns the domain as the track (null for a thread's default domain) and the category, if named, as `cat`."""
         domain, category = block.take("domainId"), block.get("category")
         columns: dict[str, pa.Array] = {}
         if domain is not None or process.any():
@@ -146,7 +146,7 @@ class Nvtx:
         return columns
 
     def _track(self, pid: int, domain: int | None, process: int | None) -> str | None:
-        """The name of a domain; of the default one that of the ranges of a process."""
+        """Returns the name of a domain; for ranges of a process, the default domain has the name NVTX."""
         return (
             self._domains.get((pid, domain or 0))
             or (f"NVTX domain {domain}" if domain else None)
@@ -155,28 +155,27 @@ class Nvtx:
 
     @staticmethod
     def _distinct(pids: pa.Array | None, *columns: pa.Array | None) -> tuple[Any, list[tuple[Any, ...]]]:
-        """For each row the number of its distinct values, and these."""
+        """Returns for each row the index of its combination of values, and the distinct combinations."""
         arrays = [column for column in (pids, *columns) if column is not None]
         rows = len(arrays[0])
-        whole = [pa.nulls(rows, pa.int64()) if column is None else column for column in (pids, *columns)]
         codes = np.zeros(rows, np.int64)
         values: list[list[Any]] = []
-        for column in whole:
+        for column in (pa.nulls(rows, pa.int64()) if column is None else column for column in (pids, *columns)):
             encoded = column.dictionary_encode(null_encoding="encode")
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
             values.append(encoded.dictionary.to_pylist())
         found, keys = (np.unique(codes, return_inverse=True)) if rows else (codes, codes)
         distinct = []
         for code in found.tolist():
-            row, left = [], code
+            row, rest = [], code
             for options in reversed(values):
-                left, place = divmod(left, len(options))
+                rest, place = divmod(rest, len(options))
                 row.append(options[place])
             distinct.append(tuple(reversed(row)))
         return keys, distinct
 
     def _payload(self, block: Block, tracks: pa.DictionaryArray | None) -> dict[str, pa.Array]:
-        """Payloads: numbers as they are, JSON as JSON; NCCL's communicator and size as columns."""
+        """Returns JSON payloads as arguments, and NCCL's communicator and size as columns."""
         text, ids = block.take("jsonText"), block.take("jsonTextId")
         columns: dict[str, pa.Array] = {}
         if ids is not None and ids.null_count < len(block):
@@ -188,7 +187,7 @@ class Nvtx:
 
 
 def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]:
-    """The thread that ended a range, as arguments; its process where that is another one."""
+    """Returns the thread that ended a range as an argument, with its process if that is a different one."""
     last = without(numbers, 0)
     pid = pc.bit_wise_and(pc.shift_right(last, 24), LOW)
     same = pa.scalar(False) if pids is None else pc.equal(pid, pids)
@@ -196,19 +195,19 @@ def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]
 
 
 def _argb(colours: pa.Array) -> pa.DictionaryArray:
-    """ "#FF76B900" for 4285970688, which SQLite may hold as a negative number: alpha, red, green, blue."""
+    """Returns "#FF76B900" (alpha, red, green, blue) for 4285970688, which SQLite may store as a negative number."""
     encoded = colours.dictionary_encode()
     words = [f"#{number & 0xFFFFFFFF:08X}" for number in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
 
 
 def _without_zeros(block: Block) -> Block:
-    """The rows without ends that say only that there is none: exports of 2019 to 2021 have 0 for null."""
+    """Returns the rows with null for an end of 0: exports of 2019 to 2021 have 0 for null."""
     start, end = block.get("start"), block.get("end")
     if start is None or end is None:
         return block
-    none = pc.fill_null(pc.and_(pc.equal(end, 0), pc.greater(start, 0)), False)
-    return block.replaced({"end": pc.if_else(none, None, end)}) if none.true_count else block
+    zero = pc.fill_null(pc.and_(pc.equal(end, 0), pc.greater(start, 0)), False)
+    return block.replaced({"end": pc.if_else(zero, None, end)}) if zero.true_count else block
 
 
 def _named(keys: Any, names: list[str | None]) -> pa.DictionaryArray:

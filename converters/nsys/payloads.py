@@ -1,4 +1,4 @@
-"""Arguments that are JSON in a text: each distinct text is looked at once.
+"""Reads payloads that are JSON in a text; each distinct text is parsed once.
 
 jsonText  {"NCCL communicator ID": 7, "Message size [bytes]": 4096}   in NCCL's domain: `comm` 7, `bytes` 4096
 """
@@ -13,19 +13,19 @@ import pyarrow.compute as pc
 
 from ktrace.model.json_text import dump_json
 
-#: Keys of the payload of NCCL's ranges that are columns of the model.
+#: Keys in the payload of NCCL's ranges that are columns of the model.
 _COMM, _BYTES = "NCCL communicator ID", "Message size [bytes]"
 
 
 def json_column(text: pa.StringArray) -> pa.DictionaryArray:
-    """The texts as JSON where they are, else as strings of JSON."""
+    """Returns the texts as JSON if they are JSON, else as JSON strings."""
     encoded = text.dictionary_encode()
     words = [None if word is None else _payload(word, nccl=False)[0] for word in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.binary()))
 
 
 def parsed(text: pa.StringArray, tracks: pa.DictionaryArray | None) -> dict[str, pa.Array]:
-    """The argument jsonText; of NCCL's track the columns `comm` and `bytes`, too."""
+    """Returns the argument jsonText; for NCCL's track also the columns `comm` and `bytes`."""
     nccl = np.zeros(len(text), np.bool_)
     if tracks is not None:
         nccl = pc.fill_null(pc.equal(tracks.cast(pa.string()), "NCCL"), False).to_numpy(zero_copy_only=False)
@@ -49,7 +49,7 @@ def parsed(text: pa.StringArray, tracks: pa.DictionaryArray | None) -> dict[str,
 
 
 def _payload(text: str, *, nccl: bool) -> tuple[bytes | None, str | None, int | None]:
-    """The payload as JSON without what are columns; communicator; bytes."""
+    """Returns the payload as JSON without the keys that become columns, the communicator, and the bytes."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -18,7 +18,7 @@ _OWN = {"globalpid", "globaltid", "demangledname"}
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC with the table that says how it was exported, DIALECT with the strings and a table of events."""
+    """MAGIC for the table about the export, DIALECT for the strings with a table of events, or nsys' own columns."""
     if sample.tables is None:
         return None
     tables = {table.casefold(): columns for table, columns in sample.tables.items()}

@@ -1,4 +1,4 @@
-"""Reads a database of Nsight Systems, a table after the other."""
+"""Reads a database of Nsight Systems table by table."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from .waits import Waits
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
-#: Tables that are read for what they say of others: their rows are names, facts, frames.
+#: Tables that describe the rows of others: their rows are names, facts, frames.
 _NAMES = (
     r"StringIds|ENUM_\w+|\w+_CALLCHAINS|UnwindMethodType|GENERIC_EVENT_TYPE_FIELDS|META_DATA_\w+|EXPORT_META_DATA|ANALYSIS_DETAILS|PROCESSES|"
     r"ProcessStreams|ThreadNames|MPI_RANKS|TARGET_INFO_(SYSTEM_ENV|SESSION_START_TIME|GPU|CUDA_DEVICE|CUDA_STREAM|"
     r"CUDA_CONTEXT_INFO|CUDA_NULL_STREAM|NVTX_CUDA_\w+|\w*METRICS?)"
 )
 
-#: Tables that make a database one of Nsight Systems, if none of the names above does.
+#: Tables that identify a database of Nsight Systems, as the tables above do.
 _EVENTS = (rf"{_CUPTI}\w+", "NVTX_EVENTS", "OSRT_API", "GPU_METRICS")
 
 _TIMES = {"start", "timestamp", "rawtimestamp"}
 
-#: Tables of names whose times say nothing of when anything happened.
+#: Tables of names whose times aren't those of events.
 _TIMELESS = "MPI_COMMUNICATORS|NVTXT_META_EVENTS"
 
-#: Tables of what other tables mean.
+#: Tables that only describe other tables.
 _STRUCTURE = "UnwindMethodType|GENERIC_EVENT_TYPE_FIELDS"
 
-#: Tables that are read with those of the events they belong to.
+#: Table of events -> the table that is read together with it.
 _WITH_EVENTS = {"OSRT_FILE_ACCESS_EVENTS": "OSRT_FILE_ACCESS_DESCRIPTORS", "GENERIC_EVENTS": "GENERIC_EVENT_DATA"}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """All rows of all tables. Raises DamagedInput, which names table and row, for what can't be read."""
+    """Yields all rows of all tables. Raises DamagedInput, with table and row, if the database can't be read."""
     with opened(source, conversion) as database:
         if not any(database.like(pattern) for pattern in (*_EVENTS, _NAMES)):
             raise DamagedInput(
@@ -76,7 +76,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _events(reading: Reading) -> Iterator[Batch]:
-    """The rows of tables of events, then what they made known."""
+    """Yields the rows of tables of events, then the catalog rows that depend on them."""
     database = reading.database
     waits = Waits(database, reading.batches)
     ranges = {table: Nvtx(reading, table) for table in database.like("NVTXT?_EVENTS")}
@@ -116,18 +116,20 @@ def _events(reading: Reading) -> Iterator[Batch]:
     for table, nvtx in ranges.items():
         done.add(table)
         yield from nvtx.batches()
-    done.update(part for whole, part in _WITH_EVENTS.items() if database.like(whole) for part in database.like(part))
-    left = [table for table in database.tables if table not in done]
-    described = database.like(_TIMELESS)
-    timeless = [t for t in left if t in described or not _TIMES & set(map(str.casefold, database.tables[t]))]
-    for table in left:
+    done.update(
+        table for events, part in _WITH_EVENTS.items() if database.like(events) for table in database.like(part)
+    )
+    remaining = [table for table in database.tables if table not in done]
+    names = database.like(_TIMELESS)
+    timeless = [t for t in remaining if t in names or not _TIMES & set(map(str.casefold, database.tables[t]))]
+    for table in remaining:
         if table not in timeless and database.count(table):
             yield from calls.calls(reading, table, rule_of(table))
-    yield from _described(reading, threads, timeless)
+    yield from _descriptions(reading, threads, timeless)
 
 
-def _described(reading: Reading, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
-    """What is known of what has rows."""
+def _descriptions(reading: Reading, threads: dict[int, str], timeless: list[str]) -> Iterator[Batch]:
+    """Yields the catalog rows about processes, threads, streams and others that have rows."""
     yield from _catalog(reading, facts.contexts_and_streams(reading))
     yield from _catalog(reading, facts.processes(reading, threads))
     yield from _catalog(reading, facts.threads(reading, threads))
@@ -135,11 +137,11 @@ def _described(reading: Reading, threads: dict[int, str], timeless: list[str]) -
     yield from _catalog(reading, facts.metrics(reading))
     yield from _catalog(reading, reading.stacks.facts())
     yield from _catalog(reading, facts.others(reading, timeless))
-    _count_the_rest(reading.database, reading.conversion)
+    _count_structure(reading.database, reading.conversion)
 
 
-def _count_the_rest(database: Database, conversion: Conversion) -> None:
-    """Rows of tables of names that are read by nobody."""
+def _count_structure(database: Database, conversion: Conversion) -> None:
+    """Accounts for the rows of tables that only describe other tables."""
     for table in database.like(_STRUCTURE):
         count = database.count(table)
         conversion.report.record(count)
@@ -147,13 +149,13 @@ def _count_the_rest(database: Database, conversion: Conversion) -> None:
 
 
 def _catalog(reading: Reading, rows: Iterator[dict[str, Any]]) -> Iterator[Batch]:
-    """Facts as batches."""
+    """Yields facts as batches."""
     pending: list[dict[str, Any]] = []
     for row in rows:
-        made = {name: value for name, value in row.items() if value is not None}
-        made["facts"] = dump_json(made["facts"]) if made.get("facts") else None
+        cells = {name: value for name, value in row.items() if value is not None}
+        cells["facts"] = dump_json(cells["facts"]) if cells.get("facts") else None
         (number,) = reading.batches.ids(1).tolist()
-        pending.append({"source": reading.conversion.label, "id": number, **made})
+        pending.append({"source": reading.conversion.label, "id": number, **cells})
         if len(pending) >= reading.conversion.batch_rows:
             yield to_batch("catalog", pending)
             pending = []

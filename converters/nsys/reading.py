@@ -1,4 +1,4 @@
-"""What the readers of all tables share: the database, the names, the places, the batches."""
+"""The state that the readers of all tables share: the database, the names, the places, the batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .stacks import Stacks
 from .strings import NO_NAME, Strings, Words
 from .typed import typed
 
-#: Columns that hold ids of strings, beside the one that is the name.
+#: Columns that contain ids of strings, besides the one that is the name.
 _TEXTS = (
     "nameId",
     "endNameId",
@@ -38,7 +38,7 @@ _TEXTS = (
 
 @dataclass
 class Reading:
-    """One reading of a file."""
+    """The reading of one file."""
 
     database: Database
     conversion: Conversion
@@ -51,11 +51,11 @@ class Reading:
     _words: dict[tuple[str, str, bool], Words] = field(default_factory=dict)
 
     def blocks(self, table: str) -> Iterator[Block]:
-        """The rows of a table, their numbers as such."""
+        """Yields the rows of a table with the types that their columns should have."""
         for block in self.database.blocks(table, self.conversion.batch_rows):
-            whole = typed(block, self.database.tables[table], self.conversion)
-            if len(whole):
-                yield whole
+            rows = typed(block, self.database.tables[table], self.conversion)
+            if len(rows):
+                yield rows
 
     def timed(
         self,
@@ -66,10 +66,10 @@ class Reading:
         each: int = 1,
         prepare: Callable[[Block], Block] | None = None,
     ) -> Iterator[tuple[Block, Int64]]:
-        """The rows of which the times can be believed, and their ids; the others are reported.
+        """Yields the rows with valid times, and their ids; reports the others.
 
-        The time is in the first of the columns `starts` that the table has, ns as is `end`. A row has `each` ids.
-        `prepare` is given each block before its times are looked at.
+        The time is in the first of the columns `starts` that the table has, in ns, and so is `end`. A row has `each`
+        ids. `prepare` is applied to each block before its times are checked.
         """
         has = self.database.has
         start = next((name for name in starts if has(table, name)), starts[0])
@@ -83,7 +83,7 @@ class Reading:
     def name(
         self, block: Block, table: str, *spellings: str, short: Callable[[str], str] | None = None
     ) -> dict[str, pa.Array]:
-        """Columns `name` and, if `short`, `short_name` from the first of these columns of ids that there is."""
+        """Returns the columns `name` and, with `short`, `short_name` from the first of these columns that exists."""
         ids = block.take(*spellings)
         if ids is None:
             return {"name": pa.repeat(pa.scalar(NO_NAME), len(block)).dictionary_encode()}
@@ -93,16 +93,16 @@ class Reading:
         return {"name": names} if shorts is None else {"name": names, "short_name": shorts}
 
     def words(self, table: str, column: str, short: Callable[[str], str] | None = None) -> Words:
-        """The words of a column of a table."""
+        """Returns the words of a column of a table."""
         key = (table, column, short is not None)
         if key not in self._words:
             self._words[key] = Words(self.strings, self.conversion, short)
         return self._words[key]
 
-    def said(self, block: Block, table: str, words: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
-        """Arguments of the columns that aren't taken yet, in words where their numbers stand for words.
+    def args(self, block: Block, table: str, words: Mapping[str, str] | None = None) -> dict[str, pa.Array]:
+        """Returns the columns not yet used whose numbers mean words, as arguments with these words.
 
-        `words` are enumerations that columns have in this table alone.
+        `words` are enumerations of columns in this table only.
         """
         columns: dict[str, pa.Array] = {}
         for name, enum in {**COLUMNS, **(words or {})}.items():
@@ -119,17 +119,17 @@ class Reading:
 
     @staticmethod
     def enum_of(column: str, words: Mapping[str, str]) -> str:
-        """The enumeration of a column's numbers, "" for none."""
+        """Returns the enumeration of a column's numbers, "" for none."""
         return words.get(column, COLUMNS.get(column, ""))
 
     def correlation(self, block: Block) -> pa.Array | None:
-        """The column `correlation`; 0 means that there is none."""
+        """Returns the column `correlation`; 0 in the file means null."""
         numbers = block.take("correlationId")
         return None if numbers is None else without(numbers, 0)
 
 
 def numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
-    """ "SM 3" for each 3, the word alone for null."""
+    """Returns "SM 3" for each 3, and the word alone for null."""
     encoded = pc.fill_null(numbers, -1).dictionary_encode()
     words = [word if number < 0 else f"{word} {number}" for number in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))

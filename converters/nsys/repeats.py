@@ -1,10 +1,10 @@
-"""Rows of CUPTI_ACTIVITY_KIND_RUNTIME that tell of one call: repeats, and calls within calls.
+"""Finds rows of CUPTI_ACTIVITY_KIND_RUNTIME with the same correlation: repeated calls, and calls within calls.
 
-    924889832  924923197  class 67  correlation 140  cudaLaunchKernel          the call again, with its call chain
+    924889832  924923197  class 67  correlation 140  cudaLaunchKernel          repeats the call, with its call chain
     924890173  924923126  class 0   correlation 140  cudaLaunchKernel_v7000    as CUPTI measured it: kept
     924890500  924923000  class 1   correlation 140  cuLaunchKernel            within: correlation becomes an argument
 
-Only a file with rows of several classes is looked at, some correlations at once.
+Only a file with rows of several classes is examined, a range of correlations at a time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ktrace.model.arrays import Bools, Int64
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)
 
-#: Rows that are looked at together.
-_AT_ONCE = 1 << 19
+#: The number of rows that are examined together.
+_PART_ROWS = 1 << 19
 
-#: What stands for a null.
-_NONE = np.iinfo(np.int64).min
+#: The number in place of null.
+_NULL = np.iinfo(np.int64).min
 
 _NO_ROWS = np.zeros(0, np.int64)
 
@@ -36,22 +36,22 @@ _MEASURED = (0, 1)
 
 
 class Repeats:
-    """The rows of a table that share their process and correlation with another one."""
+    """The rows of a table that have the same process and correlation as another row."""
 
     def __init__(self, database: Database, table: str) -> None:
         inner, folded, chains = [_NO_ROWS], [_NO_ROWS], [np.zeros((0, 2), np.int64)]
         for rows in _rows(database, table):
-            found = _looked_at(rows)
-            inner.append(found[0])
-            folded.append(found[1])
-            chains.append(found[2])
+            part = _classify(rows)
+            inner.append(part[0])
+            folded.append(part[1])
+            chains.append(part[2])
         self._inner = np.sort(np.concatenate(inner))
         self._folded = np.sort(np.concatenate(folded))
-        every = np.concatenate(chains)
-        self._chains = every[np.argsort(every[:, 0], kind="stable")]
+        all_chains = np.concatenate(chains)
+        self._chains = all_chains[np.argsort(all_chains[:, 0], kind="stable")]
 
     def of(self, block: Block) -> tuple[Bools, Bools, pa.Array]:
-        """Which rows of a block are within another call, which are repeats, and the call chains of repeated ones."""
+        """Returns masks of the rows within another call and of repeats, and the call chains of repeated calls."""
         numbers = block.numbers.to_numpy()
         place = np.searchsorted(self._chains[:, 0], numbers)
         chains = pa.nulls(len(numbers), pa.int64())
@@ -65,24 +65,24 @@ def _among(numbers: Int64, known: Int64) -> Bools:
     if not len(known):
         return np.zeros(len(numbers), np.bool_)
     place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    found: Bools = known[place] == numbers
-    return found
+    mask: Bools = known[place] == numbers
+    return mask
 
 
 def _rows(database: Database, table: str) -> Iterator[Int64]:
-    """The rows of a table by the columns below, all of a correlation together; none where all are of one class."""
+    """Yields parts of a table as _COLUMNS, each correlation in one part; nothing if all rows have one class."""
     if not all(database.has(table, name) for name in ("globalTid", "correlationId", "start", "end", "eventClass")):
         return
     name = quoted_name(table)
-    classes, count, least, greatest = database.query(
+    classes, count, lowest, highest = database.query(
         table,
         "SELECT count(DISTINCT eventClass), count(*), min(correlationId), max(correlationId) "
         f"FROM {name} WHERE correlationId > 0",
     )[0]
-    if classes < 2 or not isinstance(least, int) or not isinstance(greatest, int):
+    if classes < 2 or not isinstance(lowest, int) or not isinstance(highest, int):
         return
-    parts = -(-count // _AT_ONCE)
-    bounds = [least + (greatest - least + 1) * part // parts for part in range(parts + 1)]
+    parts = -(-count // _PART_ROWS)
+    bounds = [lowest + (highest - lowest + 1) * part // parts for part in range(parts + 1)]
     for low, high in pairwise(bounds):
         where = f"correlationId >= {low} AND correlationId < {high} AND start <= end"
         part = database.part(table, _COLUMNS[1:], where)
@@ -91,13 +91,13 @@ def _rows(database: Database, table: str) -> Iterator[Int64]:
 
 def _numbers(part: pa.Table, name: str) -> Int64:
     if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
-        return np.full(len(part), _NONE)
-    numbers: Int64 = part.column(name).combine_chunks().fill_null(_NONE).to_numpy(zero_copy_only=False)
+        return np.full(len(part), _NULL)
+    numbers: Int64 = part.column(name).combine_chunks().fill_null(_NULL).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _looked_at(rows: Int64) -> tuple[Int64, Int64, Int64]:
-    """The rowids of calls within others and of repeats; rowid and call chain of what is repeated."""
+def _classify(rows: Int64) -> tuple[Int64, Int64, Int64]:
+    """Returns the rowids of calls within others and of repeats, and rowid and call chain of repeated calls."""
     rows = rows[np.lexsort((-rows[:, _END], rows[:, _START], rows[:, _CORRELATION], rows[:, _THREAD] >> 24))]
     process, correlation = rows[:, _THREAD] >> 24, rows[:, _CORRELATION]
     first = np.append(True, (process[1:] != process[:-1]) | (correlation[1:] != correlation[:-1]))[: len(rows)]
@@ -109,7 +109,7 @@ def _looked_at(rows: Int64) -> tuple[Int64, Int64, Int64]:
     kept = np.where(kept < len(rows), kept, begins)[group]
     within = (place != kept) & (rows[:, _START] < rows[kept, _END])
     folded = within & ~measured
-    chained = np.minimum.reduceat(np.where(folded & (rows[:, _CHAIN] != _NONE), place, len(rows)), begins)
+    chained = np.minimum.reduceat(np.where(folded & (rows[:, _CHAIN] != _NULL), place, len(rows)), begins)
     has_chain = np.flatnonzero(chained < len(rows))
     original = rows[kept[begins[has_chain]], _ROW]
     chains = np.stack([original, rows[chained[has_chain], _CHAIN]], axis=1)

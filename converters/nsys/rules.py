@@ -1,4 +1,4 @@
-"""What the rows of tables of calls and ranges are: a rule for each, by a pattern of the table's name.
+"""The rules for tables of calls and ranges, by a pattern of the table's name.
 
 OSRT_API                   api, named by nameId, stacks in OSRT_CALLCHAINS
 GPU_VIDEO_ENGINE_WORKLOAD  range, named by the word of engineType (NVDEC), on the track "video engine 2"
@@ -15,12 +15,12 @@ from .strings import NO_NAME
 
 @dataclass(frozen=True)
 class Rule:
-    """What the rows of a table are.
+    """How the rows of a table are read.
 
-    `names` are the columns of ids that may hold the name; `by` is a column whose number names what has none, `word`
-    the name of the rest, that of the table if empty. `gpu` is the column of the device that the rows are on, `chains`
-    the table of their call chains. `words` are enumerations of columns of this table. `track` is the track, with the
-    number that the column `numbered` has. With `open_end` an end may be null.
+    `kind` is their kind. `names` are the columns of ids that may contain the name; a row without a name is named after
+    the enumeration in the column `by`, else `word`, else the table. `gpu` is the column of the device, `chains` the
+    table of call chains. `words` are enumerations of columns of this table. `track` is the track, with the number in
+    the column `numbered`. With `open_end` an end may be null.
     """
 
     kind: str
@@ -61,7 +61,7 @@ _KHR = {
 }
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 
-#: Pattern of the name of a table -> what its rows are.
+#: Pattern of a table's name -> its rule.
 RULES: dict[str, Rule] = {
     r"OSRT_API": Rule("api", chains="OSRT_CALLCHAINS"),
     r"SYSCALL(_\w+)?": Rule("api", chains="SYSCALL_CALLCHAINS"),
@@ -126,11 +126,11 @@ RULES: dict[str, Rule] = {
     ),
 }
 
-#: The rule of a table that no rule knows.
+#: The rule of an unknown table.
 UNKNOWN = Rule("range", ("nameId", "textId"), word="", open_end=True)
 
 
 def rule_of(table: str) -> Rule | None:
-    """The rule that knows a table."""
+    """Returns the rule of a table, None for an unknown table."""
     bare = re.sub(r"_V\d+$", "", table, flags=re.IGNORECASE)
     return next((rule for pattern, rule in RULES.items() if re.fullmatch(pattern, bare, re.IGNORECASE)), None)

@@ -1,9 +1,9 @@
-"""Call chains: rows of frames as stacks, each distinct one a fact of the catalog.
+"""Reads call chains, which are rows of frames, as stacks; each distinct stack is a fact of the catalog.
 
     SAMPLING_CALLCHAINS   2000 | main  | /usr/bin/a | ... | 0        the innermost frame has stackDepth 0
                           2000 | start | libc.so    | ... | 1   ->   stack "3": start, main, with the address of each
 
-Of each chain only the number of its stack is kept: 12 bytes a chain.
+For each chain only the number of its stack is kept: 12 bytes per chain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktrace.model.arrays import Int32, Int64
 from .strings import NO_NAME, Strings
 from .typed import as_numbers
 
-#: What stands for an address that isn't there, and the bits of one.
+#: The number in place of a missing address, and the mask of an address.
 _NO_ADDRESS, _MASK = -1, (1 << 64) - 1
 
 _TABLES = ("CUDA_CALLCHAINS", "OSRT_CALLCHAINS", "SAMPLING_CALLCHAINS", "SYSCALL_CALLCHAINS", "MPI_CALLCHAINS")
@@ -39,14 +39,14 @@ class Stacks:
         for name in _TABLES:
             for table in database.like(name):
                 ids, codes = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-                for numbers, found in self._read(database.blocks(table, conversion.batch_rows), conversion):
-                    ids.append(numbers)
-                    codes.append(found)
-                every, first = np.unique(np.concatenate(ids), return_index=True)
-                self._chains[name] = (every, np.concatenate(codes)[first])
+                for chains, stacks in self._read(database.blocks(table, conversion.batch_rows), conversion):
+                    ids.append(chains)
+                    codes.append(stacks)
+                distinct, first = np.unique(np.concatenate(ids), return_index=True)
+                self._chains[name] = (distinct, np.concatenate(codes)[first])
 
     def column(self, table: str, ids: pa.Array) -> pa.DictionaryArray | None:
-        """The stack of each chain, null where there is none; None where nobody has one."""
+        """Returns the stack of each chain, null for an unknown chain; None if all are unknown."""
         if table not in self._chains:
             return None
         known, codes = self._chains[table]
@@ -62,18 +62,18 @@ class Stacks:
         return pa.DictionaryArray.from_arrays(pa.array(codes[place], mask=absent), self._names)
 
     def facts(self) -> Iterator[dict[str, Any]]:
-        """Rows of the catalog: the frames of each stack, their modules and addresses, outermost first."""
+        """Yields rows of the catalog: the frames of each stack, their modules and addresses, outermost first."""
         for frames, code in self._codes.items():
             names = [self._strings.text(symbol) or NO_NAME for symbol, *_ in reversed(frames)]
             modules = [self._strings.text(module) or "" for _, module, _ in reversed(frames)]
             facts: dict[str, Any] = {"frames": names, "modules": modules}
             if any(address != _NO_ADDRESS for *_, address in frames):
-                shown = ("" if address == _NO_ADDRESS else f"0x{address & _MASK:x}" for *_, address in reversed(frames))
-                facts["addresses"] = list(shown)
+                texts = ("" if address == _NO_ADDRESS else f"0x{address & _MASK:x}" for *_, address in reversed(frames))
+                facts["addresses"] = list(texts)
             yield {"entity": "stack", "name": str(code), "facts": facts}
 
     def _read(self, blocks: Iterator[Block], conversion: Conversion) -> Iterator[tuple[Int64, Int32]]:
-        """Chains with the numbers of their stacks; the last one of a block waits for the next block."""
+        """Yields chains with the numbers of their stacks; the last chain of a block waits for the next block."""
         waiting = np.zeros((0, 5), np.int64)
         for block in blocks:
             conversion.report.used(len(block), outcome="stacks")
@@ -84,11 +84,11 @@ class Stacks:
             rows = np.concatenate([waiting, rows])
             last = int(np.searchsorted(np.cumsum(rows[::-1, 0] != rows[-1, 0]), 1)) if len(rows) else 0
             rows, waiting = rows[: len(rows) - last], rows[len(rows) - last :]
-            yield self._coded(rows)
-        yield self._coded(waiting)
+            yield self._number(rows)
+        yield self._number(waiting)
 
-    def _coded(self, rows: Int64) -> tuple[Int64, Int32]:
-        """The chains of rows of (chain, symbol, module, depth, address), and the number of the stack of each."""
+    def _number(self, rows: Int64) -> tuple[Int64, Int32]:
+        """Returns the chains in rows of (chain, symbol, module, depth, address), and the number of each one's stack."""
         if not len(rows):
             return np.zeros(0, np.int64), np.zeros(0, np.int32)
         starts = np.flatnonzero(np.concatenate([[True], rows[1:, 0] != rows[:-1, 0]]))
@@ -101,7 +101,7 @@ class Stacks:
             mixed ^= rows[:, 4].astype(np.uint64) * np.uint64(0xD6E8FEB86659FD93)
             mixed = (mixed + weight * np.uint64(0xC2B2AE3D27D4EB4F)) * (mixed | np.uint64(1))
         sums = np.add.reduceat(mixed, starts)
-        # Chains that may be the same: told apart by what they are, each kind of chain once.
+        # Chains with one hash are the same stack; the frames of the first chain of each hash are looked up.
         _, first, kind = np.unique(sums, return_index=True, return_inverse=True)
         codes = np.empty(len(first), np.int32)
         for number in np.argsort(first, kind="stable").tolist():

@@ -1,8 +1,9 @@
-"""Names: ids of the table StringIds as columns of words.
+"""Turns ids of the table StringIds into columns of words.
 
     demangledName  331029 331031 331029   ->   indices 0 1 0, dictionary ["void gemm<...>(...)", "void norm<...>(...)"]
 
-A dictionary has the words that a column has used so far, not the whole table, and is the same object until it grows.
+A dictionary contains the words that a column has used so far, not the whole table, and is the same object until it
+grows.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from ktrace.model.arrays import Bools, Int32, Int64
 
 from .typed import as_numbers, as_text
 
-#: Ids up to which a table of all ids is quicker than a search, however few strings there are.
+#: Up to this id, a table of all ids is faster than a search, even with few strings.
 _DENSE = 1 << 22
 
-#: What stands in place of a name that a row needs and hasn't got.
+#: The name of a row whose name is missing.
 NO_NAME = "[no name]"
 
 
@@ -44,24 +45,24 @@ class Strings:
         self._find = _finder(pa.concat_arrays(ids).to_numpy(zero_copy_only=False) if ids else np.zeros(0, np.int64))
 
     def text(self, number: object) -> str | None:
-        """The string of an id, None where there is none."""
+        """Returns the string of an id, None if there is none."""
         if not isinstance(number, int):
             return None
         place = int(self._find(np.array([number]))[0])
         return None if place < 0 else self.at(place)
 
     def places(self, ids: Int64) -> Int64:
-        """For each id the place of its string, -1 where there is none."""
+        """Returns the place of each id's string, -1 if there is none."""
         return self._find(ids)
 
     def at(self, place: int) -> str:
-        """The string at a place."""
+        """Returns the string at a place."""
         text: str | None = self._texts[place].as_py()
         return NO_NAME if text is None else text
 
 
 def _finder(ids: Int64) -> Callable[[Int64], Int64]:
-    """A function that finds the places of ids."""
+    """Returns a function that finds the places of ids."""
     if len(ids) and ids.min() >= 0 and ids.max() < max(_DENSE, 4 * len(ids)):
         table = np.full(int(ids.max()) + 2, -1, np.int64)
         table[ids] = np.arange(len(ids))
@@ -80,7 +81,7 @@ def _finder(ids: Int64) -> Callable[[Int64], Int64]:
 
 
 class Words:
-    """The words of one column of ids. `short` makes a second word of each, None where it would be the same."""
+    """The words of one column of ids. `short` derives a short form of each word."""
 
     def __init__(self, strings: Strings, conversion: Conversion, short: Callable[[str], str] | None = None) -> None:
         self._strings = strings
@@ -93,21 +94,21 @@ class Words:
         self._shorts: tuple[pa.Int32Array, pa.StringArray] | None = None
 
     def column(self, block: Block, ids: pa.Array, *, required: bool = False) -> pa.DictionaryArray:
-        """The words. An id without a string is reported and stands as "[string 1234]"; so is a null if `required`."""
+        """Returns the words. Reports ids without a string, which become "[string 1234]", and nulls if `required`."""
         numbers = (ids.fill_null(-1) if ids.null_count else ids).to_numpy(zero_copy_only=False)
         places = self._strings.places(numbers)
-        codes = self._coded(places)
+        codes = self._codes_at(places)
         lost = np.flatnonzero(codes < 0)
         if len(lost):
             null = ids.is_null().to_numpy(zero_copy_only=False)[lost]
             wanted = np.ones(len(lost), np.bool_) if required else ~null
-            self._lost(block, codes, numbers, lost[wanted], null[wanted])
+            self._replace_missing(block, codes, numbers, lost[wanted], null[wanted])
         if not required and ids.null_count:
-            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), self._all())
-        return pa.DictionaryArray.from_arrays(pa.array(codes), self._all())
+            return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), self._all_words())
+        return pa.DictionaryArray.from_arrays(pa.array(codes), self._all_words())
 
     def short(self, names: pa.DictionaryArray) -> pa.DictionaryArray | None:
-        """The second words of such a column, null where they are the same."""
+        """Returns the short forms of the words in such a column, null where they are the same as the words."""
         if self._short is None:
             return None
         if self._shorts is None:
@@ -120,8 +121,8 @@ class Words:
             return None
         return pa.DictionaryArray.from_arrays(codes.take(names.indices), words)
 
-    def _coded(self, places: Int64) -> Int32:
-        """The code of each place, which is made where it is new; -1 for no place."""
+    def _codes_at(self, places: Int64) -> Int32:
+        """Returns the code of each place, a new one for a new place; -1 for place -1."""
         highest = int(places.max(initial=-1))
         if highest >= len(self._codes) - 1:
             grown = np.full(max(2 * len(self._codes), highest + 2, 64), -1, np.int32)
@@ -142,17 +143,17 @@ class Words:
             self._dictionary = self._shorts = None
         return self._code_of[word]
 
-    def _all(self) -> pa.StringArray:
+    def _all_words(self) -> pa.StringArray:
         if self._dictionary is None:
             self._dictionary = pa.array(self._words, pa.string())
         return self._dictionary
 
-    def _lost(self, block: Block, codes: Int32, numbers: Int64, lost: Int64, null: Bools) -> None:
-        """Makes words for the rows at `lost`; `null` says which of them have no id at all."""
+    def _replace_missing(self, block: Block, codes: Int32, numbers: Int64, lost: Int64, null: Bools) -> None:
+        """Sets and reports words for the rows at `lost`; `null` marks those without an id."""
         keys = np.where(null, np.iinfo(np.int64).min, numbers[lost])
-        found, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
+        distinct, first, inverse, count = np.unique(keys, return_index=True, return_inverse=True, return_counts=True)
         for number, at in enumerate(first.tolist()):
-            string = None if null[at] else int(found[number])
+            string = None if null[at] else int(distinct[number])
             codes[lost[inverse == number]] = self._code(NO_NAME if string is None else f"[string {string}]")
             detail = "no name" if string is None else f"string {string}"
             self._report.issue("missing-string", block.where(int(lost[at])), detail, int(count[number]))

@@ -1,6 +1,6 @@
-"""Columns as the type that their name says, whatever a damaged or foreign file has in them.
+"""Converts columns to the type that belongs to their name, whatever a damaged or foreign file has in them.
 
-A number may stand as a text or a fraction of 0; what is no number at all costs its row.
+A number may be stored as text, or as a float without a fraction; a row with any other value is skipped and reported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.model.arrays import Bools
 
-#: Columns of whole numbers, in small letters, wherever they stand.
+#: Columns of whole numbers in any table, in lower case.
 NUMBERS = frozenset(
     {
         *("start", "end", "timestamp", "rawtimestamp", "utcepochns"),
@@ -45,24 +45,25 @@ _FRACTIONS = frozenset({"value", "count", "cpucycles"})
 
 
 def typed(block: Block, names: tuple[str, ...], conversion: Conversion) -> Block:
-    """The rows whose values are of the types of these columns; the others are reported as "bad-record"."""
+    """Returns the rows whose values have the types of these columns; reports the others as "bad-record"."""
     changed: dict[str, pa.Array] = {}
     good = np.ones(len(block), np.bool_)
     for name in names:
-        column, small = block.get(name), name.casefold()
+        column, key = block.get(name), name.casefold()
         if column is None:
             continue
-        if small in _TEXTS and not pa.types.is_string(column.type):
+        if key in _TEXTS and not pa.types.is_string(column.type):
             changed[name] = as_text(column)
-        elif small in NUMBERS and column.type != pa.int64():
+        elif key in NUMBERS and column.type != pa.int64():
             changed[name] = as_numbers(column)
-        elif small in _FRACTIONS and column.type not in (pa.int64(), pa.float64()):
+        elif key in _FRACTIONS and column.type not in (pa.int64(), pa.float64()):
             changed[name] = as_fractions(column)
         else:
             continue
         lost = _lost(column, changed[name]) & good
         for row in np.flatnonzero(lost).tolist():
-            detail = f"{name} is {column[row].as_py()!r:.80}, no {'integer' if small in NUMBERS else 'number'}"
+            wanted = "an integer" if key in NUMBERS else "a number"
+            detail = f"{name} is {column[row].as_py()!r:.80}, not {wanted}"
             conversion.report.issue("bad-record", block.where(row), detail)
         good &= ~lost
     if not changed:
@@ -77,30 +78,30 @@ def _lost(before: pa.Array, after: pa.Array) -> Bools:
 
 
 def as_numbers(column: pa.Array) -> pa.Int64Array:
-    """The column as whole numbers, null where a value is none."""
+    """Returns the column as whole numbers, null for values that aren't."""
     if column.type == pa.int64():
         return column
     if pa.types.is_string(column.type):
-        fits = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
+        whole = pc.match_substring_regex(column, r"^-?[0-9]{1,18}$")
     elif pa.types.is_floating(column.type):
-        fits = pc.and_(pc.equal(column, pc.trunc(column)), pc.less(pc.abs(column), 2.0**53))
+        whole = pc.and_(pc.equal(column, pc.trunc(column)), pc.less(pc.abs(column), 2.0**53))
     else:
         return pa.nulls(len(column), pa.int64())
-    return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.int64())
+    return pc.if_else(pc.fill_null(whole, False), column, None).cast(pa.int64())
 
 
 def as_fractions(column: pa.Array) -> pa.DoubleArray:
-    """The column as numbers with fractions, null where a value is none."""
+    """Returns the column as numbers with fractions, null for values that aren't."""
     if pa.types.is_string(column.type):
-        fits = pc.match_substring_regex(column, r"^-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?$")
-        return pc.if_else(pc.fill_null(fits, False), column, None).cast(pa.float64())
+        numbers = pc.match_substring_regex(column, r"^-?[0-9]{1,300}(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?$")
+        return pc.if_else(pc.fill_null(numbers, False), column, None).cast(pa.float64())
     if pa.types.is_binary(column.type):
         return pa.nulls(len(column), pa.float64())
     return column.cast(pa.float64(), safe=False)
 
 
 def unsigned(column: pa.Array) -> pa.Array:
-    """Numbers of 64 bits without a sign, of which SQLite has those from 2^63 on as negative ones."""
+    """Returns unsigned 64-bit numbers, which SQLite stores as negative ones from 2^63 on."""
     if not pa.types.is_int64(column.type):
         return column
     least = pc.min(column).as_py()
@@ -108,7 +109,7 @@ def unsigned(column: pa.Array) -> pa.Array:
 
 
 def as_text(column: pa.Array) -> pa.StringArray:
-    """The column as texts; bytes that are no UTF-8 become U+FFFD."""
+    """Returns the column as texts; bytes that aren't UTF-8 become U+FFFD."""
     if pa.types.is_string(column.type):
         return column
     if pa.types.is_binary(column.type):
@@ -117,15 +118,15 @@ def as_text(column: pa.Array) -> pa.StringArray:
 
 
 def row_of(names: tuple[str, ...], values: tuple[Any, ...]) -> tuple[dict[str, Any], str | None]:
-    """A row without nulls, bytes as text; and the column that holds no number although it should, None if none does."""
+    """Returns a row without nulls, bytes as text, and the first column that lacks a required number, None if none."""
     row: dict[str, Any] = {}
     for name, value in zip(names, values, strict=True):
         if value is None:
             continue
-        small = name.casefold()
-        if small in NUMBERS and not isinstance(value, int):
+        key = name.casefold()
+        if key in NUMBERS and not isinstance(value, int):
             return row, name
         row[name] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        if small in _TEXTS and not isinstance(row[name], str):
+        if key in _TEXTS and not isinstance(row[name], str):
             row[name] = str(row[name])
     return row, None

@@ -1,9 +1,9 @@
-"""Which call recorded the CUDA event that a stream waits for.
+"""Finds the call that recorded the CUDA event which a stream waits for.
 
     CUDA_EVENT        correlationId 52, eventSyncId 9     cudaEventRecord of correlation 52 records
     SYNCHRONIZATION   eventSyncId 9                       a stream waits for that: arrow call -> synchronisation
 
-Calls are looked at while they are read, for the correlations of recorded events only.
+Calls are examined while they are read, and only those with the correlation of a recorded event are kept.
 """
 
 from __future__ import annotations
@@ -30,58 +30,58 @@ class Waits:
         pids, correlations, records = ([np.zeros(0, np.int64)] for _ in range(3))
         for table in database.like("CUPTI_ACTIVITY_KIND_CUDA_EVENT"):
             part = database.part(table, ("globalPid", "correlationId", "eventSyncId"))
-            pids.append(_whole(part, "globalPid") >> 24 & 0xFFFFFF)
-            correlations.append(_whole(part, "correlationId"))
-            records.append(_whole(part, "eventSyncId"))
+            pids.append(_column(part, "globalPid") >> 24 & 0xFFFFFF)
+            correlations.append(_column(part, "correlationId"))
+            records.append(_column(part, "eventSyncId"))
         pid, correlation, record = map(np.concatenate, (pids, correlations, records))
         known = correlation > 0
         calls = _key(pid[known], correlation[known])
         self._wanted = np.unique(calls)
         self._calls = np.full(len(self._wanted), -1, np.int64)
         synced = (record[known] >= 0) & (record[known] != NOTHING)
-        # Of several records of one number the last one counts.
+        # If a number was recorded several times, the last record counts.
         records_of, last = np.unique(_key(pid[known], record[known])[synced][::-1], return_index=True)
         self._records, self._call_of = records_of, calls[synced][::-1][last]
 
-    def see(self, ids: Int64, pid: pa.Array | None, correlation: pa.Array | None) -> None:
-        """Is shown calls: remembers the first one of each correlation that it wants."""
+    def add_calls(self, ids: Int64, pid: pa.Array | None, correlation: pa.Array | None) -> None:
+        """Keeps the first call of each correlation that recorded an event."""
         if not len(self._wanted) or pid is None or correlation is None:
             return
-        place, known = _find(self._wanted, _key(_plain(pid), _plain(correlation)))
-        hit = np.flatnonzero(known)[::-1]
-        fresh = hit[self._calls[place[hit]] < 0]
-        self._calls[place[fresh]] = ids[fresh]
+        place, known = _find(self._wanted, _key(_numbers(pid), _numbers(correlation)))
+        matches = np.flatnonzero(known)[::-1]
+        new = matches[self._calls[place[matches]] < 0]
+        self._calls[place[new]] = ids[new]
 
     def calls_of(self, pid: pa.Array, correlation: pa.Array) -> pa.Array:
-        """The ids of the calls of these correlations, null where there is none."""
-        found = self._found(_key(_plain(pid), _plain(correlation)))
-        return pa.array(found, mask=found < 0)
+        """Returns the ids of the calls with these correlations, null if there is none."""
+        calls = self._calls_by_key(_key(_numbers(pid), _numbers(correlation)))
+        return pa.array(calls, mask=calls < 0)
 
     def arrivals(self, ids: Int64, pids: Int64, records: Int64) -> Iterator[Batch]:
-        """Both ends of the arrows to synchronisations, with the two ids behind each synchronisation's."""
+        """Yields both ends of the arrows to synchronisations; their ids are the two after the synchronisation's."""
         place, known = _find(self._records, _key(pids, records))
         calls = np.full(len(ids), -1, np.int64)
-        calls[known] = self._found(self._call_of[place[known]])
+        calls[known] = self._calls_by_key(self._call_of[place[known]])
         waits = np.flatnonzero((calls >= 0) & (records != NOTHING))
         if not len(waits):
             return
-        # Every arrow has a key of its own: the call is at the end of as many as there are streams that wait.
+        # Every arrow has its own key: a call has as many arrows as there are streams that wait for its event.
         parts = (pids[waits], records[waits], ids[waits])
         keys = pc.binary_join_element_wise(*(pa.array(part).cast(pa.string()) for part in parts), ":")
         for number, (role, event) in enumerate((("out", calls[waits]), ("in", ids[waits])), 1):
             columns = {"key": keys, "role": role, "event": event, "pid": pids[waits], "name": "CUDA event"}
             yield self._batches.batch("links", ids[waits] + number, link="wait", **columns)
 
-    def _found(self, keys: Int64) -> Int64:
-        """The ids of the calls of these keys, -1 where there is none."""
+    def _calls_by_key(self, keys: Int64) -> Int64:
+        """Returns the ids of the calls with these keys, -1 if there is none."""
         place, known = _find(self._wanted, keys)
-        found = np.full(len(keys), -1, np.int64)
-        found[known] = self._calls[place[known]]
-        return found
+        calls = np.full(len(keys), -1, np.int64)
+        calls[known] = self._calls[place[known]]
+        return calls
 
 
 def _find(known: Int64, wanted: Int64) -> tuple[Int64, Bools]:
-    """Where in a sorted list numbers stand, and whether they do."""
+    """Returns the places of numbers in a sorted array, and whether they are in it."""
     if not len(known):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
     place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
@@ -92,12 +92,12 @@ def _key(pid: Int64, number: Int64) -> Int64:
     return (pid << 38) ^ number
 
 
-def _whole(part: pa.Table, name: str) -> Int64:
+def _column(part: pa.Table, name: str) -> Int64:
     if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
         return np.full(len(part), -1)
-    return _plain(part.column(name).combine_chunks())
+    return _numbers(part.column(name).combine_chunks())
 
 
-def _plain(column: pa.Array) -> Int64:
+def _numbers(column: pa.Array) -> Int64:
     numbers: Int64 = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False)
     return numbers

@@ -498,7 +498,7 @@ def kernels(path: Path, *changes: dict[str, Any], more: Sequence[str] = ()) -> P
         ({"end": 999}, "negative-duration", "end: 999"),
         ({"start": -(1 << 63)}, "time-range", "start: -9223372036854775808"),
         ({"end": (1 << 63) - 1}, "time-range", "end: 9223372036854775807"),
-        ({"start": "soon"}, "bad-record", "start is 'soon', no integer"),
+        ({"start": "soon"}, "bad-record", "start is 'soon', not an integer"),
     ],
 )
 def test_a_row_with_a_bad_time_is_left_out(tmp_path: Path, change: dict[str, Any], kind: str, detail: str) -> None:

@@ -48,7 +48,7 @@ def test_a_value_below_zero_without_a_whole_one_is_told(tmp_path: Path) -> None:
     trace = ktrace.read(made.make(tmp_path / "a.sqlite", tables, more=values.MORE))
     assert [row["value"] for row in rows(trace) if row["kind"] == "counter"][2] == -1_294_967_296
     [(place, detail)] = trace.report.issues["wrapped"].places
-    assert (place, "hasn't got the whole" in detail) == ("GPU_METRICS row 3", True)
+    assert (place, "doesn't have the full value" in detail) == ("GPU_METRICS row 3", True)
 
 
 def test_a_value_that_is_another_metrics_is_left_alone(tmp_path: Path) -> None:
