@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.converters._shared.columnar.text_cells import integers
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Texts, first_ids
@@ -79,10 +79,7 @@ class Reading:
 
     def text(self, block: Block, column: str, *, required: bool = False) -> pa.Array | None:
         """The strings of a column of their ids; 0 means "none"."""
-        ids = block.take(column)
-        if ids is not None:
-            ids = pc.if_else(pc.equal(ids, 0), pa.scalar(None, pa.int64()), ids)
-        return self._texts.column(block, ids, required=required)
+        return self._texts.column(block, nonzero(block.take(column)), required=required)
 
     def word(self, block: Block, column: str, words: Mapping[int, str], unknown: str) -> pa.Array | None:
         """The names for the numbers of a column; `unknown` and the number if there is no name."""
@@ -95,13 +92,12 @@ class Reading:
 
     def place(self, block: Block) -> dict[str, Any]:
         """Process, device, context, stream, correlation of GPU work."""
-        correlation = block.take("correlationId")
         return {
             "pid": self.pid if block.get("processId") is None else block.take("processId"),
             "device": block.take("deviceId"),
             "context": block.take("contextId"),
             "stream": _known(block.take("streamId")),
-            "correlation": None if correlation is None else _nonzero(correlation),
+            "correlation": nonzero(block.take("correlationId")),
         }
 
     def events(self, table: str, block: Block, **columns: Any) -> Any:
@@ -132,10 +128,6 @@ def number(column: pa.Array | None, limit: int) -> pa.Array | None:
         return None
     sound = pc.and_(pc.greater(column, -limit), pc.less(column, limit))
     return pc.if_else(sound, column, pa.scalar(None, column.type))
-
-
-def _nonzero(column: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(column, 0), pa.scalar(None, pa.int64()), column)
 
 
 def _known(streams: pa.Array | None) -> pa.Array | None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block, nonzero
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Lookup, Texts, both
 from ktrace.input.sqlite_file import quoted_name
@@ -119,22 +119,10 @@ def linked(event: Columns) -> Columns:
 
     The parent's id is an argument if it differs; the user's own correlation is `external_id`.
     """
-    stack, parent, outer = (
-        _without_zero(event.get(name)) for name in ("stack_id", "parent_stack_id", "correlation_id")
-    )
+    stack, parent, outer = (nonzero(event.get(name)) for name in ("stack_id", "parent_stack_id", "correlation_id"))
     if stack is not None and parent is not None:
         parent = pc.if_else(pc.fill_null(pc.equal(stack, parent), False), None, parent)
     found = {"cat": event.get("cat"), "correlation": stack, "args.parent_stack_id": parent}
     is_id = outer is not None and pa.types.is_integer(outer.type)  # one beyond 2^63 is stored as a float
     found["external_id" if is_id else "args.correlation_id"] = outer
     return {name: column for name, column in found.items() if column is not None and column.null_count < len(column)}
-
-
-def _without_zero(column: pa.Array | None) -> pa.Array | None:
-    """Makes ids of 0 null."""
-    if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return column
-    zero = pc.equal(column, 0)
-    if not zero.true_count:
-        return column
-    return pc.if_else(zero, pa.scalar(None, column.type), column)

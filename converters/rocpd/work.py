@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block, nonzero
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.rocm.common import copy_kinds, launch, short_name
 from ktrace.model.batch import Batch
@@ -51,7 +51,7 @@ class Kernels(TableReader):
         for name in ("graph_exec_id", "graph_node_id"):
             column = block.take(name)
             if column is not None:
-                columns[f"args.{name}"] = pc.if_else(pc.equal(column, 0), None, column)
+                columns[f"args.{name}"] = nonzero(column)
         if found["place"]["tid"] is not None:
             columns["args.thread_id"] = found["place"]["tid"]
         return tables.batches.events(
@@ -133,7 +133,7 @@ class Copies(TableReader):
         for name in ("src_address", "dst_address"):
             column = block.take(name)
             if column is not None and pa.types.is_integer(column.type):
-                columns[f"args.{name}"] = pc.if_else(pc.equal(column, 0), None, column)
+                columns[f"args.{name}"] = nonzero(column)
         region = tables.strings.column(block, block.take("region_name_id"))
         if region is not None:
             columns["args.region"] = _not_empty(region)
@@ -191,7 +191,7 @@ class Allocations(TableReader):
         for name in ("queue", "stream"):
             column = found["place"][name]
             if column is not None:
-                columns[f"args.{name}_id"] = pc.if_else(pc.equal(column, 0), pa.scalar(None, column.type), column)
+                columns[f"args.{name}_id"] = nonzero(column)
         return tables.batches.events(
             block,
             tables.ids_of("memory_allocate", block.numbers),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.model.batch import Batch
@@ -108,9 +108,9 @@ class Reader:
             "host": self._tool.host,
             "pid": self._tool.pid,
             "cat": None if kind is None else mapped(kind, self._tool.category, pa.string()),
-            "correlation": not_zero(inner),
-            "external_id": not_zero(outer),
-            "args.correlation_id.ancestor": not_zero(ancestor),
+            "correlation": nonzero(inner),
+            "external_id": nonzero(outer),
+            "args.correlation_id.ancestor": nonzero(ancestor),
         }
 
     def _named(self, block: Block, kind: pa.Array | None) -> pa.Array:
@@ -237,11 +237,6 @@ def whole(block: Block, *names: str) -> pa.Array | None:
         if column is not None and pa.types.is_int64(column.type):
             return block.take(name)
     return None
-
-
-def not_zero(column: pa.Array | None) -> pa.Array | None:
-    """Makes ids of 0 null."""
-    return None if column is None else pc.if_else(pc.equal(column, 0), pa.scalar(None, pa.int64()), column)
 
 
 def mapped(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
