@@ -151,7 +151,7 @@ def _beyond(column: pa.Array) -> pa.Array:
 
 
 def nonzero(column: pa.Array | None) -> pa.Array | None:
-    """Makes zeros null, for ids of which 0 means "none". Columns that aren't numbers are unchanged."""
+    """Makes zeros null, for ids whose 0 means "none". Columns that aren't numbers are unchanged."""
     if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return column
     zero = pc.equal(column, 0)
