@@ -1,4 +1,4 @@
-"""What nvprof prints, as CSV or as text, and the CSV of the Visual Profiler (CUDA 5 to 12).
+"""nvprof's output, as CSV or as text, and the CSV of the Visual Profiler (CUDA 5 to 12).
 
 ==12524== NVPROF is profiling process 12524, command: ./radixSort
 ==12524== Profiling result:

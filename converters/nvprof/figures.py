@@ -1,4 +1,4 @@
-"""Rows of summaries, metrics and events become summaries: of CSV and of printed tables alike."""
+"""Turns rows of summaries, metrics and events into summaries, from CSV and from printed tables."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _STATISTICS = ("min", "max", "avg", "total")
 
 
 class Figures:
-    """Makes summaries of rows, given as heading -> cell. `devices` collects the names of devices.
+    """Makes summaries from rows, which are heading -> cell. `devices` collects the names of devices.
 
-    `factors` are those of units of bytes.
-    `device` is that of the line above a table's headings, for summaries per GPU and unified memory.
+    `factors` are unit of size -> bytes. `device` is the device in the line above a table's headings, for summaries per
+    GPU and unified memory. A method returns why a row isn't valid, or None.
     """
 
     def __init__(self, rows: RowBuilder, devices: dict[int, str], factors: Mapping[str, int] = BINARY_BYTES) -> None:
@@ -40,7 +40,7 @@ class Figures:
         self.device = ""
 
     def summary(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
-        """A row of a summary; what is wrong with it where it is none."""
+        """Adds a row of a summary."""
         fields = FIGURES.match(headings) or {}
         name = cells[fields["name"]].strip() if "name" in fields else ""
         figures = read_figures(headings, cells, fields)
@@ -66,19 +66,19 @@ class Figures:
         return None
 
     def begin(self, scope: str) -> None:
-        """A table begins: what it is about, where its rows don't say it; no head goes on."""
+        """Begins a table. `scope` is its subject, for rows that don't name one; earlier heads end."""
         self._scope = scope
         self._heads.clear()
         self._callers.clear()
 
     def within(self, what: str, name: str) -> None:
-        """The Thread, Domain or Range of NVTX in which the work of the tables below was done."""
+        """Sets the NVTX Thread, Domain or Range of the work in the tables below."""
         order = ("Thread", "Domain", "Range")
         self.ranges = {key: self.ranges[key] for key in order[: order.index(what)] if key in self.ranges}
         self.ranges[what] = f"{what} {name}"
 
     def path(self, line: int, table: int, percent: str, time: str, waiting: str, name: str) -> str | None:
-        """What a name has of the critical path, and how long it waited; what is wrong with it where it is none."""
+        """Adds the time of a name on the critical path, and its waiting time."""
         times = _ns(time, ""), _ns(waiting, "")
         if times[0] is None:
             return "no time"
@@ -102,7 +102,7 @@ class Figures:
         return None
 
     def sampled(self, line: int, table: int, row: Sampled) -> str | None:
-        """A function of the CPU profile, below the one of whose callers, or called ones, it is."""
+        """Adds a function of the CPU profile as a child of the one above it in the tree."""
         time = None if row.time is None else _ns(row.time, "")
         while self._callers and self._callers[-1][0] >= row.depth:
             self._callers.pop()
@@ -122,7 +122,7 @@ class Figures:
         return None
 
     def metric(self, line: int, table: int, row: Mapping[str, str]) -> str | None:
-        """A metric or event of a kernel, below the kernel's head; what is wrong with it where it is none.
+        """Adds a metric or event of a kernel as a child of the kernel's head.
 
         `row` has lower-case headings: device, kernel, invocations, metric name or event name, min, max, avg, ...
         """
@@ -146,7 +146,7 @@ class Figures:
         return None
 
     def launch(self, line: int, table: int, row: Mapping[str, str], metrics: Mapping[str, str]) -> str | None:
-        """A launch with its metrics, a cell each, heading -> unit in `metrics`; what is wrong where it is none."""
+        """Adds a launch with its metrics, one cell each; `metrics` is heading -> unit."""
         name = row.get("kernel", "")
         if not name:
             return "no kernel"
@@ -172,7 +172,7 @@ class Figures:
         return None
 
     def memory(self, line: int, table: int, headings: Sequence[Heading], cells: Sequence[str]) -> str | None:
-        """Sizes and times of copies of unified memory; what is wrong with it where it is none."""
+        """Adds sizes and times of copies of unified memory."""
         row = {head.key: (cell, head.unit) for head, cell in zip(headings, cells, strict=False)}
         name, count = row.get("name", ("", ""))[0].strip(), _count(row.get("count", ("", ""))[0])
         if not name or count is None:
@@ -196,9 +196,9 @@ class Figures:
         return None
 
     def _statistics(self, row: Mapping[str, str], unit: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
-        """The figures of a metric in one unit, and what is text: `High (9)` is 9, `98.865132%` a share.
+        """The figures of a metric in one unit, and arguments for text: `High (9)` is 9, `98.865132%` a share.
 
-        Each cell has its own unit, else `unit`; sizes and rates are in B and B/s, what was printed is kept as text.
+        A cell has its own unit, else `unit`; sizes and rates are converted to B and B/s, and the printed text is kept.
         """
         columns: dict[str, Any] = {}
         args: dict[str, Any] = {}
@@ -237,7 +237,7 @@ def _place(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _in_base(number: Decimal, unit: str, factors: Mapping[str, int]) -> Quantity:
-    """A size in B and a rate in B/s; other figures as they are."""
+    """Converts a size to B and a rate to B/s; other figures are unchanged."""
     size, per = unit.removesuffix("/s"), "/s" if unit.endswith("/s") else ""
     factor = factors.get(size) if size else None
     return Quantity(number, unit) if factor is None else Quantity(number * factor, f"B{per}")

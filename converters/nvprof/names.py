@@ -1,10 +1,10 @@
-"""What the name of a row says: its kind, the direction of a copy, the number of the launch behind it.
+"""Reads the name of a row: its kind, the direction of a copy, the number of the launch.
 
-void scan<float>(float*) [1098]      a kernel, launched by the call of that number
+void scan<float>(float*) [1098]      a kernel, launched by the call with that number
 cudaLaunchKernel (scan [1098])       that call
 Memcpy HtoD [sync]  Memset           a copy and a fill, as the Visual Profiler names them
 [CUDA memcpy HtoD]  [CUDA memset]  [Unified Memory Memcpy DtoH]  [Unified Memory GPU page faults]  [Marker] step
-GeForce GTX 1080 Ti (0)              a device and its number; text cuts it off, at times behind the number
+GeForce GTX 1080 Ti (0)              a device and its number; printed tables cut it off, sometimes after the number
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DEVICE = re.compile(r"(.*\S) \((\d{1,9})\)?")
 
 
 class Named(NamedTuple):
-    """What a name says; `name` is without the number of the launch, which is `correlation`."""
+    """The parts of a name; `name` is without the number of the launch, which is `correlation`."""
 
     kind: str
     name: str
@@ -34,7 +34,7 @@ class Named(NamedTuple):
 
 
 def named(text: str, on_device: bool) -> Named:
-    """What a row is by its name. `on_device` says that it has a device or a grid."""
+    """Returns the parts of a row's name. `on_device`: the row has a device or a grid."""
     if text.startswith("["):
         if copy := _COPY.fullmatch(text):
             return Named("memcpy", text, copy[1])
@@ -53,7 +53,7 @@ def named(text: str, on_device: bool) -> Named:
 
 
 def device(text: str) -> tuple[int | None, str | None]:
-    """The number and the name of a device; a number alone is one, too."""
+    """Returns the number and the name of a device; the text may also be only a number."""
     if found := _DEVICE.fullmatch(text):
         return int(found[2]), found[1]
     return (int(text), None) if text.isdecimal() and len(text) < 10 else (None, text or None)

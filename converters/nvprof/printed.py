@@ -1,4 +1,4 @@
-"""The tables as nvprof prints them, a line at a time: numbers with their units in the cells, columns padded.
+"""The tables that nvprof prints, a line at a time: cells contain numbers with units, columns are padded.
 
             Type  Time(%)      Time     Calls       Avg       Min       Max  Name
  GPU activities:   88.94%  80.095ms       100  800.95us  785.62us  819.20us  [CUDA memcpy HtoD]
@@ -11,7 +11,7 @@ Device "GeForce GT 640M (0)"
 Critical path(%)  Critical path  Waiting time  Name               --dependency-analysis
           19.27%      2.298834s           0ns  mul(float*)
 
-Time(%)      Time  Name                                           --cpu-profiling: a tree, of callers or of the called
+Time(%)      Time  Name                                           --cpu-profiling: a tree, of callers or of callees
  23.19%  62.5323s  propagate
  23.19%  62.5323s  | main
 """
@@ -32,9 +32,9 @@ _SUMMARY_ROW = re.compile(
     r"\s*(?:(?P<type>[A-Za-z][\w ()]*?):)?\s*(?P<percent>\d[\d.]*%?)\s+(?P<total>\d\S*)\s+(?P<calls>\d+)"
     r"\s+(?P<avg>\d\S*)\s+(?P<min>\d\S*)\s+(?P<max>\d\S*)\s+(?P<name>\S.*)"
 )
-#: A word that each line of headings has.
+#: Each line of headings contains one of these words.
 _WORD = re.compile(r"\bName\b|\bKernel\b|\bInvocations\b")
-#: Headings of launches with their metrics, one a column.
+#: Headings of launches with a column for each metric.
 _LAUNCHES = frozenset({"Device", "Context", "Stream", "Kernel"})
 _PATH = re.compile(r"\s*Critical path ?\(%\)\s+Critical path\s+Waiting time\s+Name\s*")
 _PATH_ROW = re.compile(r"\s*(\d[\d.]*%)\s+(\d\S*)\s+(\d\S*)\s+(\S.*)")
@@ -56,7 +56,7 @@ _KERNEL = re.compile(r"\s*Kernel: (.*\S)\s*")
 
 @dataclass
 class Printed:
-    """The table that is open: its kind, its headings, and the device and kernel that the rows are of."""
+    """The open table: its kind, its headings, and the device and kernel of its rows."""
 
     kind: str
     ordinal: int
@@ -66,7 +66,7 @@ class Printed:
 
 
 def opened(text: str, ordinal: int) -> Printed | None:
-    """The table of which a line is the headings."""
+    """Returns the table whose headings are in a line, None for another line."""
     if not _WORD.search(text):  # most lines are rows
         return None
     if shape := trace_shape(text):
@@ -86,13 +86,13 @@ def opened(text: str, ordinal: int) -> Printed | None:
 
 
 def summary_row(text: str) -> Mapping[str, str] | None:
-    """The cells of a row of a summary: type ('' where it goes on), percent, total, calls, avg, min, max, name."""
+    """The cells of a row of a summary: type ('' if it continues), percent, total, calls, avg, min, max, name."""
     found = _SUMMARY_ROW.fullmatch(text)
     return found.groupdict(default="") if found else None
 
 
 def metric_row(table: Printed, text: str) -> dict[str, str] | None:
-    """The cells of a row of metrics or events, as CSV has them; the lines that name device and kernel give {}."""
+    """The cells of a row of metrics or events, as in CSV; {} for the lines that name device and kernel."""
     if place := DEVICE.fullmatch(text):
         table.place = {"device": place[1]} | ({"kernel": place[2]} if place[2] else {})
         return {}
@@ -111,19 +111,19 @@ def metric_row(table: Printed, text: str) -> dict[str, str] | None:
 
 
 def memory_row(text: str, device: str) -> list[str] | None:
-    """The cells of a row of unified memory, the device first; None where it is none."""
+    """The cells of a row of unified memory, the device first; None for another line."""
     found = _MEMORY_ROW.fullmatch(text)
     return [device, *found.groups()] if found else None
 
 
 def path_row(text: str) -> tuple[str, ...] | None:
-    """Share, time on the critical path, time of waiting and name; None where it is no row of them."""
+    """Share, time on the critical path, waiting time and name; None for another line."""
     found = _PATH_ROW.fullmatch(text)
     return found.groups() if found else None
 
 
 class Sampled(NamedTuple):
-    """A function of a CPU profile: how deep in the tree it stands, its share, its time if there is one."""
+    """A function of a CPU profile: its depth in the tree, its share, its time if there is one."""
 
     depth: int
     percent: str
@@ -132,17 +132,17 @@ class Sampled(NamedTuple):
 
 
 def sampled_row(text: str) -> Sampled | None:
-    """A row of a CPU profile. The branches stand before the name, in older versions blanks before the share."""
+    """A row of a CPU profile. Its depth is that of the branches, in older versions of the blanks at the begin."""
     found = _SAMPLES_ROW.fullmatch(text)
     return Sampled(len(found[4]) or (0 if found[3] else len(found[1])), found[2], found[3], found[5]) if found else None
 
 
 def launch_row(table: Printed, text: str) -> list[str] | None:
-    """The cells of a launch with its metrics, None where there aren't as many as headings."""
+    """The cells of a launch with its metrics, None if there aren't as many as headings."""
     cells = split(text)
     return cells if len(cells) == len(table.headings) else None
 
 
 def split(text: str) -> list[str]:
-    """The cells of a line, two blanks or more between them."""
+    """The cells of a line, separated by two or more blanks."""
     return re.split(r"\s{2,}", text.strip())

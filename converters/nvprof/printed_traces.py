@@ -1,11 +1,11 @@
-"""Traces as nvprof prints them: their headings, and their rows under the headings of CSV.
+"""Traces that nvprof prints: their headings, and their rows under the headings of CSV.
 
    Start  Duration   Grid Size   Block Size  Regs*   SSMem*  DSMem*      Size        Device  Context  Name
 133.81ms  135.78us           -            -      -        -       -  409.60KB  GeForce GTX 10        1  [CUDA]
 137.10ms  1.7170ms   (20 10 1)    (32 32 1)     29  8.000KB      0B         -  Quadro T2000 (0       1  f() [94]
 
-Columns stand two blanks apart; a device is cut off at 15 letters, and may end in a number as "GeForce GTX 10" does. In
-copies from web pages one blank is left.
+Two blanks separate columns; a device is cut after 15 letters, and may end in a number, as in "GeForce GTX 10". Copies
+from web pages have only one blank.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SIZE = r"-|\(\d+[ ,]+\d+[ ,]+\d+\)"
 _PLACE = r"-|\d+"
 _DEVICE = r"-|\S.*"
 
-#: What a cell of a column looks like; of others a word without blanks.
+#: The pattern of a column's cells; cells of other columns are words without blanks.
 _CELLS = {
     "Grid Size": _SIZE,
     "Block Size": _SIZE,
@@ -35,19 +35,19 @@ _TRACE = re.compile(r"\s*Start\s+Duration\s.*\bName\s*")
 _HEADINGS = re.compile(r"\(?(Grid Size|Block Size|Unified Memory|Virtual Address|(?:Src|Dst) (?:Dev|Ctx)|[^\s()]+)\)?")
 _SIZES = re.compile(r"\((\d+)[ ,]+(\d+)[ ,]+(\d+)\)")
 
-#: What text calls the columns -> in CSV.
+#: Heading in printed tables -> in CSV.
 _AS_CSV = {"Regs*": "Registers Per Thread", "SSMem*": "Static SMem", "DSMem*": "Dynamic SMem"}
 
 
 class Shape(NamedTuple):
-    """The headings of a trace, and what its rows look like: columns two blanks apart, or one."""
+    """The headings of a trace, and the patterns of its rows: with two blanks between columns, or with one."""
 
     headings: tuple[str, ...]
     patterns: tuple[re.Pattern[str], ...]
 
 
 def trace_shape(text: str) -> Shape | None:
-    """The shape of the trace of which a line is the headings, None for another line."""
+    """Returns the shape of the trace whose headings are in a line, None for another line."""
     if not _TRACE.fullmatch(text) or '"' in text or "," in text:
         return None
     headings = tuple(_HEADINGS.findall(text))
@@ -60,7 +60,7 @@ def trace_shape(text: str) -> Shape | None:
 
 
 def trace_row(shape: Shape, text: str) -> dict[str, str] | None:
-    """The cells of a row under the headings of CSV, None where it is none."""
+    """The cells of a row under the headings of CSV, None for another line."""
     found = next((found for pattern in shape.patterns if (found := pattern.fullmatch(text))), None)
     if not found:
         return None

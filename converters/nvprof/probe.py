@@ -1,4 +1,4 @@
-"""Recognises what nvprof prints."""
+"""Recognises nvprof's output."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .tables import TRACE, fits, is_own_trace
+from .tables import TRACE, is_own_trace, table_kind
 
 _BANNER = re.compile(
     r"^\s*(?:==\d+==|={6,}) ?(?:(?:NV|PG)PROF is profiling|Profiling (?:application|result):|(?:Metric|Event) result:"
@@ -21,7 +21,7 @@ _PRINTED = re.compile(
     r"|^\s*Invocations +(?:Metric|Event) Name |^\s*Critical path ?\(%\) +Critical path +Waiting time +Name"
 )
 
-#: Each of the lines that is looked for has one of these, in lower case.
+#: Each line that the probe accepts contains one of these, in lower case.
 _LIKELY = (
     *("prof is profiling", "profiling application", "profiling result", "metric result", "event result", "api calls"),
     *("nvtx result", "dependency analysis", "waiting time", "duration", "calls", "invocations", "context"),
@@ -30,7 +30,7 @@ _LIKELY = (
 
 _HEADING = re.compile(r"\bName\b|\bKernel\b", re.IGNORECASE)
 
-#: The headings of calls alone.
+#: The headings of a trace of calls only.
 _CALLS = frozenset({"start", "duration", "name", "correlation_id"})
 
 
@@ -39,17 +39,17 @@ def probe(sample: Sample) -> Match | None:
     for number, whole in likely_lines(sample, _LIKELY):
         line = without_prefix(whole)
         if _BANNER.match(line):
-            return Match(Score.DIALECT, f"has the words of nvprof (line {number})")
+            return Match(Score.DIALECT, f"contains a banner of nvprof (line {number})")
         if _PRINTED.match(line):
-            return Match(Score.DIALECT, f"has the headings of a table that nvprof prints (line {number})")
+            return Match(Score.DIALECT, f"contains the headings of a table that nvprof prints (line {number})")
         if (
             "," in line
             and '":' not in line
             and _HEADING.search(line)
-            and (found := headings_of(line, fits))
+            and (found := headings_of(line, table_kind))
             and _is_own(found[0], found[1], _below(sample, number))
         ):
-            return Match(Score.DIALECT, f"has the headings of nvprof's CSV (line {number})")
+            return Match(Score.DIALECT, f"contains the headings of nvprof's CSV (line {number})")
     return None
 
 
@@ -58,7 +58,7 @@ def _below(sample: Sample, number: int) -> list[str]:
 
 
 def _is_own(cells: list[str], kind: str, below: list[str]) -> bool:
-    """Whether nobody else has such a table; one of calls alone is known by the units below it."""
+    """Whether only nvprof has such a table; a table of calls is recognised by the units below its headings."""
     if kind != TRACE or is_own_trace(cells):
         return True
     return {cell.casefold() for cell in cells} <= _CALLS and len(below) == len(cells) and are_units(below)

@@ -32,7 +32,7 @@ from .printed import (
 )
 from .printed_traces import trace_row
 from .sizes import bytes_of
-from .tables import MEMORY, METRICS, SUMMARY, TRACE, fits, shifted
+from .tables import MEMORY, METRICS, SUMMARY, TRACE, shifted, table_kind
 from .traces import IDS, Traces
 
 _PREFIX = re.compile(r"\s*(?:==(\d{1,18})==|={6,}) ?")
@@ -49,7 +49,7 @@ _MEMORY_HEADINGS = tuple(map(heading, _MEMORY_NAMES))
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Events of traces; summaries of summaries, metrics, events. What the program printed is skipped and reported."""
+    """Yields events from traces, summaries from the other tables. Skips and reports the program's own output."""
     reading = _Reading(source, conversion)
     for item in reading.blocks:
         if isinstance(item, CsvTable):
@@ -66,10 +66,10 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 class _Reading:
-    """What is open: the table of text, and its rows that are gathered for a batch."""
+    """The state of reading: the open table, and its rows that are gathered for a batch."""
 
     def __init__(self, source: Source, conversion: Conversion) -> None:
-        self.blocks = CsvBlocks(source, conversion, fits)
+        self.blocks = CsvBlocks(source, conversion, table_kind)
         self.rows = RowBuilder(conversion)
         self._conversion = conversion
         factors = bytes_of(source.sample())
@@ -84,14 +84,14 @@ class _Reading:
         self._last = 0
 
     def begin(self, table: CsvTable) -> None:
-        """A CSV table follows."""
+        """Begins a CSV table."""
         self._printed, self._table = None, table
         self._tables += 1
         self._last = table.line
         self._figures.begin(self._scope)
 
     def rows_of(self, item: CsvRows) -> Iterator[Batch]:
-        """Rows of a CSV table."""
+        """Yields rows of a CSV table."""
         self._last = item.block.numbers[-1].as_py()
         if item.table.what == TRACE:
             yield self._traces.events(item)
@@ -124,11 +124,11 @@ class _Reading:
         return self._figures.launch(line, table, row, units)
 
     def line(self, found: Line) -> Iterator[Batch]:
-        """A line that is no row of a CSV table."""
+        """Takes a line that isn't a row of a CSV table."""
         self._last = found.number
         line = Line(found.number, without_prefix(found.text))
         if prefix := _PREFIX.match(line.text):
-            yield from self._said(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
+            yield from self._message(line.text[prefix.end() :], int(prefix[1]) if prefix[1] else None)
         elif _NOTHING.fullmatch(line.text):
             self._note(line.text.strip(), line.number)
         elif table := opened(line.text, self._tables):
@@ -154,10 +154,10 @@ class _Reading:
         if len(self._gathered) >= self._conversion.batch_rows:
             yield from self.end_printed()
 
-    def _said(self, words: str, pid: int | None) -> Iterator[Batch]:
-        """What nvprof says of itself: the process, the tables that follow, warnings."""
+    def _message(self, words: str, pid: int | None) -> Iterator[Batch]:
+        """Takes a message of nvprof: the process, the subject of the tables that follow, a warning."""
         if pid is not None and pid != self._traces.pid:
-            yield from self.end_printed()  # its rows are of the process before
+            yield from self.end_printed()  # its rows belong to the previous process
             self._traces.pid = self._figures.pid = pid
         if found := _COMMAND.fullmatch(words):
             self._commands[int(found[1])] = found[2]
@@ -175,7 +175,7 @@ class _Reading:
                 yield from self._section(words)
 
     def _section(self, words: str) -> Iterator[Batch]:
-        """Tables about something else follow."""
+        """Begins a section of tables with another subject."""
         scope = _SCOPE.fullmatch(words)
         self._scope = scope[1] if scope else ""
         self._figures.device = ""
@@ -192,7 +192,7 @@ class _Reading:
         self.blocks.used()
 
     def _row(self, table: Printed, line: Line) -> None:
-        """A row of a printed table; another line is left to be reported."""
+        """Takes a row of a printed table; leaves another line to be reported."""
         if table.shape:
             if row := trace_row(table.shape, line.text):
                 self._gathered.append((line.number, row))
@@ -226,13 +226,13 @@ class _Reading:
             self.blocks.skip("bad-record", wrong)
 
     def end_printed(self) -> Iterator[Batch]:
-        """The batch of what is left of a printed trace."""
+        """Yields the batch of the remaining rows of a printed trace."""
         gathered, self._gathered = self._gathered, []
         if gathered:
             yield self._traces.events(_as_rows(gathered))
 
     def facts(self) -> None:
-        """Devices and processes, for the catalog."""
+        """Adds devices and processes to the catalog."""
         first = (self._last + 1) * IDS
         for number, name in sorted(self._traces.devices.items()):
             first = self.rows.fact("device", id=first, device=number, name=name, facts={"api": "cuda"}) + 1

@@ -1,10 +1,10 @@
-"""Whether nvprof's K is 1000 or 1024, which it doesn't say: a trace tells it by its sizes, times and rates.
+"""Finds out whether nvprof's K is 1000 or 1024, which it doesn't state: the sizes, times and rates of a trace show it.
 
 133.81ms  135.78us  ...  409.60KB  3.0167GB/s      409,600 B in 135.78 us are 3.0167e9 B/s: 1000 (CUDA 5)
 4 MB, 10.521599 ms, 0.371260 GB/s                  4,194,304 B in 10.521599 ms are 0.371260 x 2^30 B/s: 1024 (CUDA 8)
-134.90ms  3.7037ms  (20 10 1) ...  8.1920KB        no whole number of bytes, were K 1024: 1000
+134.90ms  3.7037ms  (20 10 1) ...  8.1920KB        not a whole number of bytes with K = 1024: 1000
 
-A file without such a row has K = 1024, as all real ones of CUDA 8 and later have it, metrics among them.
+A file without such a row has K = 1024, as in all real files of CUDA 8 and later, including metrics.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from ktrace.converters._shared.text.headings import cell_quantity
 from ktrace.converters._shared.text.numbers import BYTES, TIME_NS
 from ktrace.input.source import Sample
 
-from .tables import TRACE, fits
+from .tables import TRACE, table_kind
 
 _POWERS = {"B": 0, "KB": 1, "MB": 2, "GB": 3, "TB": 4}
 _NAMES = ("B", "byte", "bytes")
 
-#: The factors of units of sizes where K is 1000.
+#: Unit of size -> bytes, with K = 1000.
 DECIMAL_BYTES: Mapping[str, int] = {
     **BYTES,
     **{"": 1, "byte": 1, "bytes": 1, "kB": 1000},
     **{f"{letter}{unit}": 1000**power for power, letter in enumerate("KMGT", 1) for unit in _NAMES},
 }
 
-#: How far a printed rate may be from the one that follows: it has three digits at least, and 1.024 is far beyond.
+#: Greatest relative difference of printed and computed rate: rates have at least three digits, and 1.024 is far beyond.
 _NEAR = Decimal("0.006")
 
 _MOST = 200
@@ -41,7 +41,7 @@ _LAUNCHED = re.compile(r"\s*\d\S* +\d\S* +\(\d.*?\) +\(\d.*?\) +\d+ +(\d\S*B) +(
 
 
 def bytes_of(sample: Sample) -> Mapping[str, int]:
-    """The factors of units of sizes in a file of nvprof, by what its head says."""
+    """Returns unit of size -> bytes for a file of nvprof, determined from its head."""
     votes = {1000: 0, 1024: 0}
     for vote in _votes(sample):
         votes[vote] += 1
@@ -51,7 +51,7 @@ def bytes_of(sample: Sample) -> Mapping[str, int]:
 
 
 class _Columns(NamedTuple):
-    """Where the cells are in a CSV trace, and the units below the headings."""
+    """The positions of cells in a CSV trace, and the units below the headings."""
 
     places: dict[str, int]
     units: list[str]
@@ -61,15 +61,14 @@ def _votes(sample: Sample) -> Iterator[int]:
     lines = sample.lines
     columns: _Columns | None = None
     for number, line in enumerate(lines):
-        if line.startswith(("Start", '"Start')) and (found := headings_of(line, fits)) and found[1] == TRACE:
+        if line.startswith(("Start", '"Start')) and (found := headings_of(line, table_kind)) and found[1] == TRACE:
             units = lines[number + 1].split(",") if number + 1 < len(lines) else []
             names = [name.casefold() for name in found[0]]
             wanted = ("duration", "size", "throughput", "static smem", "dynamic smem")
             columns = _Columns({name: names.index(name) for name in wanted if name in names}, units)
         elif columns and line[:1].isdigit():
             cells = line.split(",")  # those before the name have no comma
-            said = [_cell(columns, cells, name) for name in ("duration", "size", "throughput")]
-            yield from _by_rate(*said)
+            yield from _by_rate(*(_cell(columns, cells, name) for name in ("duration", "size", "throughput")))
             yield from _by_size(*(_cell(columns, cells, name) for name in ("static smem", "dynamic smem")))
         elif found_rate := _PRINTED.match(line):
             yield from _by_rate(*found_rate.groups())
@@ -85,7 +84,7 @@ def _cell(columns: _Columns, cells: list[str], name: str) -> str:
 
 
 def _by_rate(duration: str, size: str, rate: str) -> Iterator[int]:
-    """The K with which a size in its time has its rate, if only one has."""
+    """The K with which size, time and rate agree, if exactly one does."""
     time, moved, speed = (cell_quantity(cell) if cell else None for cell in (duration, size, rate))
     if not (time and moved and speed and time.unit in TIME_NS and moved.number > 0 and speed.number > 0):
         return
@@ -93,14 +92,14 @@ def _by_rate(duration: str, size: str, rate: str) -> Iterator[int]:
     if up is None or down is None or up == down or time.number <= 0:
         return
     seconds = time.number * Decimal(str(TIME_NS[time.unit])) / 10**9
-    fits_ = [
+    agreeing = [
         k for k in (1000, 1024) if abs(moved.number * Decimal(k) ** (up - down) / seconds / speed.number - 1) < _NEAR
     ]
-    yield from fits_ if len(fits_) == 1 else []
+    yield from agreeing if len(agreeing) == 1 else []
 
 
 def _by_size(*cells: str) -> Iterator[int]:
-    """1000 for a size that is no whole number of bytes otherwise."""
+    """Yields 1000 for a size that isn't a whole number of bytes with 1024."""
     for cell in cells:
         figure = cell_quantity(cell) if cell.endswith("KB") else None
         if (
@@ -113,7 +112,7 @@ def _by_size(*cells: str) -> Iterator[int]:
 
 
 def _is_whole(number: Decimal, k: int) -> bool:
-    """Whether a whole number of bytes is printed so."""
+    """Whether a whole number of bytes is printed like this."""
     exponent = number.as_tuple().exponent
     step = Decimal(1).scaleb(exponent if isinstance(exponent, int) else 0)
     nearest = (number * k).to_integral_value() / k

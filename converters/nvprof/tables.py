@@ -1,4 +1,4 @@
-"""The tables of nvprof by their headings, and what their columns are. Facts: its manual and real files.
+"""Recognises the tables of nvprof by their headings. Facts: its manual and real files.
 
 Start,Duration,Grid X,...,Device,Context,Stream,Name        --print-gpu-trace, and --print-api-trace with it
 Start,Duration,Name                                         --print-api-trace
@@ -6,7 +6,7 @@ Name,Start Time(ns),Duration(ns),GridX,...                  the Visual Profiler'
 Name,Start Time,Duration,Grid Size,Block Size,Regs,...      its table of details
 Type,Time(%),Time,Calls,Avg,Min,Max,Name                    the summary
 Device,Kernel,Invocations,Metric Name,Metric Description,Min,Max,Avg      --metrics (--events: Event Name, ..., Total)
-Device,Context,Stream,Kernel,Correlation_ID,ipc,...         --metrics with --print-gpu-trace: a launch a row
+Device,Context,Stream,Kernel,Correlation_ID,ipc,...         --metrics with --print-gpu-trace: one row for each launch
 Device,Count,Avg Size,Min Size,Max Size,Total Size,Total Time,Name        unified memory
 """
 
@@ -21,7 +21,7 @@ from .names import device
 
 TRACE, SUMMARY, METRICS, LAUNCHES, MEMORY = "trace", "summary", "metrics", "launches", "memory"
 
-#: Headings without units, in lower case, that make a table one of a kind; the first that all are there wins.
+#: (kind of table, the headings that it has, without units and in lower case); the first match wins.
 KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     (METRICS, frozenset({"kernel", "invocations", "metric name"})),
     (METRICS, frozenset({"kernel", "invocations", "event name"})),
@@ -32,10 +32,10 @@ KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     (TRACE, frozenset({"name", "start time", "duration", "grid size"})),
 )
 
-#: The trace's own headings stand without units; Nsight Systems has them in the heading.
+#: The headings of a trace have no units; those of Nsight Systems do.
 _TRACE = frozenset({"start", "duration", "name"})
 
-#: Each table has one of these.
+#: Each table has at least one of these.
 _NAMES = frozenset({"name", "kernel"})
 
 FIGURES = Columns(
@@ -44,8 +44,8 @@ FIGURES = Columns(
 )
 
 
-def fits(cells: Sequence[str]) -> str | None:
-    """What the headings are those of, None for other tables."""
+def table_kind(cells: Sequence[str]) -> str | None:
+    """Returns the kind of the table with these headings, None for other tables."""
     names = {cell.casefold() for cell in cells}
     if not names & _NAMES:
         return None
@@ -56,7 +56,7 @@ def fits(cells: Sequence[str]) -> str | None:
 
 
 def is_own_trace(cells: Sequence[str]) -> bool:
-    """Whether the headings of a trace are nobody else's."""
+    """Whether only nvprof has a trace with these headings."""
     keys = {heading(cell).name.casefold() for cell in cells}
     return bool(keys & {"grid x", "gridx", "grid size"}) and bool(
         keys & {"registers per thread", "static smem", "start time"}
@@ -64,9 +64,9 @@ def is_own_trace(cells: Sequence[str]) -> bool:
 
 
 def shifted(table: CsvTable, text: str) -> dict[str, str] | None:
-    """A row of a trace that has a cell too many or too few before its device, as some versions write copies.
+    """Reads a row of a trace with one cell too many or too few before its device, as some versions write copies.
 
-    Cells have the units of their columns behind them. None for another line.
+    The cells get the units of their columns appended. Returns None for another line.
     """
     names = [name.casefold() for name in table.headings]
     if table.what != TRACE or "device" not in names or "throughput" not in names:
@@ -76,11 +76,11 @@ def shifted(table: CsvTable, text: str) -> dict[str, str] | None:
     inner = cells[first:last]
     if abs(len(cells) - len(names)) != 1 or device(cells[last])[0] is None or not cells[0][:1].isdecimal():
         return None
-    said = [cell for cell in inner if cell]
+    filled = [cell for cell in inner if cell]
     room = len(names) + last - first
-    if len(said) > room:
+    if len(filled) > room:
         return None
-    whole = [*cells[:first], *said, *[""] * (room - len(said)), *cells[last:]]
+    whole = [*cells[:first], *filled, *[""] * (room - len(filled)), *cells[last:]]
     return {
         name: cell + unit if cell else "" for name, cell, unit in zip(table.headings, whole, table.units, strict=True)
     }

@@ -1,4 +1,4 @@
-"""Rows of traces become events: GPU work and calls."""
+"""Turns rows of traces into events: GPU work and calls."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from ktrace.model.batch import Batch
 from .names import device, named
 from .sizes import DECIMAL_BYTES
 
-#: Rows of one line have ids from this times its number on: a launch has one for each metric.
+#: The ids of the rows of a line begin at this times its number: a launch has one for each metric.
 IDS = 4096
 
 
 class Moved(Size):
-    """What a row of unified memory is about: bytes are those moved, else it stays ("PC 0x400b82", faults: 3)."""
+    """The cell of unified memory: bytes are the bytes moved, other cells stay ("PC 0x400b82", faults: 3)."""
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """What has no unit of bytes stays, as does what is rounded."""
+        """Cells without a unit of bytes and rounded sizes stay."""
         in_bytes = pc.fill_null(pc.match_substring_regex(cells, r"^\s*\d[\d.]*[KMGT]?B\s*$"), False)
         are = in_bytes.to_numpy(zero_copy_only=False)
         found = sizes(only(cells, are), unit or "B", self.factors)
@@ -37,13 +37,13 @@ class Moved(Size):
 
 
 class DecimalSize(Size):
-    """A size where K is 1000."""
+    """A size with K = 1000."""
 
     factors = DECIMAL_BYTES
 
 
 class DecimalMoved(Moved):
-    """The same where K is 1000."""
+    """The same with K = 1000."""
 
     factors = DECIMAL_BYTES
 
@@ -54,7 +54,7 @@ class Extent(Field):
     _axis: ClassVar[int]
 
     def read(self, cells: pa.StringArray, unit: str) -> tuple[pa.Array, Bools | None]:
-        """What isn't three numbers stays."""
+        """Cells that aren't three numbers stay."""
         found = pc.extract_regex(cells, _EXTENTS)
         number = pc.struct_field(found, self._axis).cast(pa.int64())
         return number, has_text(cells) & number.is_null().to_numpy(zero_copy_only=False)
@@ -97,7 +97,7 @@ FIELDS: dict[str, Field] = {
     "name": Text("Name"),
 }
 
-#: Grid and block in a cell each, as the Visual Profiler's table of details has them.
+#: Grid and block in one cell each, as in the Visual Profiler's table of details.
 _EXTENT = {
     f"{part}_{axis}": kind(f"{part.capitalize()} Size")
     for part in ("grid", "block")
@@ -110,12 +110,12 @@ _DECIMAL = {
     if isinstance(field, Size)
 }
 
-#: A time of which nobody says the unit is none: nvprof always says it, below the headings or in the cell.
+#: Without a unit a time is invalid: nvprof always writes it, below the headings or in the cell.
 _NO_UNIT = {"ts": "?", "dur": "?"}
 
 
 class Traces:
-    """Makes events of rows. `devices` collects the names of devices, `pid` is that of the process being read."""
+    """Makes events from rows. `devices` collects the names of devices, `pid` is the current process."""
 
     def __init__(self, conversion: Conversion, factors: Mapping[str, int] = BINARY_BYTES) -> None:
         self._conversion = conversion
@@ -125,7 +125,7 @@ class Traces:
         self.pid: int | None = None
 
     def events(self, rows: CsvRows) -> Batch:
-        """The events of some rows; a row without a time is skipped."""
+        """Returns the events of some rows; skips rows without a time."""
         own = {name.casefold() for name in rows.table.headings}
         fields = self._fields | _EXTENT if {"grid size", "block size"} <= own else self._fields
         block = typed(rows, fields, self._conversion.report, _NO_UNIT)
@@ -140,7 +140,7 @@ class Traces:
         return self._batches.events(block, ids, **joined(block, columns))
 
     def _devices(self, block: Block) -> tuple[pa.Array | None, pa.Array | None]:
-        """The numbers of devices, and the texts that hold none."""
+        """The numbers of devices, and the texts without a number."""
         texts = block.take("<device>")
         if texts is None:
             return None, None
@@ -153,28 +153,28 @@ class Traces:
 
 
 def _bytes(block: Block) -> pa.Array | None:
-    """What was copied: of a row's own size or of unified memory."""
+    """The copied bytes: the row's size, or that of unified memory."""
     size, moved = block.take("<bytes>"), block.take("<moved>")
     return size if moved is None else moved if size is None else pc.coalesce(size, moved)
 
 
 def _shared_memory(block: Block) -> dict[str, pa.Array]:
-    """All of the shared memory of a block, and the part that was asked for at the launch."""
+    """The whole shared memory of a block, and the dynamic part, requested at the launch."""
     static, dynamic = block.take("<static>"), block.take("<dynamic>")
     parts = [part for part in (static, dynamic) if part is not None]
     if not parts:
         return {}
     total = parts[0] if len(parts) == 1 else pc.add(pc.fill_null(parts[0], 0), pc.fill_null(parts[1], 0))
     if len(parts) == 2:
-        said = pc.or_(parts[0].is_valid(), parts[1].is_valid())
-        total = pc.if_else(said, total, pa.scalar(None, pa.int64()))
+        known = pc.or_(parts[0].is_valid(), parts[1].is_valid())
+        total = pc.if_else(known, total, pa.scalar(None, pa.int64()))
     return {"shared_memory": total} | ({"shared_dynamic": dynamic} if dynamic is not None else {})
 
 
 def _by_name(block: Block, devices: pa.Array | None, durations: pa.Array | None) -> dict[str, Any]:
-    """Name, kind, direction and number of the launch, worked out once for each distinct name."""
+    """Name, kind, direction and number of the launch, computed once for each distinct name."""
     names, grid = block.take("<name>"), block.get("<grid_x>")
-    assert names is not None  # no table is a trace without names
+    assert names is not None  # every trace has names
     on_device = np.zeros(len(block), np.bool_)
     for column in (devices, grid):
         if column is not None:

@@ -5,5 +5,5 @@
     CUPTI_ACTIVITY_KIND_MARKER              _id_, flags, timestamp, id, objectKind, objectId, name, domain
     StringTable                             _id_, value
 
-Times are ns of unix time. A name is the _id_ of a string; what a call is called is a number (cbid) of CUPTI's.
+Times are ns of unix time. A name is the _id_ of a string; the name of a call is a number (cbid) of CUPTI.
 """

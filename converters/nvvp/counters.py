@@ -1,10 +1,10 @@
-"""Metrics and events that were read of kernels, as counters below them.
+"""Metrics and events of kernels, as counters that are their children.
 
 METRIC             id 1210      value BLOB 8 bytes, a float64 or a whole number   correlationId 11
 EVENT              id 83886182  value "4096"  domain 5                            correlationId 11
-METRIC_INSTANCE, EVENT_INSTANCE                   one a unit of the device: instance 0, 1, ...
+METRIC_INSTANCE, EVENT_INSTANCE                   one for each unit of the device: instance 0, 1, ...
 
-The file doesn't say what they are called: an id is CUPTI's number on that device. Facts: scripts that read such files.
+The file doesn't contain their names: an id is CUPTI's number on that device. Facts: scripts that read such files.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ktrace.model.batch import Batch
 
 from .reading import Reading
 
-#: Below it a float64 is a whole number that was taken for one.
+#: A float64 below this is in fact a whole number.
 _LEAST = 1e-300
 
 _PLACE = ("start", "end", "deviceId", "contextId", "streamId")
@@ -44,13 +44,13 @@ class Kernels:
         self._rows = pa.concat_tables(found) if found else None
         if self._rows is not None:
             begin, end = self._rows["start"], self._rows["end"]
-            drawn = pc.and_(pc.greater_equal(end, begin), pc.greater(end, 0))
-            self._rows = self._rows.filter(pc.and_(drawn, self._rows["correlationId"].is_valid())).combine_chunks()
+            timed = pc.and_(pc.greater_equal(end, begin), pc.greater(end, 0))
+            self._rows = self._rows.filter(pc.and_(timed, self._rows["correlationId"].is_valid())).combine_chunks()
             self._rows = self._rows.sort_by("correlationId")
             self._keys: Int64 = self._rows["correlationId"].to_numpy()
 
     def find(self, correlations: pa.Array) -> Int64:
-        """The row of each correlation, -1 where there is none."""
+        """The row of each correlation, -1 for none."""
         if self._rows is None or not len(self._keys):
             return np.full(len(correlations), -1)
         wanted = correlations.fill_null(-1).to_numpy(zero_copy_only=False)
@@ -58,8 +58,8 @@ class Kernels:
         return np.where(self._keys[at] == wanted, at, -1)
 
     def place(self, rows: Int64) -> dict[str, Any]:
-        """Parent, time, device, context, stream of counters below some rows."""
-        assert self._rows is not None  # rows are found in it
+        """Parent, time, device, context, stream of the counters of some rows."""
+        assert self._rows is not None  # else no row was found
         columns = {name: self._rows[name].combine_chunks().take(pa.array(rows)) for name in ("id", *_PLACE)}
         return {
             "parent": columns["id"],
@@ -70,18 +70,18 @@ class Kernels:
 
 
 def counters(reading: Reading, table: str, kernels: Kernels) -> Iterator[Batch]:
-    """A counter a row; one without a value or a kernel is reported."""
+    """Yields a counter for each row; reports rows without a value or a kernel."""
     what = "metric" if "METRIC" in table.upper() else "event"
     for block in reading.blocks(table):
         ids, correlations, values = block.get("id"), block.get("correlationId"), _values(block)
         if ids is None or correlations is None or values is None:
             reading.conversion.report.issue("bad-record", table, "has no id, correlationId or value", len(block))
             return
-        rows, said = kernels.find(correlations), values.is_valid().to_numpy(zero_copy_only=False)
-        for row in np.flatnonzero((rows < 0) | ~said).tolist():
-            why = "no kernel has its correlationId" if said[row] else "no value"
+        rows, has_value = kernels.find(correlations), values.is_valid().to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero((rows < 0) | ~has_value).tolist():
+            why = "no kernel has its correlationId" if has_value[row] else "no value"
             reading.conversion.report.issue("bad-record", block.where(row), why)
-        good = pa.array((rows >= 0) & said)
+        good = pa.array((rows >= 0) & has_value)
         sound = block.filter(good)
         if not len(sound):
             continue
@@ -107,7 +107,7 @@ def _whole(block: Block, name: str) -> pa.Array:
 
 
 def _values(block: Block) -> pa.DoubleArray | None:
-    """The values as float64; null where there is none."""
+    """The values as float64; null for none."""
     numbers, others = block.get("value"), block.get("$value")
     if numbers is None and (others is None or not pa.types.is_binary(others.type)):
         return None

@@ -1,6 +1,6 @@
-"""NVTX: markers and ranges. A range is two rows of one id, the first of which has the name.
+"""NVTX: markers and ranges. A range is two rows with the same id; the first one has the name.
 
-flags 1   an instant          flags 2   a range begins       flags 4   the range of that id ends
+flags 1   an instant          flags 2   a range begins       flags 4   the range with that id ends
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BEGINS, _ENDS = 2, 4
 
 
 def markers(reading: Reading, table: str) -> Iterator[Batch]:
-    """Ranges and instants on their threads, or on the process; the domain is the track."""
+    """Yields ranges and instants on their threads, or on the process; the domain is the track."""
     report, database = reading.conversion.report, reading.database
     if lacking := [name for name in ("flags", "id", "timestamp") if not database.has(table, name)]:
         report.record(count := database.count(table))
@@ -39,7 +39,7 @@ def markers(reading: Reading, table: str) -> Iterator[Batch]:
                 np.zeros(len(block), np.bool_) if column is None else column.is_valid().to_numpy(zero_copy_only=False)
             )
             for row in np.flatnonzero(good & ~known).tolist():
-                report.issue("bad-record", block.where(row), f"{name} is no number")
+                report.issue("bad-record", block.where(row), f"{name} isn't a number")
             good &= known
         sound = timed(block.filter(pa.array(good)), reading.conversion, "timestamp")
         flags, numbers = sound.get("flags"), sound.get("id")
@@ -57,7 +57,7 @@ def markers(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def _whole(reading: Reading, table: str, columns: list[str], flag: int) -> list[Int64]:
-    """Columns of the rows with that flag, those alone of which all are numbers."""
+    """Columns of the rows with that flag in which all of these columns are numbers."""
     where = " AND ".join([f"flags & {flag}", *(f"typeof({name}) = 'integer'" for name in columns)])
     rows = reading.database.query(table, f'SELECT {", ".join(columns)} FROM "{table}" WHERE {where}')
     found = np.array(rows, np.int64).reshape(-1, len(columns))
@@ -92,7 +92,7 @@ def _events(reading: Reading, table: str, block: Block, ids: Int64, ends: Int64)
 
 
 def owners(block: Block) -> dict[str, Any]:
-    """Process and thread of the objects: two numbers of four bytes, of a process (kind 1) the first alone."""
+    """Process and thread of the objects: two numbers of four bytes; for a process (kind 1) only the first."""
     kinds, objects = block.get("objectKind"), block.get("objectId")
     if kinds is None or objects is None or not pa.types.is_binary(objects.type):
         return {}

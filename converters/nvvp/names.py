@@ -1,4 +1,4 @@
-"""Numbers of CUPTI's that stand for words. Facts: its headers for callbacks and activities.
+"""Names for CUPTI's numbers. Facts: its headers for callbacks and activities.
 
 RUNTIME cbid 31      cudaMemcpy
 DRIVER  cbid 307     cuLaunchKernel
@@ -7,7 +7,7 @@ copyKind 1           HtoD
 
 from __future__ import annotations
 
-#: First number, and the names from there on; "-" is one that isn't needed. The release behind the name is left away.
+#: First number -> the names from there on; "-" is an unneeded one. Release suffixes of names are removed.
 _RUNTIME = {
     1: "DriverGetVersion RuntimeGetVersion GetDeviceCount GetDeviceProperties ChooseDevice GetChannelDesc "
     "CreateChannelDesc ConfigureCall SetupArgument GetLastError PeekAtLastError GetErrorString Launch "
@@ -97,7 +97,7 @@ OVERHEADS = {
 }
 SYNCS = dict(enumerate(("Event synchronize", "Stream wait event", "Stream synchronize", "Context synchronize"), 1))
 
-#: Unified memory: what a record is, and the direction where it is a copy.
+#: Unified memory: kind of a record -> its name, and the direction if it is a copy.
 UNIFIED: dict[int, tuple[str, str | None]] = {
     1: ("[Unified Memory Memcpy HtoD]", "HtoD"),
     2: ("[Unified Memory Memcpy DtoH]", "DtoH"),

@@ -7,7 +7,7 @@ from ktrace.input.source import Sample
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT with nvprof's table of strings and one of CUPTI's records."""
+    """DIALECT for nvprof's table of strings together with one of CUPTI's records."""
     if sample.tables is None:
         return None
     columns = {table.casefold(): {name.casefold() for name in names} for table, names in sample.tables.items()}

@@ -17,10 +17,10 @@ from .work import READERS
 
 _PREFIX = "CUPTI_ACTIVITY_KIND_"
 
-#: Tables that go to the catalog, or hold what a table that is read says again.
+#: Tables for the catalog.
 _FACTS = ("DEVICE", "NAME", "CONTEXT")
 
-#: Tables of what was counted while kernels ran.
+#: Tables of values that were counted while kernels ran.
 _COUNTED = ("METRIC", "EVENT", "METRIC_INSTANCE", "EVENT_INSTANCE")
 
 #: Fact of a device -> its column.
@@ -33,7 +33,7 @@ _DEVICE = {
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Kernels, copies, sets, calls, markers, overheads, counters; devices and names. Other tables are reported."""
+    """Yields kernels, copies, sets, calls, markers, overheads, counters; devices and names. Reports other tables."""
     with opened(source, conversion) as database:
         tables = {
             name.upper().removeprefix(_PREFIX): name for name in database.tables if name.upper().startswith(_PREFIX)
@@ -85,7 +85,7 @@ def _devices(reading: Reading, database: Database, tables: dict[str, str], rows:
 
 
 def _names(reading: Reading, tables: dict[str, str], rows: RowBuilder) -> None:
-    """The names that the program gave its process and threads."""
+    """Adds the names that the program gave its process and threads."""
     for block in reading.blocks(tables["NAME"]) if "NAME" in tables else ():
         names, places = reading.text(block, "name"), owners(block)
         reading.conversion.report.used(len(block), outcome="catalog")

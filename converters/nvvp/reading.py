@@ -1,4 +1,4 @@
-"""What all tables of a database share: ids, strings, the process, numbers that stand for words."""
+"""What all tables of a database share: ids, strings, the process, names for numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.converters._shared.columnar.text_cells import integers
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import Texts, first_ids
@@ -23,7 +23,7 @@ _BLOBS = frozenset({"cacheconfig", "objectid", "uuid", "payload", "attribute", "
 
 
 class Reading:
-    """A database that is read. `pid` is the process of GPU work, which says none: that of all calls, if it is one."""
+    """The reading of a database. `pid` is the process of GPU work, which records none: the only process with calls."""
 
     def __init__(self, database: Database, conversion: Conversion, tables: list[str]) -> None:
         self.database = database
@@ -48,18 +48,18 @@ class Reading:
         return max(ends, default=0) + 1
 
     def ids(self, table: str, block: Block) -> Int64:
-        """The ids of rows."""
+        """Returns the ids of rows."""
         return self._ids[table].of(block.numbers)
 
     def blocks(self, table: str) -> Iterator[Block]:
-        """The rows of a table."""
+        """Yields the rows of a table."""
         for block in self.database.blocks(table, self.conversion.batch_rows):
             whole = _with_numbers(block)
             whole.drop("_id_")
             yield whole
 
     def timed(self, table: str) -> Iterator[Block]:
-        """The rows of a table that say when they began and ended; 0 is CUPTI's word for an unknown time."""
+        """Yields the rows of a table with known begin and end; CUPTI writes 0 for an unknown time."""
         for block in self.blocks(table):
             begin, end = block.get("start"), block.get("end")
             if begin is None or end is None:
@@ -76,14 +76,11 @@ class Reading:
                 yield sound
 
     def text(self, block: Block, column: str, *, required: bool = False) -> pa.Array | None:
-        """The strings of a column of their ids; 0 is none."""
-        ids = block.take(column)
-        if ids is not None:
-            ids = pc.if_else(pc.equal(ids, 0), pa.scalar(None, pa.int64()), ids)
-        return self._texts.column(block, ids, required=required)
+        """The strings of a column of their ids; 0 means "none"."""
+        return self._texts.column(block, nonzero(block.take(column)), required=required)
 
     def word(self, block: Block, column: str, words: Mapping[int, str], unknown: str) -> pa.Array | None:
-        """The words that the numbers of a column stand for; `unknown` and the number where that isn't known."""
+        """The names for the numbers of a column; `unknown` and the number if there is no name."""
         numbers = block.take(column)
         if numbers is None:
             return None
@@ -93,24 +90,23 @@ class Reading:
 
     def place(self, block: Block) -> dict[str, Any]:
         """Process, device, context, stream, correlation of GPU work."""
-        correlation = block.take("correlationId")
         return {
             "pid": self.pid if block.get("processId") is None else block.take("processId"),
             "device": block.take("deviceId"),
             "context": block.take("contextId"),
             "stream": _known(block.take("streamId")),
-            "correlation": None if correlation is None else _nonzero(correlation),
+            "correlation": nonzero(block.take("correlationId")),
         }
 
     def events(self, table: str, block: Block, **columns: Any) -> Any:
-        """Events of the rows. Blobs among the leftover columns become base64."""
+        """Returns the rows as events. Blobs among the remaining columns become base64."""
         rest = {name: base64(column) for name, column in block.rest().items() if pa.types.is_binary(column.type)}
         block.drop(*(name.removeprefix("args.") for name in rest))
         return self.batches.events(block, self.ids(table, block), **columns, **rest)
 
 
 def _with_numbers(block: Block) -> Block:
-    """The block with numbers in all columns but blobs, as the schema has it; what is none stays as `$column`."""
+    """Converts all columns except blobs to numbers, as in the schema; values that aren't numbers stay as `$column`."""
     columns = {name: block.get(name) for name in (key.removeprefix("args.") for key in block.rest())}
     found: dict[str, pa.Array] = {}
     for name, column in columns.items():
@@ -125,19 +121,15 @@ def _with_numbers(block: Block) -> Block:
 
 
 def number(column: pa.Array | None, limit: int) -> pa.Array | None:
-    """A column of numbers whose size is below a limit; null where it is out of reason."""
+    """A column of numbers; null for numbers with an absolute value of `limit` or more."""
     if column is None:
         return None
     sound = pc.and_(pc.greater(column, -limit), pc.less(column, limit))
     return pc.if_else(sound, column, pa.scalar(None, column.type))
 
 
-def _nonzero(column: pa.Array) -> pa.Array:
-    return pc.if_else(pc.equal(column, 0), pa.scalar(None, pa.int64()), column)
-
-
 def _known(streams: pa.Array | None) -> pa.Array | None:
-    """Streams; 2^32 - 1 is CUPTI's word for an unknown one."""
+    """Makes unknown streams null; CUPTI writes them as 2^32 - 1."""
     if streams is None:
         return None
     known = pc.and_(pc.greater_equal(streams, 0), pc.not_equal(streams, (1 << 32) - 1))
@@ -145,7 +137,7 @@ def _known(streams: pa.Array | None) -> pa.Array | None:
 
 
 def base64(column: pa.Array) -> pa.Array:
-    """Bytes as JSON that says so."""
+    """Bytes as JSON: {"$base64": ...}."""
     coded = column.dictionary_encode()
     texts = [json.dumps({"$base64": b64encode(value).decode()}).encode() for value in coded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(coded.indices, pa.array(texts, pa.binary()))

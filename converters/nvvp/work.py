@@ -22,12 +22,12 @@ def _times(block: Block) -> dict[str, pa.Array]:
 
 
 def kernels(reading: Reading, table: str) -> Iterator[Batch]:
-    """A kernel each; CUPTI's names are those of the compiler, mangled."""
+    """Yields kernels; CUPTI's names are those of the compiler, mangled."""
     for block in reading.timed(table):
         static, dynamic = (number(block.take(f"{kind}SharedMemory"), 1 << 60) for kind in ("static", "dynamic"))
         shared = static if dynamic is None or static is None else pc.add(static, dynamic)
         completed, end = block.take("completed"), block.get("end")
-        if completed is not None:  # most often it says again what `end` says
+        if completed is not None:  # it usually repeats `end`
             completed = pc.if_else(pc.equal(completed, end), pa.scalar(None, pa.int64()), completed)
         yield reading.events(
             table,
@@ -45,7 +45,7 @@ def kernels(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def copies(reading: Reading, table: str) -> Iterator[Batch]:
-    """A copy each, named as nvprof prints it."""
+    """Yields copies, named as nvprof prints them."""
     for block in reading.timed(table):
         ways = reading.word(block, "copyKind", COPIES, "")
         name: Any = "[CUDA memcpy]" if ways is None else pc.binary_join_element_wise("[CUDA memcpy ", ways, "]", "")
@@ -67,7 +67,7 @@ def copies(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def sets(reading: Reading, table: str) -> Iterator[Batch]:
-    """A memset each."""
+    """Yields memsets."""
     for block in reading.timed(table):
         yield reading.events(
             table,
@@ -81,7 +81,7 @@ def sets(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def unified(reading: Reading, table: str) -> Iterator[Batch]:
-    """Migrations are copies; faults and the like ranges, or instants where they have no end."""
+    """Yields migrations as copies; faults and others as ranges, or as instants if they have no end."""
     for block in _ended(reading, table):
         kinds = block.get("counterKind")
         numbers = pa.nulls(len(block), pa.int64()) if kinds is None else kinds
@@ -112,7 +112,7 @@ def unified(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def _ended(reading: Reading, table: str) -> Iterator[Block]:
-    """The rows; one that has no end (0) ends as it begins."""
+    """Yields the rows; a row without an end (0) ends where it begins."""
     for block in reading.blocks(table):
         begin, end = block.get("start"), block.get("end")
         if begin is None or end is None:
@@ -130,7 +130,7 @@ def _ended(reading: Reading, table: str) -> Iterator[Block]:
 
 
 def waits(reading: Reading, table: str) -> Iterator[Batch]:
-    """A synchronisation each."""
+    """Yields synchronisations."""
     for block in reading.timed(table):
         names = reading.word(block, "type", SYNCS, "Synchronize")
         yield reading.events(
@@ -144,7 +144,7 @@ def waits(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def calls(reading: Reading, table: str) -> Iterator[Batch]:
-    """A call of the runtime or the driver each."""
+    """Yields calls of the runtime or the driver."""
     driver = "DRIVER" in table.upper()
     for block in reading.timed(table):
         numbers = block.get("cbid")
@@ -163,7 +163,7 @@ def calls(reading: Reading, table: str) -> Iterator[Batch]:
 
 
 def overheads(reading: Reading, table: str) -> Iterator[Batch]:
-    """What the profiler itself did."""
+    """Yields the profiler's own work."""
     for block in reading.timed(table):
         names = reading.word(block, "overheadKind", OVERHEADS, "Overhead")
         yield reading.events(
@@ -171,7 +171,7 @@ def overheads(reading: Reading, table: str) -> Iterator[Batch]:
         )
 
 
-#: Table without CUPTI_ACTIVITY_KIND_ -> what reads it.
+#: Table without CUPTI_ACTIVITY_KIND_ -> its reader.
 READERS: dict[str, Callable[[Reading, str], Iterator[Batch]]] = {
     "KERNEL": kernels,
     "CONCURRENT_KERNEL": kernels,

@@ -6,8 +6,8 @@
     rocpd_info_process_0000ddb5_8903_...      id, nid, pid, command                         and thread, agent, stream
     rocpd_string_0000ddb5_8903_...            id, string
 
-A set of tables is a process, its uuid their suffix; a database may hold several sets, the ids of which begin anew. The
-pid, tid, agent_id, queue_id and stream_id of a row are ids of the tables rocpd_info_*, in schema 4 of a rocpd_track.
-Names without a suffix are views on all of them, which ktrace doesn't read. Times are ns since boot (CLOCK_BOOTTIME),
-grids are in work-items.
+A set of tables is a process, with its uuid as their suffix; a database may contain several sets, each with its own ids.
+The pid, tid, agent_id, queue_id and stream_id of a row, or in schema 4 those of its rocpd_track, are ids of the tables
+rocpd_info_*. Names without a suffix are views on all sets, which ktrace doesn't read. Times are ns since boot
+(CLOCK_BOOTTIME), grids are in work-items.
 """

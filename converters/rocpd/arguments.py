@@ -1,4 +1,4 @@
-"""rocpd_arg: the arguments of calls, a row each, as the JSON object of the row that has their event.
+"""rocpd_arg: the arguments of calls, one in each row, as a JSON object of the row with the same event.
 
 event_id 7  position 0  name stream     value 0x55        {"stream":"0x55","sizeBytes":"4096"}
 event_id 7  position 1  name sizeBytes  value 4096
@@ -20,7 +20,7 @@ from .process_tables import ProcessTables
 
 
 class Arguments:
-    """The rows of rocpd_arg. The C type and the position of an argument aren't kept."""
+    """The rows of rocpd_arg. C types and positions of arguments aren't kept."""
 
     def __init__(self, database: Database, part: ProcessTables, conversion: Conversion) -> None:
         table = part.table("arg")
@@ -32,7 +32,7 @@ class Arguments:
         self._taken = 0
 
     def of(self, block: Block, events: pa.Array | None) -> pa.Array | None:
-        """The arguments of each event as JSON text, null where it has none; None where no event has any."""
+        """Returns the arguments of each event as JSON text, null for none; None if no event has any."""
         if self._rows is None or not self._rows.rows or events is None:
             return None
         of, columns = self._rows.of(events)
@@ -65,7 +65,7 @@ class Arguments:
 def _last_of_each(
     of: np.ndarray[tuple[int], np.dtype[np.int64]], names: pa.Array
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """The places of the rows, but of those with the same name for the same event only the last."""
+    """The indices of the rows; of rows with the same name for the same event only the last."""
     coded = names.dictionary_encode()
     keys = of * len(coded.dictionary) + coded.indices.to_numpy()
     _, first = np.unique(keys[::-1], return_index=True)

@@ -1,4 +1,4 @@
-"""Facts of a database: the tool, hosts, processes, threads, GPUs with what their agents say, streams, kernels."""
+"""Facts of a database: the tool, hosts, processes, threads, GPUs with facts of their agents, streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ktrace.model.row_builder import RowBuilder
 from .infos import json_object
 from .slices import Tables
 
-#: Fact -> what an agent's JSON calls it.
+#: Fact -> its key in an agent's JSON.
 _AGENT = {
     "sm_count": "cu_count",
     "arch": "name",
@@ -22,18 +22,18 @@ _AGENT = {
 
 
 def add_facts(tables: Tables, rows: RowBuilder) -> None:
-    """Adds what a part says of its processes and devices."""
+    """Adds the facts of processes and devices."""
     infos = tables.infos
     _metadata(tables, rows)
     for node in infos.nodes.to_pylist():
         host = infos.host.one(node["id"])
         if host:
-            rows.fact("host", host=host, name=host, facts=_said({"os": node["system_name"]}))
+            rows.fact("host", host=host, name=host, facts=_nonempty({"os": node["system_name"]}))
     for process in infos.processes.to_pylist():
         place = {"host": infos.host.one(process["nid"]), "pid": infos.pid.one(process["id"])}
         command = process["command"]
         name = process["name"] or (_program(command) if command else None)
-        rows.fact("process", **place, name=name, facts=_said({"command": command, "ppid": process["ppid"]}))
+        rows.fact("process", **place, name=name, facts=_nonempty({"command": command, "ppid": process["ppid"]}))
     for thread in infos.threads.to_pylist():
         place = {"host": infos.host.one(thread["nid"]), "pid": infos.pid.one(thread["pid"])}
         if thread["name"]:
@@ -55,19 +55,19 @@ def _metadata(tables: Tables, rows: RowBuilder) -> None:
 
 
 def _device(tables: Tables, rows: RowBuilder, agent: dict[str, Any]) -> None:
-    said = json_object(agent["extdata"])
+    details = json_object(agent["extdata"])
     name = agent["product_name"] or agent["user_name"] or agent["model_name"] or agent["name"]
     facts = {
         "api": "hip",
         "vendor": agent["vendor_name"] or "AMD",
-        **{fact: said.get(key) for fact, key in _AGENT.items()},
+        **{fact: details.get(key) for fact, key in _AGENT.items()},
         "arch": agent["name"],
-        "bus_id": bus_id(said),
+        "bus_id": bus_id(details),
         "type_index": agent["type_index"],
         "logical_index": agent["logical_index"],
     }
     host = tables.infos.host.one(agent["nid"])
-    rows.fact("device", host=host, device=tables.infos.device.one(agent["id"]), name=name, facts=_said(facts))
+    rows.fact("device", host=host, device=tables.infos.device.one(agent["id"]), name=name, facts=_nonempty(facts))
 
 
 def bus_id(agent: dict[str, Any]) -> str | None:
@@ -80,17 +80,17 @@ def bus_id(agent: dict[str, Any]) -> str | None:
 
 
 def _environment(tables: Tables, conversion: Conversion) -> None:
-    """Says that the environment of a process is left out, where there is one."""
+    """Reports that the environment of a process is left out, if there is one."""
     table = tables.part.table("info_process")
     if table and tables.database.has(table, "environment"):
         found = tables.database.part(table, ["environment"], tables.part.where).column("environment").to_pylist()
-        if said := sum(text not in (None, "", "{}", b"") for text in found):
-            conversion.report.issue("environment", table, rows=said)
+        if count := sum(text not in (None, "", "{}", b"") for text in found):
+            conversion.report.issue("environment", table, rows=count)
 
 
 def _program(command: str) -> str:
     return command.split(" ", maxsplit=1)[0].rsplit("/", 1)[-1]
 
 
-def _said(facts: dict[str, Any]) -> dict[str, Any]:
+def _nonempty(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value not in (None, "")}

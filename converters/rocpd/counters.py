@@ -1,6 +1,6 @@
-"""rocpd_pmc_event: values of counters, of a kernel or a region (its children), or of a sample (a series over time).
+"""rocpd_pmc_event: values of counters, as children of a kernel or a region, or as a series of samples over time.
 
-event_id 9  pmc_id 4 (SQ_WAVES)  value 128      two instances of the counter, on two engines
+event_id 9  pmc_id 4 (SQ_WAVES)  value 128      two instances of the counter, on two engines:
 event_id 9  pmc_id 4 (SQ_WAVES)  value 120      SQ_WAVES 248, as rocprofv3 prints it
 """
 
@@ -21,14 +21,14 @@ from ktrace.model.batch import Batch
 
 from .infos import Ids, json_object, plain
 from .slices import Tables
-from .work import spoken
+from .work import with_values
 
-#: Rows of one event that are kept together at most.
+#: Greatest number of rows of one event that are kept together.
 _MOST = 1 << 20
 
 _PLACE = ("track_id", "nid", "pid", "tid", "agent_id", "queue_id", "stream_id")
 
-#: Who a value may belong to: its table, the columns of its begin and end.
+#: Possible owners of a value: the table, the columns of its begin and end.
 _OWNERS = (
     ("kernel_dispatch", "start", "end"),
     ("region", "start", "end"),
@@ -36,10 +36,10 @@ _OWNERS = (
     ("sample", "timestamp", "timestamp"),
 )
 
-#: Columns of a value beside those that say what it is of, which make arguments.
+#: Columns of a value that become arguments.
 _MORE = ("xcc", "shader_engine", "shader_array", "wgp", "instance")
 
-#: What rocpd_info_pmc says of a counter that was worked out from others, in newer schemas.
+#: Columns of rocpd_info_pmc for counters that are computed from others, in newer schemas.
 _DERIVED = ("is_derived", "expression")
 
 _OWNER = pa.schema(
@@ -72,7 +72,7 @@ class Counters:
         )
 
     def read(self) -> Iterator[Batch]:
-        """All values, those of several instances of a counter added up, in the order of the table."""
+        """Yields all values in the order of the table; adds up those of several instances of a counter."""
         tables, table = self._tables, self._tables.part.table("pmc_event")
         if table is None:
             return
@@ -88,7 +88,7 @@ class Counters:
             yield from self._batches(rest)
 
     def _sound(self, block: Block) -> pa.Table:
-        """The rows that say an event, a counter and a value; the others are reported."""
+        """Returns the rows with an event, a counter and a value; reports the others."""
         nothing = pa.nulls(len(block), pa.int64())
         columns = {name: block.get(name) for name in ("event_id", "pmc_id", "value", "sample_id", *_MORE)}
         rows = pa.table({name: nothing if column is None else column for name, column in columns.items()})
@@ -98,43 +98,43 @@ class Counters:
         rows = rows.append_column("_rowid_", block.numbers)
         good = pc.and_(rows["value"].is_valid(), pc.and_(rows["pmc_id"].is_valid(), rows["event_id"].is_valid()))
         for row in np.flatnonzero(~good.to_numpy(zero_copy_only=False)).tolist():
-            detail = "event_id, pmc_id or value is no number"
+            detail = "event_id, pmc_id or value isn't a number"
             self._tables.conversion.report.issue("bad-record", block.where(row), detail)
         return rows.filter(good)
 
     def _batches(self, rows: pa.Table) -> Iterator[Batch]:
-        """The values of whole events, in batches of the usual size."""
+        """Yields the values of complete events, in batches of the usual size."""
         if not len(rows):
             return
         first, count, total = _sums(rows)
         kept = rows.take(first)
-        columns = self._owned(kept)
+        columns = self._owners_of(kept)
         known = columns["ts"].is_valid().to_numpy(zero_copy_only=False)
         report = self._tables.conversion.report
         for row in np.flatnonzero(~known).tolist():
             place = f"{self._tables.part.tables['pmc_event']} row {kept['_rowid_'][row]}"
-            report.issue("bad-record", place, f"nothing happened at event {kept['event_id'][row]}", int(count[row]))
+            report.issue("bad-record", place, f"no row has the event {kept['event_id'][row]}", int(count[row]))
         mask = pa.array(known)
         columns = {name: column.filter(mask) for name, column in columns.items()}
         report.used(int(count[known].sum()))
-        yield from self._told(kept.filter(mask), columns, total[known], count[known])
+        yield from self._rows(kept.filter(mask), columns, total[known], count[known])
 
-    def _told(self, kept: pa.Table, columns: dict[str, Any], total: Float64, count: Int64) -> Iterator[Batch]:
-        """The counters, and behind each the mean that the GPU tab asks for, if its number of instances is known."""
+    def _rows(self, kept: pa.Table, columns: dict[str, Any], total: Float64, count: Int64) -> Iterator[Batch]:
+        """Yields the counters, each followed by the mean that the GPU tab shows if its number of instances is known."""
         tables = self._tables
         ids = tables.ids_of("pmc_event", plain(kept["_rowid_"]))
         names = self._named(kept)
         means, units = self._means(names, columns["device"], count)
         columns |= {f"args.{name}": plain(kept[name]) for name in _MORE}
-        units_said = Ids(plain(self._about["id"]), _texts(self._about, "units")).of(plain(kept["pmc_id"]))
+        symbols = Ids(plain(self._about["id"]), _texts(self._about, "units")).of(plain(kept["pmc_id"]))
         columns |= self._expressions(plain(kept["pmc_id"]))
         columns |= {
             "timing": pa.array(["measured"] * len(kept), pa.string()),
             "name": names,
-            "unit": pc.if_else(pc.equal(units_said, ""), None, units_said),
+            "unit": pc.if_else(pc.equal(symbols, ""), None, symbols),
             "value": pa.array(total),
         }
-        table = pa.table(spoken(columns))
+        table = pa.table(with_values(columns))
         if means is not None and len(at := np.flatnonzero(units)):
             derived = table.take(at)
             derived = derived.set_column(derived.schema.get_field_index("name"), "name", means.take(pa.array(at)))
@@ -154,15 +154,15 @@ class Counters:
             yield tables.batches.batch("events", ids[start : start + size], kind="counter", **found)
 
     def _expressions(self, numbers: pa.Array) -> dict[str, pa.Array]:
-        """Of counters that the profiler worked out from others that they are, and how."""
+        """Arguments of counters that the profiler computed from others: that they are derived, and how."""
         known = plain(self._about["id"])
         is_derived = pc.fill_null(pc.equal(numbers_of(self._about["is_derived"]), 1), False)
-        said = {
+        found = {
             "args.is_derived": pc.if_else(is_derived, 1, pa.scalar(None, pa.int64())),
             "args.expression": pc.if_else(is_derived, _texts(self._about, "expression"), None),
         }
         return {
-            name: Ids(known, column).of(numbers) for name, column in said.items() if column.null_count < len(column)
+            name: Ids(known, column).of(numbers) for name, column in found.items() if column.null_count < len(column)
         }
 
     def _named(self, kept: pa.Table) -> pa.Array:
@@ -180,7 +180,7 @@ class Counters:
         return names
 
     def _means(self, names: pa.Array, device: pa.Array, count: Int64) -> tuple[pa.Array | None, Int64]:
-        """The name of the mean of each counter that has one, and by how much its sum is divided (0: not at all)."""
+        """The name of the mean of each counter, and the divisor of its sum (0: it has no mean)."""
         units = np.zeros(len(names), np.int64)
         of = [name for name in pc.unique(names).to_pylist() if name in MEANS]
         if not of:
@@ -194,8 +194,8 @@ class Counters:
                 units[here] = np.where(count[here] > 1, count[here], known[1] if known else 0)
         return pc.binary_join_element_wise(names, "_avr", ""), units
 
-    def _owned(self, kept: pa.Table) -> dict[str, Any]:
-        """When and where each value was, and of which row it is."""
+    def _owners_of(self, kept: pa.Table) -> dict[str, Any]:
+        """The time and the place of each value, and the row that it belongs to."""
         events = plain(kept["event_id"])
         found = pa.concat_tables([self._found(kind, start, end, events) for kind, start, end in _OWNERS])
         columns = (
@@ -213,12 +213,12 @@ class Counters:
         agents = Ids(plain(self._about["id"]), plain(self._about["agent_id"])).of(plain(kept["pmc_id"]))
         if agents is not None and pa.types.is_integer(agents.type):
             device = self._tables.infos.device.of(agents)
-            alone = pc.and_(columns["parent"].is_null(), columns["device"].is_null())
-            columns["device"] = pc.if_else(alone, device, columns["device"])
+            placeless = pc.and_(columns["parent"].is_null(), columns["device"].is_null())
+            columns["device"] = pc.if_else(placeless, device, columns["device"])
         return columns
 
     def _found(self, kind: str, start: str, end: str, events: pa.Array) -> pa.Table:
-        """The rows of a table that have these events, and that were read."""
+        """The rows of a table with these events that were read as rows of the model."""
         tables = self._tables
         children = self._owners.get(kind)
         of, columns = children.of(events) if children else (np.empty(0, np.int64), {})
@@ -233,7 +233,7 @@ class Counters:
         device = tables.infos.device.of(place["agent"])
         stream = tables.places.stream(place, device).get("stream") if work else None
         sample = kind == "sample"
-        said = {
+        values = {
             "key": keys,
             "ts": begin,
             "dur": None if sample else pc.subtract(last, begin),
@@ -246,25 +246,25 @@ class Counters:
             "track": tables.strings.column(Block(kind, rowids, {}), place["track"]) if sample else None,
         }
         arrays = [
-            pa.nulls(len(keys), field.type) if said[field.name] is None else said[field.name].cast(field.type)
+            pa.nulls(len(keys), field.type) if values[field.name] is None else values[field.name].cast(field.type)
             for field in _OWNER
         ]
-        return pa.Table.from_arrays(arrays, schema=_OWNER).filter(_believed(begin, last, at_zero=sample))
+        return pa.Table.from_arrays(arrays, schema=_OWNER).filter(_has_valid_times(begin, last, at_zero=sample))
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _believed(begin: pa.Array, end: pa.Array, *, at_zero: bool) -> pa.Array:
-    """Whether the times of rows are such that these were read."""
+def _has_valid_times(begin: pa.Array, end: pa.Array, *, at_zero: bool) -> pa.Array:
+    """Whether the times of rows are valid, so that the rows were read."""
     sound = pc.and_(pc.greater_equal(end, begin), pc.and_(pc.less(end, 1 << 62), pc.greater(begin, -(1 << 62))))
     ran = pc.or_(pc.not_equal(begin, 0), pc.not_equal(end, 0))
     return pc.fill_null(sound if at_zero else pc.and_(sound, ran), False)
 
 
 def _whole_events(rows: pa.Table) -> int:
-    """How many rows there are before those of the last event, which may go on."""
+    """The number of rows before those of the last event, which may continue."""
     if not len(rows):
         return 0
     events = rows["event_id"].to_numpy()
@@ -274,7 +274,7 @@ def _whole_events(rows: pa.Table) -> int:
 
 
 def _sums(rows: pa.Table) -> tuple[Int64, Int64, Float64]:
-    """Of each counter of an event its first row, its number of instances, their sum. Sampled values stay apart."""
+    """First row, number of instances and sum for each counter of an event. Sampled values aren't added up."""
     events = rows["event_id"].to_numpy()
     run = np.concatenate(([0], np.cumsum(events[1:] != events[:-1])))
     counters = plain(rows["pmc_id"]).dictionary_encode()
@@ -288,7 +288,7 @@ def _sums(rows: pa.Table) -> tuple[Int64, Int64, Float64]:
 
 
 def units_of(tables: Tables) -> dict[int, tuple[int | None, int | None]]:
-    """Device -> how many XCCs and shader engines it has, as far as its agent says."""
+    """Returns device -> number of XCCs and of shader engines, as far as its agent records them."""
     found: dict[int, tuple[int | None, int | None]] = {}
     for row in tables.infos.agents.select(["id", "absolute_index", "extdata"]).to_pylist():
         facts = json_object(row["extdata"])
@@ -299,7 +299,7 @@ def units_of(tables: Tables) -> dict[int, tuple[int | None, int | None]]:
 
 
 def numbers_of(column: pa.ChunkedArray) -> pa.Array:
-    """The whole numbers of a column; null throughout where it has others."""
+    """A column of whole numbers; all null if it has another type."""
     found = plain(column)
     return found if pa.types.is_integer(found.type) else pa.nulls(len(found), pa.int64())
 
@@ -309,5 +309,5 @@ def _texts(table: pa.Table, name: str) -> pa.Array:
 
 
 def _times(*names: str) -> list[str]:
-    """Columns of times, and of the ids of rocpd_timestamp that may stand in their place."""
+    """Columns of times, and of the ids of rocpd_timestamp that may replace them."""
     return [*names, *(f"{name}_id" for name in names)]

@@ -1,9 +1,9 @@
-"""What rows refer to by id: nodes, processes, threads, agents, queues, streams, tracks, kernels, counters, categories.
+"""The tables that rows refer to by id: nodes, processes, threads, agents, queues, streams, tracks, kernels, counters.
 
     pid 2 of a row  ->  rocpd_info_process id 2  ->  pid 56757
     agent_id 4      ->  rocpd_info_agent id 4    ->  absolute_index 4, type GPU, AMD Instinct MI300X
 
-rocprofv3 takes the system's own numbers as ids, so that both say the same; others count them.
+rocprofv3 uses the system's numbers as ids, so that both are equal; other tools number them from 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .process_tables import ProcessTables
 
 
 class Ids:
-    """Values by ids. `else_itself`: an id that isn't there is taken for the value, if that is known or none is."""
+    """Values by ids. `else_itself`: an id without a row is its own value."""
 
     def __init__(self, ids: pa.Array, values: pa.Array, *, else_itself: bool = False) -> None:
         self._ids = ids
@@ -66,7 +66,7 @@ class Infos:
         self.agent_type = self._ids(self.agents, self.agents["type"])
 
     def table(self, kind: str, *columns: str) -> pa.Table:
-        """Some columns of a table, null where it hasn't got them; no rows where there is no table."""
+        """Returns columns of a table, null for columns that it doesn't have; no rows if there is no table."""
         table = self._part.table(kind)
         if table is None:
             return pa.table({name: pa.array([], pa.int64()) for name in ("id", *columns)})
@@ -82,17 +82,17 @@ class Infos:
         return Ids(plain(table["id"]), plain(values), else_itself=else_itself)
 
     def ids(self, table: pa.Table, column: str) -> Ids:
-        """Values of a column of such a table by id."""
+        """The values of a column of such a table by id."""
         return self._ids(table, table[column])
 
     @property
     def has_streams(self) -> bool:
-        """Whether streams were recorded: all work is on stream 0 where they weren't."""
+        """Whether streams were recorded; if not, all work is on stream 0."""
         return bool(pc.any(pc.not_equal(_numbers(self.streams["id"]), 0)).as_py())
 
 
 def json_object(text: Any) -> dict[str, Any]:
-    """What the extdata of a row says; nothing where it is no JSON object."""
+    """The extdata of a row; empty if it isn't a JSON object."""
     try:
         value = json.loads(text) if isinstance(text, str) else {}
     except ValueError:
@@ -113,6 +113,6 @@ def _numbers(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _first_of(table: pa.Table, *columns: str) -> pa.Array:
-    """The first of some columns that says something, as text."""
+    """The first of the columns that isn't empty, as text."""
     texts = [plain(table[name]).cast(pa.string()) for name in columns]
     return pc.coalesce(*(pc.if_else(pc.equal(text, ""), None, text) for text in texts))

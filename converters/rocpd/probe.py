@@ -1,4 +1,4 @@
-"""Recognises rocpd by its tables, whatever uuid they are called after."""
+"""Recognises rocpd by its tables, with any uuid in their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EVENT = re.compile(r"rocpd_event(_[0-9a-f_]+)?", re.IGNORECASE)
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC where tables of work and of events are there; RPD has neither."""
+    """MAGIC for tables of work and of events; RPD has neither."""
     if sample.tables is None:
         return None
     work = next((name for name in sample.tables if _WORK.fullmatch(name)), None)

@@ -1,4 +1,4 @@
-"""The processes that a database holds: a set of tables each, or rows of one guid where several share the tables.
+"""The processes in a database: each is a set of tables, or the rows with one guid in tables that several share.
 
 rocpd_region_0000ddb5_...  rocpd_string_0000ddb5_...      ProcessTables("_0000ddb5_...", {"region": ..., "string": ...})
 rocpd_region  guid a, guid b                              two parts of the same tables, by guid
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
 
-#: Tables of which rows happened, in the order in which they are read; all others are looked up.
-HAPPENINGS = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")
+#: Tables whose rows become rows of the model, in the order in which they are read.
+EVENT_TABLES = ("region", "sample", "kernel_dispatch", "memory_copy", "memory_allocate", "pmc_event", "arg")
 
-#: Tables that say what others refer to.
+#: Tables that other tables refer to.
 LOOKED_UP = frozenset(
     {
         *("metadata", "string", "event", "track", "timestamp", "line_info", "call_stack"),
@@ -24,7 +24,7 @@ LOOKED_UP = frozenset(
     }
 )
 
-#: Columns that hold whole numbers, and texts, in all tables that have them.
+#: Columns with whole numbers, and with texts, in all tables.
 WHOLE = (
     *("id", "nid", "pid", "tid", "ppid", "agent_id", "queue_id", "stream_id", "track_id", "name_id", "region_name_id"),
     *(
@@ -51,7 +51,7 @@ TEXTS = (
     *("machine_id", "command", "type", "level", "model_name", "vendor_name", "product_name", "user_name"),
 )
 
-_KNOWN = "|".join(sorted((*HAPPENINGS, *LOOKED_UP), key=len, reverse=True))
+_KNOWN = "|".join(sorted((*EVENT_TABLES, *LOOKED_UP), key=len, reverse=True))
 _NAMES = (
     re.compile(rf"rocpd_({_KNOWN})(_[0-9a-f_]+)?", re.IGNORECASE),
     re.compile(r"rocpd_(.+?)(_[0-9a-f]{8}(?:_[0-9a-f]+)*)?", re.IGNORECASE),
@@ -60,18 +60,18 @@ _NAMES = (
 
 @dataclass(frozen=True)
 class ProcessTables:
-    """The tables of a process by what they are called without prefix and suffix; `where` is a condition in SQL."""
+    """The tables of a process by their names without prefix and suffix; `where` is an SQL condition for their rows."""
 
     tables: dict[str, str] = field(default_factory=dict)
     where: str = ""
 
     def table(self, kind: str) -> str | None:
-        """The table of a kind, None where the process has none."""
+        """The table of a kind, None if the process has none."""
         return self.tables.get(kind)
 
 
 def process_tables(database: Database) -> list[ProcessTables]:
-    """The processes, in the order in which their tables were made."""
+    """Returns the processes, in the order of the creation of their tables."""
     sets: dict[str, dict[str, str]] = {}
     for table in database.tables:
         found = next((found for name in _NAMES if (found := name.fullmatch(table))), None)
@@ -81,7 +81,7 @@ def process_tables(database: Database) -> list[ProcessTables]:
 
 
 def _by_guid(database: Database, tables: dict[str, str]) -> list[ProcessTables]:
-    """The parts of a set of tables: one where they have one guid, as all that a profiler wrote have."""
+    """The processes in a set of tables: one if they have one guid, as in all databases from a profiler."""
     guids: set[str] = set()
     for kind in ("info_process", "info_node", "info_thread", "info_agent"):
         table = tables.get(kind)

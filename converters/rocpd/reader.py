@@ -1,4 +1,4 @@
-"""rocpd to rows, process by process: regions, samples, kernels, copies, allocations, counters, what is known of all."""
+"""Reads rocpd, process by process: regions, samples, kernels, copies, allocations, counters, facts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from ktrace.model.row_builder import RowBuilder
 
 from .catalog import add_facts
 from .counters import Counters
-from .process_tables import HAPPENINGS, LOOKED_UP, TEXTS, WHOLE, ProcessTables, process_tables
+from .process_tables import EVENT_TABLES, LOOKED_UP, TEXTS, WHOLE, ProcessTables, process_tables
 from .regions import Regions, Samples, read_others
 from .slices import Tables
 from .work import Allocations, Copies, Kernels
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The rows of all processes. Raises DamagedInput for a database that can't be read."""
+    """Yields the rows of all processes. Raises DamagedInput for a database that can't be read."""
     with opened(source, conversion) as database:
         database.declare(whole=WHOLE, texts=TEXTS)
         parts = process_tables(database)
-        if not any(kind in HAPPENINGS for part in parts for kind in part.tables):
+        if not any(kind in EVENT_TABLES for part in parts for kind in part.tables):
             raise DamagedInput(
                 "has none of rocpd's tables",
                 path=source.path,
-                expected=f"a database with tables like {', '.join(f'rocpd_{kind}' for kind in HAPPENINGS[:4])}",
+                expected=f"a database with tables like {', '.join(f'rocpd_{kind}' for kind in EVENT_TABLES[:4])}",
                 remedy="leave out --from, or record it again with rocprofv3",
             )
         tables = dict.fromkeys(table for part in parts for kind, table in _in_order(part) if kind not in LOOKED_UP)
@@ -47,18 +47,18 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             read_tables.arguments.close()
             add_facts(read_tables, rows)
         yield from rows.rest()
-        _tell_others(database, parts, conversion)
+        _report_others(database, parts, conversion)
 
 
 def _in_order(part: ProcessTables) -> list[tuple[str, str]]:
-    """The tables of a part in the order in which they are read, those that aren't known last."""
-    order = {kind: number for number, kind in enumerate((*HAPPENINGS[:-2], "", *HAPPENINGS[-2:]))}
+    """The tables of a process in the order in which they are read, unknown ones last."""
+    order = {kind: number for number, kind in enumerate((*EVENT_TABLES[:-2], "", *EVENT_TABLES[-2:]))}
     return sorted(part.tables.items(), key=lambda item: (order.get(item[0], order[""]), item[0]))
 
 
 def _other(tables: Tables, part: ProcessTables, kind: str) -> Iterator[Batch]:
-    """The rows of a table that isn't known, if it has begins and ends; else they are counted."""
-    if kind in LOOKED_UP or kind in HAPPENINGS:
+    """Yields the rows of an unknown table, if it has begins and ends; else reports them."""
+    if kind in LOOKED_UP or kind in EVENT_TABLES:
         return
     table = part.tables[kind]
     if tables.database.has(table, "start") and tables.database.has(table, "end"):
@@ -67,8 +67,8 @@ def _other(tables: Tables, part: ProcessTables, kind: str) -> Iterator[Batch]:
         _count(tables.database, table, tables.conversion)
 
 
-def _tell_others(database: Database, parts: list[ProcessTables], conversion: Conversion) -> None:
-    """Counts the rows of tables that are no part of rocpd."""
+def _report_others(database: Database, parts: list[ProcessTables], conversion: Conversion) -> None:
+    """Reports the rows of tables that aren't part of rocpd."""
     known = {table for part in parts for table in part.tables.values()}
     for table in database.tables:
         if table not in known and not table.startswith("sqlite_"):

@@ -1,4 +1,4 @@
-"""What happened on threads: rocpd_region, rocpd_sample; and tables with begin and end that nobody knows yet.
+"""Events on threads: rocpd_region, rocpd_sample; and unknown tables with begin and end.
 
 category HIP_RUNTIME_API        hipLaunchKernel                                              api
 category MARKER_CORE_RANGE_API  roctxRangePushA, extdata {"message": "forward"}              range forward
@@ -20,10 +20,10 @@ from ktrace.converters._shared.sqlite.lookup import Children
 from ktrace.model.batch import Batch
 
 from .places import Columns
-from .slices import Happenings, Tables, json_cells, unpacked
-from .work import spoken
+from .slices import TableReader, Tables, json_cells, unpacked
+from .work import with_values
 
-#: Words of a category -> the kind of its regions; the first that is in it counts, others are ranges.
+#: Part of a category -> the kind of its regions; the first match wins, other categories are ranges.
 _KINDS = (
     ("MARKER", "range"),
     ("KFD", "range"),
@@ -38,20 +38,20 @@ _KINDS = (
     ("ROCSHMEM", "api"),
 )
 _MESSAGE = r'^\s*\{\s*"message"\s*:\s*"(?P<message>[^"\\\x00-\x1f]+)"\s*\}\s*$'
-_SAID = re.compile(r'"message"\s*:')
+_HAS_MESSAGE = re.compile(r'"message"\s*:')
 
-#: Kinds of tables beyond schema 4.1 of which the meaning is known.
+#: Tables from after schema 4.1 -> the kind of their rows.
 _OTHERS = {"event_operation": "sync", "hip_event": "sync"}
 
 
-class Regions(Happenings):
+class Regions(TableReader):
     """The rows of rocpd_region."""
 
     kind = "region"
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.happened(block)
+        found = tables.take_common(block)
         start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"), required=True)
         kinds = kinds_of(found["event"].get("cat"), len(block))
@@ -63,12 +63,12 @@ class Regions(Happenings):
             ts=start,
             dur=pc.subtract(end, start),
             tid=found["place"]["tid"],
-            **spoken(found["columns"] | named),
+            **with_values(found["columns"] | named),
         )
 
 
 class Samples:
-    """The rows of rocpd_sample: instants, or stacks that were sampled. Those of counters are `counted` elsewhere."""
+    """The rows of rocpd_sample: instants, or sampled stacks. `Counters` reads the samples of counters."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -80,14 +80,14 @@ class Samples:
         ]
 
     def read(self) -> Iterator[Batch]:
-        """All samples, in the order of the table."""
+        """Yields all samples, in the order of the table."""
         for block in self._tables.blocks("sample", timed_by=("timestamp", None)):
             left = self._without_counters(block)
             if len(left):
                 yield self._batch(left)
 
     def _without_counters(self, block: Block) -> Block:
-        """The samples that are more than the time of a counter."""
+        """The samples that don't only have the time of a counter."""
         counted = pa.array([False] * len(block))
         for children, key in zip(self._counters, ("event_id", "sample_id"), strict=False):
             keys = block.get("event_id") if key == "event_id" else block.numbers
@@ -98,7 +98,7 @@ class Samples:
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.happened(block)
+        found = tables.take_common(block)
         stacks = "args.call_stack" in found["columns"]
         ids = block.take("name_id")
         names = tables.strings.column(block, found["place"]["track"] if ids is None else ids, required=True)
@@ -110,18 +110,18 @@ class Samples:
             else "instant",
             ts=block.take("timestamp"),
             tid=found["place"]["tid"],
-            **spoken(found["columns"] | with_messages(names, found["event"].get("extdata"))),
+            **with_values(found["columns"] | with_messages(names, found["event"].get("extdata"))),
         )
 
 
 def read_others(tables: Tables, kind: str) -> Iterator[Batch]:
-    """The rows of a table that schema 4.1 hasn't got, by its columns `start` and `end`: ranges under its name.
+    """Yields the rows of a table that schema 4.1 doesn't have, by its columns `start` and `end`: ranges with its name.
 
-    On the device where they have an agent. Others than of waits (hip_event) aren't device work: what they enclose may
-    stand in other tables.
+    They are on the device if they have an agent. Except for waits (hip_event) they aren't device work, because other
+    tables may contain the work inside them.
     """
     for block in tables.blocks(kind):
-        found = tables.happened(block)
+        found = tables.take_common(block)
         device = tables.infos.device.of(found["place"]["agent"])
         start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"))
@@ -134,7 +134,7 @@ def read_others(tables: Tables, kind: str) -> Iterator[Batch]:
             dur=pc.subtract(end, start),
             tid=None if device is not None else found["place"]["tid"],
             device=device,
-            **spoken(found["columns"] | tables.places.stream(found["place"], device)),
+            **with_values(found["columns"] | tables.places.stream(found["place"], device)),
         )
 
 
@@ -150,30 +150,30 @@ def _kind(category: str) -> str:
     return next((kind for word, kind in _KINDS if word in category.upper()), "range")
 
 
-def with_messages(names: pa.Array, said: pa.Array | None) -> Columns:
-    """Names, and what the events say beside them: the message of a marker is its name, its function an argument."""
-    if said is None or said.null_count == len(said):
+def with_messages(names: pa.Array, extdata: pa.Array | None) -> Columns:
+    """Returns names, and the events' extdata: the message of a marker is its name, its function an argument."""
+    if extdata is None or extdata.null_count == len(extdata):
         return {"name": names}
-    said = unpacked(said)
-    if not pa.types.is_string(said.type):
-        return {"name": names, "args.event_extdata": json_cells(said)}
-    messages = pc.struct_field(pc.extract_regex(said, _MESSAGE), "message")
-    rest = pc.if_else(messages.is_valid(), None, said)
-    hard = pc.fill_null(pc.match_substring_regex(rest, _SAID.pattern), False)
+    extdata = unpacked(extdata)
+    if not pa.types.is_string(extdata.type):
+        return {"name": names, "args.event_extdata": json_cells(extdata)}
+    messages = pc.struct_field(pc.extract_regex(extdata, _MESSAGE), "message")
+    rest = pc.if_else(messages.is_valid(), None, extdata)
+    hard = pc.fill_null(pc.match_substring_regex(rest, _HAS_MESSAGE.pattern), False)
     if hard.true_count:
         read = [_message(text) for text in rest.filter(hard).to_pylist()]
         messages = pc.replace_with_mask(messages, hard, pa.array([message for message, _ in read], pa.string()))
         rest = pc.replace_with_mask(rest, hard, pa.array([left for _, left in read], pa.string()))
-    spoken_names = names.dictionary_decode() if pa.types.is_dictionary(names.type) else names
+    functions = names.dictionary_decode() if pa.types.is_dictionary(names.type) else names
     return {
-        "name": pc.coalesce(messages, spoken_names) if messages.null_count < len(messages) else names,
-        "args.function": pc.if_else(messages.is_valid(), spoken_names, None),
+        "name": pc.coalesce(messages, functions) if messages.null_count < len(messages) else names,
+        "args.function": pc.if_else(messages.is_valid(), functions, None),
         "args.event_extdata": json_cells(rest),
     }
 
 
 def _message(text: str) -> tuple[str | None, str]:
-    """The message of an object, and the object without it."""
+    """Splits an object into its message and the rest."""
     try:
         value = json.loads(text)
     except ValueError:

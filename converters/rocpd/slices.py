@@ -1,4 +1,4 @@
-"""What the readers of all tables share: rows that can be believed, where they happened, what they belong to."""
+"""What the readers of all tables share: rows with valid times, their places and their events."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ktrace.model.json_text import encoded
 
 from .arguments import Arguments
 from .infos import Infos
-from .places import Columns, Places, linked, speaking
+from .places import Columns, Places, filled_columns, linked
 from .process_tables import ProcessTables
 
 
 class Tables:
-    """What all readers of a part share."""
+    """What all readers of the tables of a process share."""
 
     def __init__(
         self, database: Database, part: ProcessTables, ids: dict[str, FirstId], conversion: Conversion
@@ -43,13 +43,13 @@ class Tables:
         self._times = Lookup(database, times, "id", ["value"], part.where) if times else None
 
     def blocks(self, kind: str, *, timed_by: tuple[str, str | None] = ("start", "end")) -> Iterator[Block]:
-        """The rows of a kind of which the times can be believed, without columns that say nothing."""
+        """Yields the rows of a kind with valid times, without columns that are empty in all rows."""
         table = self.part.table(kind)
         if table is None:
             return
-        said = speaking(self.database, table, ["extdata"], self.part)
-        silent = {"guid", "id", "extdata"} - set(said)
-        wanted = [name for name in self.database.tables[table] if name.casefold() not in silent]
+        filled = filled_columns(self.database, table, ["extdata"], self.part)
+        unwanted = {"guid", "id", "extdata"} - set(filled)
+        wanted = [name for name in self.database.tables[table] if name.casefold() not in unwanted]
         start, end = timed_by
         for given in self.database.blocks(table, self.conversion.batch_rows, wanted, where=self.part.where):
             times = {name: self.times(given.get(f"{name}_id")) for name in timed_by if name and given.get(name) is None}
@@ -61,19 +61,19 @@ class Tables:
                 yield sound
 
     def times(self, ids: pa.Array | None) -> pa.Array | None:
-        """The times of ids of rocpd_timestamp, None where there are no such ids or no such table."""
+        """The times for ids of rocpd_timestamp, None if there are no such ids or no such table."""
         if ids is None or self._times is None:
             return None
         return self._times.get(ids).get("value", pa.nulls(len(ids), pa.int64()))
 
     def ids_of(self, kind: str, rowids: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """The ids of rows of a kind."""
+        """Returns the ids of rows of a kind."""
         return self.ids[self.part.tables[kind]].of(rowids)
 
-    def happened(self, block: Block) -> Columns:
+    def take_common(self, block: Block) -> Columns:
         """Takes the columns that rows of all tables have: place, event and arguments.
 
-        `place` and `event` stand in it under these names, for those who need more of them.
+        Returns the row's `columns`, and `place` and `event` for callers that need more of them.
         """
         texts = self.arguments.of(block, block.get("event_id"))
         event = self.places.events(block)
@@ -86,7 +86,7 @@ class Tables:
 
 
 def json_cells(column: pa.Array | None) -> pa.Array | None:
-    """A column of JSON as such; null where it says nothing. What is no JSON is a text."""
+    """A column of JSON as arguments; null for empty values. Text that isn't JSON becomes a JSON string."""
     if column is None or column.null_count == len(column):
         return None
     coded = encoded(unpacked(column))
@@ -95,14 +95,14 @@ def json_cells(column: pa.Array | None) -> pa.Array | None:
 
 
 def unpacked(column: pa.Array) -> pa.Array:
-    """A column of texts that may be stored as bytes, compressed by LZ4 or not."""
+    """A column of texts, which may be stored as bytes, compressed with LZ4 or not."""
     if not pa.types.is_binary(column.type):
         return column
     return pa.array([_unpacked(value) for value in column.to_pylist()], pa.string())
 
 
 def _json(text: Any) -> bytes | None:
-    """JSON text as it stands, null for an empty one, a JSON string for what is no JSON."""
+    """JSON text unchanged, None for an empty one, a JSON string for other text."""
     if not isinstance(text, str):
         return None if text is None else json.dumps(text).encode()
     if text.strip() in ("", "{}", "[]"):
@@ -115,15 +115,15 @@ def _json(text: Any) -> bytes | None:
 
 
 def _unpacked(value: bytes | None) -> str | None:
-    """Text that is stored as bytes, compressed by LZ4 or not."""
+    """Text that is stored as bytes, compressed with LZ4 or not."""
     if value and value.startswith(b"\x04\x22\x4d\x18"):
         with pa.input_stream(pa.BufferReader(value), compression="lz4") as stream:
             value = stream.read()
     return value.decode("utf-8", "replace") if value else None
 
 
-class Happenings(ABC):
-    """The rows of one kind, a batch for each block of the table."""
+class TableReader(ABC):
+    """Reads the rows of one kind, a batch for each block of the table."""
 
     kind: str
 
@@ -131,10 +131,10 @@ class Happenings(ABC):
         self._tables = tables
 
     def read(self) -> Iterator[Batch]:
-        """All rows, in the order of the table."""
+        """Yields all rows, in the order of the table."""
         for block in self._tables.blocks(self.kind):
             yield self._batch(block)
 
     @abstractmethod
     def _batch(self, block: Block) -> Batch:
-        """The rows of a block."""
+        """Returns the rows of a block."""

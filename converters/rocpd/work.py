@@ -1,4 +1,4 @@
-"""Work of the device: rocpd_kernel_dispatch, rocpd_memory_copy, rocpd_memory_allocate.
+"""Device work: rocpd_kernel_dispatch, rocpd_memory_copy, rocpd_memory_allocate.
 
 kernel_id 17   ->  rocpd_info_kernel_symbol 17: display_name, arch_vgpr_count, sgpr_count, group_segment_size
 grid_size_x 1000 (work-items), workgroup_size_x 256    ->  4 blocks of 256
@@ -9,14 +9,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.blocks import Block, nonzero
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.rocm.common import copy_kinds, launch, short_name
 from ktrace.model.batch import Batch
 
 from .infos import json_object, plain
 from .places import Columns
-from .slices import Happenings, Tables
+from .slices import TableReader, Tables
 
 _SYMBOL = (
     "display_name",
@@ -29,7 +29,7 @@ _SYMBOL = (
 )
 
 
-class Kernels(Happenings):
+class Kernels(TableReader):
     """The rows of rocpd_kernel_dispatch."""
 
     kind = "kernel_dispatch"
@@ -41,7 +41,7 @@ class Kernels(Happenings):
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.happened(block)
+        found = tables.take_common(block)
         device = tables.infos.device.of(found["place"]["agent"])
         start, end = block.take("start"), block.take("end")
         columns = found["columns"] | self._symbol(block) | launch(block) | tables.places.stream(found["place"], device)
@@ -51,7 +51,7 @@ class Kernels(Happenings):
         for name in ("graph_exec_id", "graph_node_id"):
             column = block.take(name)
             if column is not None:
-                columns[f"args.{name}"] = pc.if_else(pc.equal(column, 0), None, column)
+                columns[f"args.{name}"] = nonzero(column)
         if found["place"]["tid"] is not None:
             columns["args.thread_id"] = found["place"]["tid"]
         return tables.batches.events(
@@ -61,11 +61,11 @@ class Kernels(Happenings):
             ts=start,
             dur=pc.subtract(end, start),
             device=device,
-            **spoken(columns),
+            **with_values(columns),
         )
 
     def _symbol(self, block: Block) -> Columns:
-        """What the kernel's symbol says: names, registers, how much of the memory is asked for at the launch."""
+        """Columns from the kernel's symbol: names, registers, the memory that is requested at the launch."""
         numbers = block.take("kernel_id")
         if numbers is None:
             return {"name": "[no name]"}
@@ -73,7 +73,7 @@ class Kernels(Happenings):
         at = pc.index_in(coded.dictionary, value_set=self._ids)
         symbol = {name: plain(self._symbols[name]).take(at) for name in _SYMBOL}
         words = self._words(block, coded, symbol)
-        shorts = [_short(word, said) for word, said in zip(words, symbol["extdata"].to_pylist(), strict=True)]
+        shorts = [_short(word, extdata) for word, extdata in zip(words, symbol["extdata"].to_pylist(), strict=True)]
         static = symbol["group_segment_size"].take(coded.indices)
         memory = block.get("group_segment_size")
         columns = {
@@ -89,7 +89,7 @@ class Kernels(Happenings):
         return columns
 
     def _words(self, block: Block, coded: pa.DictionaryArray, symbol: dict[str, pa.Array]) -> list[str]:
-        """The names of the kernels of a block; one without a name is reported."""
+        """Returns the names of the kernels of a block; reports a kernel without a name."""
         words = []
         shown, own = symbol["display_name"].to_pylist(), symbol["kernel_name"].to_pylist()
         for code, number in enumerate(coded.dictionary.to_pylist()):
@@ -104,27 +104,27 @@ class Kernels(Happenings):
 
 
 def _short(name: str, extdata: object) -> str | None:
-    """The name for people: the one that rocprofiler truncated, else the name without its descriptor's suffix."""
+    """The short name: the one that rocprofiler truncated, else the name without its descriptor's suffix."""
     found = json_object(extdata).get("truncated_kernel_name")
     return found if isinstance(found, str) and found and found != name else short_name(name)
 
 
 def small(column: pa.Array) -> pa.Array:
-    """Whole numbers that fit 32 bits, the others null."""
+    """Whole numbers of at most 31 bits; others are null."""
     if not pa.types.is_integer(column.type):
         return pa.nulls(len(column), pa.int32())
-    fits = pc.and_(pc.less(column, 1 << 31), pc.greater_equal(column, 0))
-    return pc.if_else(fits, column, None).cast(pa.int32())
+    in_range = pc.and_(pc.less(column, 1 << 31), pc.greater_equal(column, 0))
+    return pc.if_else(in_range, column, None).cast(pa.int32())
 
 
-class Copies(Happenings):
+class Copies(TableReader):
     """The rows of rocpd_memory_copy."""
 
     kind = "memory_copy"
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.happened(block)
+        found = tables.take_common(block)
         start, end = block.take("start"), block.take("end")
         names = tables.strings.column(block, block.take("name_id"), required=True)
         device, way, agents = self._ends(block)
@@ -133,7 +133,7 @@ class Copies(Happenings):
         for name in ("src_address", "dst_address"):
             column = block.take(name)
             if column is not None and pa.types.is_integer(column.type):
-                columns[f"args.{name}"] = pc.if_else(pc.equal(column, 0), None, column)
+                columns[f"args.{name}"] = nonzero(column)
         region = tables.strings.column(block, block.take("region_name_id"))
         if region is not None:
             columns["args.region"] = _not_empty(region)
@@ -149,26 +149,26 @@ class Copies(Happenings):
             device=device,
             bytes=block.take("size"),
             copy_kind=way if ways is None else ways if way is None else pc.coalesce(ways, way),
-            **spoken(columns),
+            **with_values(columns),
         )
 
     def _ends(self, block: Block) -> tuple[pa.Array | None, pa.Array | None, Columns]:
-        """The device that a copy is shown on (the GPU it goes to, else comes from), its direction, both agents."""
+        """The device that a copy is shown on (its destination GPU, else its source), its direction, both agents."""
         infos = self._tables.infos
         to, of = block.take("dst_agent_id"), block.take("src_agent_id")
         if to is None or of is None:
-            one = of if to is None else to
-            return infos.device.of(one), None, {}
+            known = of if to is None else to
+            return infos.device.of(known), None, {}
         kinds = [pc.fill_null(pc.equal(infos.agent_type.at(end).cast(pa.string()), "GPU"), False) for end in (of, to)]
-        known = pc.and_(infos.agent_type.at(of).is_valid(), infos.agent_type.at(to).is_valid())
+        both_known = pc.and_(infos.agent_type.at(of).is_valid(), infos.agent_type.at(to).is_valid())
         letters = [pc.if_else(gpu, "D", "H") for gpu in kinds]
-        way = pc.if_else(known, pc.binary_join_element_wise(*letters, "to"), None)
+        way = pc.if_else(both_known, pc.binary_join_element_wise(*letters, "to"), None)
         device = infos.device.of(pc.if_else(pc.or_(kinds[1], pc.invert(kinds[0])), to, of))
         return device, way, {"args.src_agent": infos.device.of(of), "args.dst_agent": infos.device.of(to)}
 
 
-class Allocations(Happenings):
-    """The rows of rocpd_memory_allocate. A free is as large as what was allocated at its address."""
+class Allocations(TableReader):
+    """The rows of rocpd_memory_allocate. A free has the size of the allocation at its address."""
 
     kind = "memory_allocate"
 
@@ -178,7 +178,7 @@ class Allocations(Happenings):
 
     def _batch(self, block: Block) -> Batch:
         tables = self._tables
-        found = tables.happened(block)
+        found = tables.take_common(block)
         device = tables.infos.device.of(found["place"]["agent"])
         start, end = block.take("start"), block.take("end")
         types = block.take("type")
@@ -191,7 +191,7 @@ class Allocations(Happenings):
         for name in ("queue", "stream"):
             column = found["place"][name]
             if column is not None:
-                columns[f"args.{name}_id"] = pc.if_else(pc.equal(column, 0), pa.scalar(None, column.type), column)
+                columns[f"args.{name}_id"] = nonzero(column)
         return tables.batches.events(
             block,
             tables.ids_of("memory_allocate", block.numbers),
@@ -202,11 +202,11 @@ class Allocations(Happenings):
             tid=found["place"]["tid"],
             device=device,
             bytes=self._bytes(types, block.get("address"), block.take("size")),
-            **spoken(columns),
+            **with_values(columns),
         )
 
     def _bytes(self, types: pa.Array | None, address: pa.Array | None, size: pa.Array | None) -> pa.Array | None:
-        """What was allocated, negative for a free."""
+        """The allocated bytes, negative for a free."""
         if types is None or address is None or size is None:
             return size
         sizes = []
@@ -227,8 +227,8 @@ def _not_empty(words: pa.DictionaryArray) -> pa.Array:
     return pc.if_else(pc.equal(texts, ""), None, texts).take(words.indices)
 
 
-def spoken(columns: Columns) -> Columns:
-    """The columns that aren't null throughout."""
+def with_values(columns: Columns) -> Columns:
+    """Returns the columns that aren't null in all rows."""
     return {
         name: column
         for name, column in columns.items()

@@ -1,4 +1,4 @@
-"""Rows as rocprofv2 and rocprof print them: a line each, the heading before its cell in brackets.
+"""Rows that rocprofv2 and rocprof print: one on each line, with headings before their cells in brackets.
 
 Dispatch_ID(1), GPU_ID(4), ..., Kernel_Name("f(int, int)"), Begin_Timestamp(10), End_Timestamp(20), Correlation_ID(7)
 Record(1), Domain(HIP_API_DOMAIN), Function(hipMalloc), Start_Timestamp(10), End_Timestamp(20), Correlation_ID(2)
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 _CELL = re.compile(r'(?P<key>[\w-]+)(?:\((?P<cell>"(?:[^"]|"")*"|[^()]*)\)|\[(?P<number>\d+)\])(?:, *|\s*$)')
-#: Cells that may have brackets in them, without quotes, and what follows them.
+#: Cells without quotes that may contain brackets, and the text after them.
 _OPEN = re.compile(r"(?P<key>Kernel_Name|ROCTX_Message)\((?!\")")
 _ENDS = {"Kernel_Name": ("), Start_Timestamp(", "), Begin_Timestamp("), "ROCTX_Message": ()}
 
@@ -22,7 +22,7 @@ _TIMES = ("DispatchNs", "BeginNs", "EndNs", "CompleteNs")
 
 
 def printed_row(text: str) -> dict[str, str] | None:
-    """The cells of a line under their headings, None for another line."""
+    """Returns heading -> cell of a line, None for another line."""
     text = text.strip()
     row: dict[str, str] = {}
     at = 0
@@ -47,13 +47,13 @@ def printed_row(text: str) -> dict[str, str] | None:
 
 
 def _end(text: str, cell: re.Match[str]) -> int:
-    """Where the bracket is that closes a cell with brackets in it."""
+    """The position of the bracket that closes a cell which may contain brackets."""
     found = [at for end in _ENDS[cell["key"]] if (at := text.find(end, cell.end())) >= 0]
     last = text.rfind(")")
     return min(found, default=last if last >= cell.end() else len(text))
 
 
 def printed_counter(text: str) -> tuple[str, str] | None:
-    """A counter of the dispatch above, and its value."""
+    """Returns name and value of a counter of the dispatch above, None for another line."""
     found = _COUNTER.fullmatch(text)
     return (found[1], found[2]) if found else None

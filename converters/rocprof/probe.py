@@ -16,13 +16,13 @@ _PRINTED = re.compile(r"\w\([^()]*\), ?[\w-]+\(")
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for their headings."""
+    """DIALECT for the headings of these tables, and for a printed row."""
     for number, line in likely_lines(sample, LIKELY):
         if "," not in line or not WORDS.search(line):
             continue
         found = headings_of(line, table_kind)
         if found and not is_v3(found[0], found[1]):
-            return Match(Score.DIALECT, f"has the headings of rocprof (line {number})")
+            return Match(Score.DIALECT, f"contains the headings of rocprof (line {number})")
         if _PRINTED.search(line) and (row := printed_row(line)) and table_kind(list(row)):
-            return Match(Score.DIALECT, f"has a row as rocprof prints it (line {number})")
+            return Match(Score.DIALECT, f"contains a row in rocprof's printed form (line {number})")
     return None

@@ -22,8 +22,8 @@ from ktrace.model.row_builder import RowBuilder
 
 from .printed import printed_counter, printed_row
 
-#: What rocprof says of itself.
-_SAYS = re.compile(
+#: rocprof's own messages.
+_MESSAGE = re.compile(
     r"(?:RPL|ROCP?[Rr]of\w*|ROCtracer|Enabling|File '.*' is generating|dump json)\b.*|.*contexts collected.*"
 )
 
@@ -32,7 +32,7 @@ _STATS = re.compile(r"(?:.*\.)?(\w*stats)\.csv")
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Events of what has times, summaries of the rest."""
+    """Yields events for rows with times, summaries for the others."""
     scope = _STATS.fullmatch(PurePath(source.name).name)
     printed = _Printed(conversion)
     agents, rows = Agents(), RowBuilder(conversion)
@@ -44,7 +44,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 class _Printed:
-    """Rows that were printed a line each, gathered while they have the same headings."""
+    """Gathers printed rows while they belong to the same kind of table."""
 
     def __init__(self, conversion: Conversion) -> None:
         self._size = conversion.batch_rows
@@ -52,7 +52,7 @@ class _Printed:
         self._what: str | None = None
 
     def line(self, line: Line, blocks: CsvBlocks) -> Iterator[CsvRows]:
-        """A line outside of CSV tables."""
+        """Takes a line outside of CSV tables; yields gathered rows if it begins another table."""
         if (counter := printed_counter(line.text)) and self._gathered:
             self._gathered[-1][1][counter[0]] = counter[1]
             blocks.became("counters")
@@ -65,11 +65,11 @@ class _Printed:
             self._what = what
             self._gathered.append((line.number, row))
             blocks.defer()
-        elif _SAYS.fullmatch(line.text.strip()):
+        elif _MESSAGE.fullmatch(line.text.strip()):
             blocks.structure()
 
     def rest(self) -> Iterator[CsvRows]:
-        """What is gathered."""
+        """Yields the gathered rows."""
         gathered, self._gathered = self._gathered, []
         if gathered:
             names = tuple(dict.fromkeys(name for _, row in gathered for name in row))

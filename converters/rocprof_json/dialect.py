@@ -1,4 +1,4 @@
-"""The words of rocprof's JSON: kernels have their name in the arguments, HIP's operations the number of their GPU."""
+"""The dialect of rocprof's JSON: kernels have their name in the arguments, HIP's operations the number of their GPU."""
 
 from __future__ import annotations
 

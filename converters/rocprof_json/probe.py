@@ -14,7 +14,7 @@ _BEGIN = re.compile(
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT where both are there."""
+    """DIALECT for a document that begins so."""
     if _BEGIN.match(sample.head):
-        return Match(Score.DIALECT, "begins with an empty event, then rocprof's name of a process")
+        return Match(Score.DIALECT, "begins with an empty event and a process name of rocprof")
     return None

@@ -21,26 +21,26 @@ from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
 
 from .dialect import DIALECT
-from .exact import Exact
+from .exact import ExactTimes
 
 _LABEL = re.compile(
     rb'"args"\s*:\s*\{\s*"name"\s*:\s*"(?:\d+ )?([^"]{1,60})"\s*\}\s*,\s*"ph"\s*:\s*"M"\s*,\s*"pid"\s*:\s*(\d{1,9})'
 )
 _GPU = re.compile(rb"GPU(?: Barriers)?(\d{1,9})")
 
-#: Bytes at the beginning in which the names of processes stand.
+#: The first bytes, which contain the names of processes.
 _HEAD = 1 << 20
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Kernels, copies, calls, marks and launches. Raises DamagedInput for what is no Trace Event JSON at all."""
+    """Yields kernels, copies, calls, marks and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
     with source.open(quiet=True) as stream:
         labels = {int(pid): label for label, pid in _LABEL.findall(stream.read(_HEAD))}
     gpus = {pid: int(found[1]) for pid, label in labels.items() if (found := _GPU.fullmatch(label))}
     barriers = [pid for pid, label in labels.items() if label.startswith(b"GPU Barriers")]
     marks = [pid for pid, label in labels.items() if label == b"Markers and Ranges"]
     kinds = dict.fromkeys(marks, "range") | dict.fromkeys(barriers, "sync")
-    placed = partial(_placed, gpus, kinds, Exact())
+    placed = partial(_placed, gpus, kinds, ExactTimes())
     yield from read_document(source, conversion, placed, _member, quoted=DIALECT.quoted)
     rows = RowBuilder(conversion, first_id=0)
     rows.fact("source", facts={"tool": "rocprof"})
@@ -49,15 +49,15 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _placed(
-    gpus: dict[int, int], kinds: dict[int, str], exact: Exact, events: Events, conversion: Conversion
+    gpus: dict[int, int], kinds: dict[int, str], exact: ExactTimes, events: Events, conversion: Conversion
 ) -> Iterator[Batch]:
-    """The rows of events, those of GPUs on these, those of some processes of the kind that they all are."""
+    """Yields the rows of events with exact times, with kinds by process, and with GPUs as devices."""
     for batch in mapper(DIALECT)(events, conversion):
-        yield on_devices(_as(exact.of(batch), kinds), gpus)
+        yield on_devices(_with_kinds(exact.of(batch), kinds), gpus)
 
 
-def _as(batch: Batch, kinds: dict[int, str]) -> Batch:
-    """The batch with the events of some processes of these kinds."""
+def _with_kinds(batch: Batch, kinds: dict[int, str]) -> Batch:
+    """Sets the kind of the events of some processes: `kinds` is pid -> kind."""
     if batch.record != "events" or not kinds or not batch.has("pid"):
         return batch
     pids = pa.array(list(kinds), pa.int64())
@@ -70,7 +70,7 @@ def _as(batch: Batch, kinds: dict[int, str]) -> Batch:
 
 
 def _member(found: Member, conversion: Conversion) -> Iterator[Batch]:
-    """What rocminfo said, in otherData, as facts of the source."""
+    """Yields the output of rocminfo, in otherData, as facts of the source."""
     value = found.value()
     rows = RowBuilder(conversion, first_id=found.byte)
     if value not in (None, "", {}):

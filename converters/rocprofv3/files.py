@@ -1,7 +1,7 @@
-"""The names of rocprofv3's files: `<prefix>_<what>.csv`, the prefix a process by default, its folder the host.
+"""The names of rocprofv3's files: `<prefix>_<what>.csv`; by default the prefix is the process, the folder the host.
 
 host/834304_kernel_trace.csv      process 834304 on host
-out_hip_api_trace.csv             process unknown by the name
+out_hip_api_trace.csv             process not in the name
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _NAME = re.compile(
 _OTHER = re.compile(r"(?:(?P<folder>.*)/)?(?P<prefix>[^/]*)_(?:results\.(?:json|db|pftrace|otf2)|config\.json)")
 _PID = re.compile(r"(?:.*[_.-])?(\d{1,18})")
 
-#: Folders in which files stand below that of `-d`, at most: `pass_1/host/4242_kernel_trace.csv`.
+#: Greatest depth of files below the folder of `-d`: `pass_1/host/4242_kernel_trace.csv`.
 _DEEPEST = 2
 
-#: What is read first: agents before counters, kernels before the counters of them.
+#: Tables that are read first: agents before counters, kernels before their counters.
 _FIRST = ("agent_info", "kernel_trace")
 
 
 class Named(NamedTuple):
-    """A file by its path: what it holds, the process that its prefix says, the folder and prefix that files share."""
+    """A file by its path: its content, the process in its prefix, the folder and prefix that files of a run share."""
 
     path: str
     what: str
@@ -37,7 +37,7 @@ class Named(NamedTuple):
 
 
 def named(path: str) -> Named | None:
-    """What a path says, None for one that isn't rocprofv3's."""
+    """Returns the parts of a path, None for a path that isn't rocprofv3's."""
     found = _NAME.fullmatch(path)
     if not found:
         return None
@@ -48,15 +48,15 @@ def named(path: str) -> Named | None:
 
 
 def is_of(path: str, groups: Collection[tuple[str, str]]) -> bool:
-    """Whether a path is another format of one of the runs of which there are CSV files."""
+    """Whether a path is another format of one of the runs that have CSV files."""
     found = _OTHER.fullmatch(path)
     return found is not None and (found["folder"] or "", found["prefix"]) in groups
 
 
 def own_files(listing: Iterable[str]) -> list[Named]:
-    """The CSV files of a folder that is rocprofv3's; none where it is a folder of other things, or of many runs.
+    """Returns the CSV files of a rocprofv3 folder; none for a folder with other content, or with many runs.
 
-    They are in it or in folders for its passes, hosts and processes, and at most half as many other files are.
+    The files are in it or in folders for its passes, hosts and processes; at most half as many files may be others.
     """
     found, others = [], 0
     for path in listing:
@@ -69,6 +69,6 @@ def own_files(listing: Iterable[str]) -> list[Named]:
 
 
 def in_order(files: list[Named]) -> list[Named]:
-    """Agents first, then kernels, then the rest, each by its path."""
+    """Sorts files: agents first, then kernels, then the rest, each by path."""
     rank = {what: index for index, what in enumerate(_FIRST)}
     return sorted(files, key=lambda file: (rank.get(file.what, len(rank)), file.path))

@@ -23,12 +23,12 @@ _HEAD = 1 << 16
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Kernels, copies, calls, markers, counters, samples; summaries of statistics; GPUs in the catalog."""
+    """Yields kernels, copies, calls, markers, counters, samples; summaries from statistics; GPUs as facts."""
     if not source.is_folder and any(map(TITLE.fullmatch, source.sample().lines)):
         yield from read_summary(source, conversion)
         return
     agents, rows = Agents(), RowBuilder(conversion)
-    files = _of_folder(source, conversion) if source.is_folder else [_alone(source)]
+    files = _of_folder(source, conversion) if source.is_folder else [_single(source)]
     for file in files:
         yield from read_file(file, conversion, agents, rows)
     agents.facts(rows, len(files) * IDS_OF_FILE)
@@ -36,13 +36,13 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     yield from rows.rest()
 
 
-def _alone(source: Source) -> RocmFile:
+def _single(source: Source) -> RocmFile:
     about = named(PurePath(source.name).name)
     return RocmFile(source, pid=about.pid if about else None, scope=about.what if about else "")
 
 
 def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
-    """The files of a folder; those that are none of rocprofv3's are reported."""
+    """Returns the files of a folder; reports those that aren't rocprofv3's."""
     listing = source.sample().listing or ()
     found = [about for path in listing if (about := named(path))]
     prefixes = {about.group for about in found}
@@ -54,14 +54,14 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
             conversion.report.used(outcome="same-run")
             conversion.report.issue("same-run", path)
         else:
-            conversion.report.issue("unrecognised", path, "a file that is none of rocprofv3's CSV")
+            conversion.report.issue("unrecognised", path, "not a CSV file of rocprofv3")
     groups = {about.group: KnownDispatches() for about in found}
     counted = {about.group for about in found if about.what.startswith(("counter_collection", "streaming", "spm"))}
     pids = {about.group: about.pid for about in found}
     for about in found:
         if pids[about.group] is None:
             pids[about.group] = _pid_in(_opened(source, about.path))
-    hosts = _told_apart({about.group: (about.host, pids[about.group]) for about in found})
+    hosts = _distinct_hosts({about.group: (about.host, pids[about.group]) for about in found})
     return [
         RocmFile(
             _opened(source, about.path),
@@ -77,8 +77,8 @@ def _of_folder(source: Source, conversion: Conversion) -> list[RocmFile]:
     ]
 
 
-def _told_apart(groups: dict[tuple[str, str], tuple[str | None, int | None]]) -> dict[tuple[str, str], str | None]:
-    """The host of each group of files; runs that have the same, and the same process, have their path for it."""
+def _distinct_hosts(groups: dict[tuple[str, str], tuple[str | None, int | None]]) -> dict[tuple[str, str], str | None]:
+    """Returns the host of each group of files; for runs with the same host and process, their path instead."""
     twice = {place for place, count in Counter(groups.values()).items() if count > 1}
     return {
         (folder, prefix): "/".join(filter(None, (folder, prefix))) if place in twice else place[0]
@@ -91,7 +91,7 @@ def _opened(folder: Source, path: str) -> Source:
 
 
 def _pid_in(source: Source) -> int | None:
-    """The process of the first row of a file, where it says one."""
+    """The process in the first row of a file, None for none."""
     with source.open(quiet=True) as stream:
         lines: Sequence[str] = io.StringIO(stream.read(_HEAD).decode("utf-8-sig", "replace")).readlines()
     row = next(csv.DictReader(lines[:2]), {})

@@ -1,11 +1,11 @@
-"""The summary that rocprofv3 prints at the end (-S, -D), or writes (--summary-output-file), as summaries.
+"""Reads the summary that rocprofv3 prints at the end (-S, -D) or writes (--summary-output-file).
 
 ROCPROFV3 KERNEL_DISPATCH SUMMARY:
 |NAME|     DOMAIN      | CALLS | DURATION (nsec) | AVERAGE (nsec) | PERCENT (INC) | MIN (nsec) | MAX (nsec) | STDDEV |
 |----|-----------------|-------|-----------------|----------------|---------------|------------|------------|--------|
 |f(T)| KERNEL_DISPATCH |     8 |          184324 |      2.304e+04 |     40.681542 |      11200 |      98802 |  3e+04 |
 
-"ROCPROFV3 SUMMARY:" has the rows of all domains once more: they are folded into those, where these were printed, too.
+"ROCPROFV3 SUMMARY:" repeats the rows of all domains; its rows are folded into those, if these were printed, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COLUMNS = Columns(
 
 
 def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A summary a row, in the unit of its table; the program's own output is reported."""
+    """Yields a summary for each row, in the unit of its table; reports the program's own output."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     scope: list[str] | None = None
     seen: set[tuple[str, str, str, str]] = set()
@@ -50,12 +50,12 @@ def read_summary(source: Source, conversion: Conversion) -> Iterator[Batch]:
             if not name or not figures:
                 lines.skip("bad-record", "no figure" if name else "no name")
                 continue
-            said = (name, domain, item.text("count"), item.text("total"))
-            if scope == [_ALL] and said in seen:
+            key = (name, domain, item.text("count"), item.text("total"))
+            if scope == [_ALL] and key in seen:
                 lines.became("folded")
                 conversion.report.issue("folded", f"line {item.line}")
                 continue
-            seen.add(said)
+            seen.add(key)
             kind = kind_of(name, domain.casefold())
             rows.summary(
                 kind, name, table=item.table.ordinal, scope=scope, cat=domain, args=figures.args, **figures.columns

@@ -1,6 +1,6 @@
 """The JSON of rocprofv3 (`--output-format json`): `*_results.json`, often many GB, read as a stream.
 
-    {"rocprofiler-sdk-tool": [{                                        an entry a process
+    {"rocprofiler-sdk-tool": [{                                        an entry for each process
         "metadata": {"pid": 4711, "init_time": ..., "node": {...}, "command": [...]},
         "agents": [...], "strings": {"buffer_records": [{"kind": "HIP_RUNTIME_API", "operations": [...]}]},
         "kernel_symbols": [{"kernel_id": 1, "formatted_kernel_name": "scale(float*)"}],

@@ -1,4 +1,4 @@
-"""Values of records as Arrow columns, under the names that the same things have in rocpd.
+"""Values of records as Arrow columns, with the names of the same values in rocpd.
 
 dispatch_info.workgroup_size.x   workgroup_size_x
 dispatch_info.agent_id.handle    agent_id
@@ -17,7 +17,7 @@ from .walk import Records
 _TIMES = ("start_timestamp", "end_timestamp", "timestamp")
 _LATE = 1 << 62
 
-#: Columns of whole numbers. Another value is an argument under its name with a "$".
+#: Columns of whole numbers. Other values become an argument whose name has a "$".
 _WHOLE = frozenset(
     {
         *("thread_id", "dispatch_id", "private_segment_size", "group_segment_size", "queue_id", "stream_id", "bytes"),
@@ -30,12 +30,12 @@ _WHOLE = frozenset(
     }
 )
 
-#: Sizes of the C structures that the records were.
+#: Sizes of the records' C structures.
 _STRUCTURES = ("size", "dispatch_info.size", "dispatch_data.size", "dispatch_data.dispatch_info.size")
 
 
 def block_of(records: Records, *, left_out: tuple[str, ...] = ()) -> Block:
-    """The records as a block; those numbers that no int64 holds are texts of JSON."""
+    """Returns the records as a block; columns with numbers beyond int64 are JSON texts."""
     columns: dict[str, pa.Array] = {}
     for key, values in records.columns.items():
         if key in _STRUCTURES or key in left_out:
@@ -65,7 +65,7 @@ def _name(key: str) -> str:
 
 
 def column(values: list[object]) -> pa.Array:
-    """A column of whole numbers, numbers, texts or truths, else of JSON."""
+    """A column of whole numbers, numbers, texts or booleans, else of JSON."""
     kinds = {type(value) for value in values} - {type(None)}
     wanted = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     try:
@@ -89,7 +89,7 @@ def wholes(values: list[object], least: int, greatest: int, kind: pa.DataType) -
 
 
 def times(values: list[object]) -> pa.Array:
-    """A column of times in ns; what no int64 holds is beyond all times, what is no whole number null."""
+    """A column of times in ns; numbers beyond int64 are out of range, values that aren't whole numbers null."""
     if {type(value) for value in values} <= {int, type(None)}:
         try:
             return pa.array(values, pa.int64())

@@ -1,10 +1,11 @@
-"""callback_records.counter_collection: dispatches with the values of their counters, an instance each.
+"""callback_records.counter_collection: dispatches with the values of their counters, one for each instance.
 
     {"dispatch_data": {"dispatch_info": {"dispatch_id": 7, ...}, "start_timestamp": ..., "end_timestamp": ...},
      "records": [{"counter_id": {"handle": 3}, "value": 128.0}, {"counter_id": {"handle": 3}, "value": 120.0}]}
 
-They stand before the kernels, which say more of the same dispatch: so they wait for these, and what has times, but no
-record in kernel_dispatch, is a kernel itself. That takes memory: 24 bytes a value, some hundred a dispatch.
+They precede the kernels, which have more details of the same dispatch. So they wait for these; a dispatch with times
+but without a record in kernel_dispatch becomes a kernel itself. Waiting takes memory: 24 bytes for each value, some
+hundred bytes for each dispatch.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
 #: Lists whose records have values of counters.
 COUNTERS = frozenset({"counter_collection"})
 
-_TOLD = ("ts", "dur", "device", "stream")
+_OF_KERNEL = ("ts", "dur", "device", "stream")
 
 
 class Counters:
-    """The values of counters of an entry. `first`: they stand before the kernels, of which few need to be kept then."""
+    """The values of counters of an entry. `first`: they precede the kernels, so that few kernels need to be kept."""
 
     def __init__(self, tool: Tool, batches: Batches, conversion: Conversion, *, first: bool) -> None:
         self._tool = tool
@@ -65,13 +66,13 @@ class Counters:
         self._wanted = None
 
     def remember(self, block: Block, ids: Int64, columns: dict[str, Any]) -> None:
-        """Keeps what counters need of kernels: of all where they come later, else of those that have some."""
+        """Keeps the details of kernels that counters need: for all kernels, or only for those with known counters."""
         dispatch = block.get("dispatch_id")
         if dispatch is None or (self._first and not self._waiting):
             return
         nothing = pa.nulls(len(ids), pa.int64())
-        told = {name: nothing if columns.get(name) is None else columns[name] for name in _TOLD}
-        part = {"dispatch": dispatch, "id": pa.array(ids), **told}
+        details = {name: nothing if columns.get(name) is None else columns[name] for name in _OF_KERNEL}
+        part = {"dispatch": dispatch, "id": pa.array(ids), **details}
         if self._first:
             if self._wanted is None:
                 self._wanted = pa.array(np.concatenate(self._dispatches)).unique()
@@ -80,38 +81,38 @@ class Counters:
         self._kernels.append(part)
 
     def rest(self, reader: Reader) -> Iterator[Batch]:
-        """The kernels that no other record gave, then all counters."""
+        """Yields the kernels that only counters know, then all counters."""
         if not self._waiting:
             return
         for block in self._blocks:
-            yield from self._alone(block, reader)
+            yield from self._unknown_kernels(block, reader)
         dispatch, handle, total, count = (np.concatenate(column) for column in zip(*self._waiting, strict=True))
         place = _places(dispatch, _joined(self._kernels))
-        yield from self._told(place, (handle, total, count))
+        yield from self._rows(place, (handle, total, count))
 
-    def _alone(self, block: Block, reader: Reader) -> Iterator[Batch]:
-        """The kernels of dispatches that only counters know."""
+    def _unknown_kernels(self, block: Block, reader: Reader) -> Iterator[Batch]:
+        """Yields the kernels of dispatches that only counters know."""
         report = self._conversion.report
         dispatch = block.get("dispatch_id").to_numpy()  # type: ignore[union-attr]
         unknown = _places(dispatch, _joined(self._kernels)) < 0
-        again = np.ones(len(block), np.bool_)
-        again[np.unique(dispatch, return_index=True)[1]] = False
-        report.used(int(np.count_nonzero(~unknown | again)), outcome="counters")
-        alone = block.filter(pa.array(unknown & ~again))
-        if not len(alone):
+        repeated = np.ones(len(block), np.bool_)
+        repeated[np.unique(dispatch, return_index=True)[1]] = False
+        report.used(int(np.count_nonzero(~unknown | repeated)), outcome="counters")
+        new = block.filter(pa.array(unknown & ~repeated))
+        if not len(new):
             return
-        if alone.get("start_timestamp") is None:
-            report.issue("bad-record", alone.where(0), "counters of a dispatch that isn't there", len(alone))
+        if new.get("start_timestamp") is None:
+            report.issue("bad-record", new.where(0), "counters of a missing dispatch", len(new))
             return
-        sound = reader.sound(alone)
+        sound = reader.sound(new)
         first, self._first = self._first, False
         for start in range(0, len(sound), self._conversion.batch_rows):
             part = sound.slice(start, self._conversion.batch_rows)
             yield reader.kernels(part, self._batches.ids(len(part)))
         self._first = first
 
-    def _told(self, place: Int64, sums: tuple[Int64, Float64, Int64]) -> Iterator[Batch]:
-        """Counters as children of the kernels at those places (-1: of none)."""
+    def _rows(self, place: Int64, sums: tuple[Int64, Floats, Int64]) -> Iterator[Batch]:
+        """Yields counters as children of the kernels with those indices (-1: no kernel)."""
         known = _joined(self._kernels)
         if not known:
             return
@@ -121,7 +122,7 @@ class Counters:
         parents = known["id"].take(at).to_numpy()
         ids = self._batches.ids(2 * len(here))[::2]
         names = self._names(handle)
-        columns = {name: known[name].take(at) for name in _TOLD}
+        columns = {name: known[name].take(at) for name in _OF_KERNEL}
         table = pa.table({**columns, "parent": pa.array(parents), "name": names, "value": pa.array(total)})
         units = self._units(names, columns["device"], count)
         table = table.append_column("timing", pa.array(["measured"] * len(table), pa.string()))
@@ -155,7 +156,7 @@ class Counters:
         return pa.array(words, pa.string()).take(pa.array(of))
 
     def _units(self, names: pa.Array, device: pa.Array, count: Int64) -> Int64:
-        """By how many instances each sum is divided for the mean that the GPU tab shows, 0 for none."""
+        """The divisor of each sum for the mean that the GPU tab shows, 0 for no mean."""
         units = np.zeros(len(names), np.int64)
         engines = {
             self._tool.device(handle): (agent.get("num_xcc"), agent.get("num_shader_banks"))
@@ -169,8 +170,8 @@ class Counters:
         return units
 
 
-def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
-    """Row, handle of the counter, sum and number of instances, in the order of rows and of first instances."""
+def _sums(values: list[Any]) -> tuple[Int64, Int64, Floats, Int64]:
+    """Returns row, handle of the counter, sum and number of instances, in the order of rows and of first instances."""
     rows, handles, totals, counts = [], [], [], []
     for row, items in enumerate(values):
         sums: dict[int, list[float]] = {}
@@ -199,7 +200,7 @@ def _joined(parts: list[dict[str, pa.Array]]) -> dict[str, pa.Array]:
 
 
 def _places(dispatch: Int64, known: dict[str, pa.Array]) -> Int64:
-    """Where the kernel of each dispatch stands, -1 for none."""
+    """The index of the kernel of each dispatch, -1 for none."""
     if not known:
         return np.full(len(dispatch), -1, np.int64)
     at = pc.fill_null(pc.index_in(pa.array(dispatch), value_set=known["dispatch"]), -1)

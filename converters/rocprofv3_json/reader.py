@@ -1,4 +1,4 @@
-"""rocprofv3's JSON to rows, in one pass: what records refer to stands before them. Else it is read first."""
+"""Reads rocprofv3's JSON in one pass if the tables that records refer to precede them, else in two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .walk import Member, Walk
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The rows of all records. Raises DamagedInput for what is no such document."""
+    """Yields the rows of all records. Raises DamagedInput for another document."""
     batches, rows = Batches(conversion), RowBuilder(conversion, first_id=0)
     rows.fact("clock", facts={"kind": "boottime"})
     tools: dict[int, Tool] = {}
@@ -39,7 +39,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
             yield from readers[item.entry].read(item)
     if not tools:
         raise DamagedInput(
-            "nothing is in it",
+            "it contains no entry",
             path=source.path,
             expected='an object with "rocprofiler-sdk-tool"',
             remedy="export it again with rocprofv3 --output-format json",
@@ -52,7 +52,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _look_ahead(source: Source, entry: int, tool: Tool) -> None:
-    """Reads the members of an entry wherever they stand."""
+    """Reads all members of an entry, including those after the records."""
     with source.open(quiet=True) as stream:
         for item in Walk(Text(stream), Report(), source.path, members_only=True):
             if isinstance(item, Member) and item.entry == entry:

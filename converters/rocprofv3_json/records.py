@@ -1,4 +1,4 @@
-"""Records of each list to rows.
+"""Turns the records of each list into rows.
 
 kernel_dispatch     kernel              memory_copy         memcpy
 hip_api, hsa_api    api                 memory_allocation   alloc
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
 from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.converters._shared.rocm.common import copy_kind, executed, launch, short_name
 from ktrace.model.arrays import Int64
@@ -31,7 +31,7 @@ _APIS = ("api", "kfd", "ompt", "hip_graph", "rccl")
 
 
 class Reader:
-    """Makes rows of the records of one entry."""
+    """Makes rows from the records of one entry."""
 
     def __init__(self, tool: Tool, batches: Batches, conversion: Conversion, *, counters_first: bool) -> None:
         self._tool = tool
@@ -40,7 +40,7 @@ class Reader:
         self._counters = Counters(tool, batches, conversion, first=counters_first)
 
     def read(self, records: Records) -> Iterator[Batch]:
-        """The rows of some records, in batches of the usual size."""
+        """Yields the rows of some records, in batches of the usual size."""
         name = records.path[-1]
         if name in COUNTERS:
             self._counters.read(records)
@@ -52,11 +52,11 @@ class Reader:
                 yield self._batch(name, part)
 
     def rest(self) -> Iterator[Batch]:
-        """The counters, and the kernels that only they know."""
+        """Yields the counters, and the kernels that only they know."""
         return self._counters.rest(self)
 
     def sound(self, block: Block) -> Block:
-        """The records of which the times can be believed; the others are reported."""
+        """Returns the records with valid times; reports the others."""
         if block.get("start_timestamp") is not None:
             ran = executed(block, self._conversion, "start_timestamp", "end_timestamp")
             return timed(ran, self._conversion, "start_timestamp", "end_timestamp")
@@ -66,10 +66,10 @@ class Reader:
         return block.slice(0, 0)
 
     def kernels(self, block: Block, ids: Int64) -> Batch:
-        """Kernels of dispatches, with ids that are given."""
+        """Returns dispatches as kernels with these ids."""
         columns = self._common(block) | self._kernel(block)
         self._counters.remember(block, ids, columns)
-        return self._batches.events(block, ids, **{key: value for key, value in columns.items() if _says(value)})
+        return self._batches.events(block, ids, **{key: value for key, value in columns.items() if _has_values(value)})
 
     def _batch(self, name: str, block: Block) -> Batch:
         ids = self._batches.ids(len(block))
@@ -92,10 +92,10 @@ class Reader:
             columns["dur"] = pc.if_else(point, None, columns["dur"])
         elif columns.get("dur") is None:
             columns["kind"] = "instant"
-        return self._batches.events(block, ids, **{key: value for key, value in columns.items() if _says(value)})
+        return self._batches.events(block, ids, **{key: value for key, value in columns.items() if _has_values(value)})
 
     def _common(self, block: Block) -> Columns:
-        """Time, process, category, correlation: what records of all kinds have."""
+        """Time, process, category, correlation: columns that records of all kinds have."""
         start, end = block.take("start_timestamp"), block.take("end_timestamp")
         kind = block.take("kind")
         if start is None:
@@ -109,13 +109,13 @@ class Reader:
             "host": self._tool.host,
             "pid": self._tool.pid,
             "cat": None if kind is None else mapped(kind, self._tool.category, pa.string()),
-            "correlation": not_zero(inner),
-            "external_id": not_zero(outer),
-            "args.correlation_id.ancestor": not_zero(ancestor),
+            "correlation": nonzero(inner),
+            "external_id": nonzero(outer),
+            "args.correlation_id.ancestor": nonzero(ancestor),
         }
 
     def _named(self, block: Block, kind: pa.Array | None) -> pa.Array:
-        """The names of operations; of one without a name its number, which is reported."""
+        """The names of operations; an operation without a name gets its number and is reported."""
         operation = block.take("operation")
         if operation is None or kind is None:
             return constant("[no name]", len(block))
@@ -150,7 +150,7 @@ class Reader:
         return self._place(block) | launch(block) | self._symbol(block) | {"kind": "kernel"}
 
     def _symbol(self, block: Block) -> Columns:
-        """What the kernel's symbol says."""
+        """Columns from the kernel's symbol: names and registers."""
         numbers = block.take("kernel_id")
         if numbers is None:
             return {"name": "[no name]"}
@@ -185,12 +185,12 @@ class Reader:
         columns = self._place(block) | {"kind": "memcpy", "name": names, "bytes": whole(block, "bytes")}
         words = names.dictionary.to_pylist()
         columns["copy_kind"] = pa.array([copy_kind(word) for word in words], pa.string()).take(names.indices)
-        one = of if to is None else to
         if to is None or of is None:
-            columns["device"] = None if one is None else mapped(one, tool.device, pa.int64())
+            known = of if to is None else to
+            columns["device"] = None if known is None else mapped(known, tool.device, pa.int64())
         else:
             ends = zip(to.to_pylist(), of.to_pylist(), strict=True)
-            shown = [goes_to if tool.is_gpu(goes_to) else comes_of for goes_to, comes_of in ends]
+            shown = [target if tool.is_gpu(target) else source for target, source in ends]
             columns["device"] = pa.array([tool.device(handle) for handle in shown], pa.int64())
             columns["args.src_agent"] = mapped(of, tool.device, pa.int64())
             columns["args.dst_agent"] = mapped(to, tool.device, pa.int64())
@@ -207,18 +207,18 @@ class Reader:
         return place | {"kind": "alloc", "name": names, "bytes": size}
 
     def _host(self, block: Block) -> Columns:
-        """A call, or a marker: its message is the name."""
+        """A call, or a marker, whose name is its message."""
         columns: Columns = {"name": self._named(block, block.get("kind")), "tid": whole(block, "thread_id")}
         messages = self._tool.messages
         inner = block.get("correlation_id.internal")
         if "marker" in block.place and messages and inner is not None:
-            said = pa.array([messages.get(number) or None for number in inner.to_pylist()], pa.string())
-            columns["args.function"] = pc.if_else(said.is_valid(), columns["name"].dictionary_decode(), None)
-            columns["name"] = pc.coalesce(said, columns["name"].dictionary_decode())
+            texts = pa.array([messages.get(number) or None for number in inner.to_pylist()], pa.string())
+            columns["args.function"] = pc.if_else(texts.is_valid(), columns["name"].dictionary_decode(), None)
+            columns["name"] = pc.coalesce(texts, columns["name"].dictionary_decode())
         return columns
 
 
-def _says(value: object) -> bool:
+def _has_values(value: object) -> bool:
     return not isinstance(value, pa.Array) or value.null_count < len(value)
 
 
@@ -232,7 +232,7 @@ def _small(value: object) -> int | None:
 
 
 def whole(block: Block, *names: str) -> pa.Array | None:
-    """Takes the first of these columns that holds whole numbers."""
+    """Takes the first of these columns with whole numbers."""
     for name in names:
         column = block.get(name)
         if column is not None and pa.types.is_int64(column.type):
@@ -240,12 +240,7 @@ def whole(block: Block, *names: str) -> pa.Array | None:
     return None
 
 
-def not_zero(column: pa.Array | None) -> pa.Array | None:
-    """The ids, 0 taken for null."""
-    return None if column is None else pc.if_else(pc.equal(column, 0), pa.scalar(None, pa.int64()), column)
-
-
 def mapped(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType) -> pa.Array:
-    """The value of each distinct cell."""
+    """Maps a column, computing the value once for each distinct cell."""
     coded = column.dictionary_encode()
     return pa.array([value(cell) for cell in coded.dictionary.to_pylist()], kind).take(coded.indices)

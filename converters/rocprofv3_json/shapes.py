@@ -1,9 +1,9 @@
-"""Records of a list as structs of the keys that were seen in it, and these as columns.
+"""Decodes records of a list as structs with the keys seen in it, and turns these into columns.
 
     {"kind": 11, "correlation_id": {"internal": 3}}     a struct with a struct in it
     correlation_id.internal  [3, 4, 5]                  a column
 
-Structs are decoded twice as fast as dicts, and refuse a key that they don't know, so that none is lost.
+Structs are decoded twice as fast as dicts, and refuse an unknown key, so that no key is lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-#: Keys of a shape -> the keys of the object that stands there, None for any other value.
+#: Key of a shape -> the keys of the object there, None for any other value.
 Tree = dict[str, Any]
 
 
@@ -27,7 +27,7 @@ class Shape:
         self._leaves: list[tuple[tuple[str, ...], str]] = []
 
     def decode(self, text: bytes) -> list[object]:
-        """The records of a JSON list. Raises msgspec.DecodeError."""
+        """Returns the records of a JSON list. Raises msgspec.DecodeError."""
         for _ in range(2):
             if self._decode is not None:
                 try:
@@ -45,13 +45,13 @@ class Shape:
         self._leaves = list(_leaves(self._tree, (), ()))
         try:
             kind = _struct(self._tree)
-        except ValueError:  # a key that no field of a struct can have
+        except ValueError:  # a key that can't be a field of a struct
             self._decode = msgspec.json.Decoder(list[dict[str, Any]]).decode
         else:
             self._decode = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
 
     def columns(self, rows: list[object]) -> dict[str, list[object]]:
-        """Dotted key -> its values, None where a record hasn't got it."""
+        """Returns dotted key -> its values, None for a record without it."""
         if rows and isinstance(rows[0], dict):
             return {".".join(keys): [_inner(row, keys) for row in rows] for keys, _ in self._leaves}
         return {".".join(keys): _values(rows, where) for keys, where in self._leaves}
@@ -61,7 +61,7 @@ def _values(rows: list[object], where: str) -> list[object]:
     get = attrgetter(where)
     try:
         return list(map(get, rows))
-    except AttributeError:  # null stands where others have an object
+    except AttributeError:  # null in place of an object
         return [_value(row, where.split(".")) for row in rows]
 
 
@@ -72,14 +72,14 @@ def _value(row: Any, where: list[str]) -> object:
 
 
 def _inner(value: Any, keys: tuple[str, ...]) -> object:
-    """What stands under keys within each other, None where nothing does."""
+    """The value at a path of keys, None for no value."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def _merge(tree: Tree, record: dict[str, Any]) -> None:
-    """Adds the keys of an object. One that is an object here and another value there is any value."""
+    """Adds the keys of an object. A key with an object in one record and another value elsewhere has any value."""
     for key, value in record.items():
         if isinstance(value, dict) and value:
             if key not in tree:
@@ -91,7 +91,7 @@ def _merge(tree: Tree, record: dict[str, Any]) -> None:
 
 
 def _struct(tree: Tree) -> type[msgspec.Struct]:
-    """A struct of those keys, all of them optional."""
+    """A struct with these keys, all optional."""
     fields: list[tuple[str, Any, Any]] = []
     for number, inner in enumerate(tree.values()):
         if inner is None:

@@ -1,4 +1,4 @@
-"""What an entry says beside its records: process, agents, names of operations, kernels and counters, marker texts.
+"""The members of an entry other than records: process, agents, names of operations, kernels, counters, marker texts.
 
 strings.buffer_records[8] {"kind": "HIP_RUNTIME_API", "operations": ["hipApiName", ...]}   kind 8, operation 0
 agents [{"id": {"handle": 1000}, "node_id": 4, "type": 2, "product_name": ...}]            handle 1000 is device 4
@@ -19,7 +19,7 @@ from ktrace.model.row_builder import RowBuilder
 #: Members that records need.
 NEEDED = (("metadata",), ("agents",), ("strings", "buffer_records"), ("kernel_symbols",))
 
-#: Members that are kept: all that records refer to.
+#: Members that are kept: those that records refer to.
 _KEPT = frozenset(
     {*NEEDED, ("counters",), ("strings", "callback_records"), ("strings", "marker_api"), ("strings", "correlation_id")}
 )
@@ -50,7 +50,7 @@ class Tool:
         self.messages: dict[int, str] = {}
 
     def add(self, path: tuple[str, ...], text: bytes) -> str | None:
-        """Takes a member, if it is one of those that matter; what is wrong with it, if anything is."""
+        """Takes a member if it is needed; returns the problem with it, None for no problem."""
         self.known.add(path)
         if path not in _KEPT:
             return None
@@ -70,8 +70,8 @@ class Tool:
         elif path == ("strings", "buffer_records"):
             self.kinds = list(_objects(value))
         elif path == ("strings", "marker_api"):
-            said = ((item.get("key"), item.get("value")) for item in _objects(value))
-            self.messages = {key: text for key, text in said if isinstance(key, int) and isinstance(text, str)}
+            pairs = ((item.get("key"), item.get("value")) for item in _objects(value))
+            self.messages = {key: text for key, text in pairs if isinstance(key, int) and isinstance(text, str)}
         return wrong
 
     @property
@@ -88,13 +88,13 @@ class Tool:
         return name if isinstance(name, str) and name else None
 
     def device(self, handle: object) -> int | None:
-        """The number of an agent: its node_id, as in "Agent 4"; the handle itself of one that isn't known."""
+        """The number of an agent: its node_id, as in "Agent 4"; for an unknown agent the handle."""
         agent = self.agents.get(handle)  # type: ignore[call-overload]
         number = agent.get("node_id") if agent else handle
         return number if type(number) is int and -(1 << 63) <= number < 1 << 63 else None
 
     def is_gpu(self, handle: object) -> bool | None:
-        """Whether an agent is a GPU, None for one that isn't known."""
+        """Whether an agent is a GPU, None for an unknown agent."""
         agent = self.agents.get(handle)  # type: ignore[call-overload]
         return agent.get("type") in (2, "GPU") if agent else None
 
@@ -118,17 +118,17 @@ class Tool:
         return next((entry for entry in self.kinds if entry.get("kind") == kind), None)
 
     def facts(self, rows: RowBuilder) -> None:
-        """What there is to say of host, process and devices."""
+        """Adds the facts of source, host, process and devices."""
         config = self.metadata.get("config")
         rows.fact("source", facts={"tool": "rocprofv3", **({"config": config} if config else {})})
         if self.host:
             node = self.metadata["node"]
-            rows.fact("host", host=self.host, name=self.host, facts=_said({"os": node.get("system_name")}))
+            rows.fact("host", host=self.host, name=self.host, facts=_nonempty({"os": node.get("system_name")}))
         command = self.metadata.get("command")
         if self.pid is not None:
             words = [str(word) for word in command] if isinstance(command, list) else []
             name = words[0].rsplit("/", 1)[-1] if words else None
-            facts = _said({"command": " ".join(words), "ppid": self.metadata.get("ppid")})
+            facts = _nonempty({"command": " ".join(words), "ppid": self.metadata.get("ppid")})
             rows.fact("process", host=self.host, pid=self.pid, name=name, facts=facts)
         for handle, agent in self.agents.items():
             if self.is_gpu(handle):
@@ -136,12 +136,16 @@ class Tool:
                 facts = {"api": "hip", "vendor": agent.get("vendor_name") or "AMD"}
                 facts |= {fact: agent.get(key) for fact, key in _AGENT.items()}
                 rows.fact(
-                    "device", host=self.host, device=self.device(handle), name=str(name or "GPU"), facts=_said(facts)
+                    "device",
+                    host=self.host,
+                    device=self.device(handle),
+                    name=str(name or "GPU"),
+                    facts=_nonempty(facts),
                 )
 
 
 def _without_odd_numbers(text: bytes) -> Any:
-    """A JSON value, null where a number stands that 64 bits don't hold; None where it is nested too deeply."""
+    """A JSON value with null for numbers beyond 64 bits; None if it is nested too deeply."""
     try:
         return json.loads(text, parse_int=_int, parse_float=_float, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
@@ -158,7 +162,7 @@ def _float(digits: str) -> float | None:
 
 
 def _by_handle(value: object) -> dict[int, dict[str, Any]]:
-    """The objects of a list by the handle of their `id`."""
+    """The objects of a list, by the handle of their `id`."""
     found: dict[int, dict[str, Any]] = {}
     for item in _objects(value):
         handle = item.get("id")
@@ -174,12 +178,12 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
 
 
 def _symbols(value: object) -> dict[Any, dict[str, Any]]:
-    """Kernels by their ids: of a list by `kernel_id`, else by their place in it; of an object by its keys."""
+    """Kernels by their ids: in a list `kernel_id`, else the index; in an object the keys."""
     if isinstance(value, dict):
         return {key: symbol for key, symbol in value.items() if isinstance(symbol, dict)}
     numbered = ((symbol.get("kernel_id", place), symbol) for place, symbol in enumerate(_objects(value)))
     return {number: symbol for number, symbol in numbered if isinstance(number, (int, str))}
 
 
-def _said(facts: dict[str, Any]) -> dict[str, Any]:
+def _nonempty(facts: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in facts.items() if value not in (None, "", [])}

@@ -1,9 +1,9 @@
-"""The document as a stream: its small members whole, its lists of records chunk by chunk.
+"""Reads the document as a stream: small members whole, lists of records chunk by chunk.
 
     "buffer_records": {"kernel_dispatch": [{"size": 80, ...}, {"size": 80, ...}, ...]
-                                                 ^ a chunk may end before what begins as the first record does
+                                                 ^ a chunk may end before text that begins like the first record
 
-A cut is believed only if the chunk is JSON; a damaged one is picked out record by record.
+A cut is right if the chunk is JSON; a damaged chunk is read record by record.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .shapes import Shape
 #: The key of the document.
 TOOL = "rocprofiler-sdk-tool"
 
-#: Members that hold lists of records, and lists that are read like those.
+#: Members with lists of records.
 _RECORDS = ("buffer_records", "callback_records")
 
-#: Bytes of a member that is held in memory, at most.
+#: Greatest number of bytes of a member, which is kept in memory.
 _LARGEST = 256 << 20
 
-#: Cuts that are tried for a chunk before its records are picked out one by one.
+#: Cuts that are tried for a chunk before its records are read one by one.
 _MOST_CUTS = 8
 
 _MARK = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]|"', re.DOTALL)
@@ -41,9 +41,9 @@ _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 
 
 class Member(NamedTuple):
-    """A member of an entry: the number of the entry, the keys that lead to it, its JSON text.
+    """A member of an entry: the number of the entry, the path of keys to it, its JSON text.
 
-    The text is empty for one whose own members follow.
+    The text is empty for a member whose own members follow.
     """
 
     entry: int
@@ -52,7 +52,7 @@ class Member(NamedTuple):
 
 
 class Records(NamedTuple):
-    """Some records of a list: the keys that lead to it, the number of the first, what they say, column by column."""
+    """Some records of a list: the path of keys to it, the number of the first record, the values as columns."""
 
     entry: int
     path: tuple[str, ...]
@@ -62,7 +62,7 @@ class Records(NamedTuple):
 
 
 class Walk:
-    """Goes through a document. With `members_only` the records are passed by."""
+    """Yields the members and records of a document. With `members_only` records are skipped."""
 
     def __init__(self, text: Text, report: Report, path: str, *, members_only: bool = False) -> None:
         self._text = text
@@ -77,7 +77,7 @@ class Walk:
         if text.peek(3) == b"\xef\xbb\xbf":
             text.pos += 3
         if text.skip_blank() != b"{":
-            raise self._damaged("no JSON object")
+            raise self._damaged("not a JSON object")
         text.pos += 1
         yield from self._object(())
 
@@ -90,13 +90,13 @@ class Walk:
             remedy="export it again with rocprofv3 --output-format json",
         )
 
-    def _ends(self) -> None:
+    def _report_cut(self) -> None:
         if not self._cut and not self._members_only:
             self._report.issue("cut", f"byte {self._text.pos}", "the document has no end", 0)
         self._cut = True
 
     def _object(self, path: tuple[str, ...]) -> Iterator[Member | Records]:
-        """The members of an object, of which the brace is read."""
+        """Yields the members of an object whose brace is read."""
         text = self._text
         while not self._cut:
             first = text.skip_blank()
@@ -110,7 +110,7 @@ class Walk:
             if key is None:
                 if text.skip_blank():
                     raise self._damaged(f"{text.peek(20)!r} where a member should begin")
-                self._ends()
+                self._report_cut()
                 return
             yield from self._member((*path, key))
 
@@ -148,7 +148,7 @@ class Walk:
             start = text.pos
             value = self._value()
             if value is None:
-                self._ends()
+                self._report_cut()
             elif path[0] == TOOL and len(path) > 1 and (len(value) < 3 or _is_json(value)):
                 yield Member(max(self._entry, 0), path[1:], value)
             elif path[0] == TOOL:
@@ -170,10 +170,10 @@ class Walk:
             elif first:
                 raise self._damaged(f"{text.peek(20)!r} where an entry should begin")
             else:
-                self._ends()
+                self._report_cut()
 
     def _value(self) -> bytes | None:
-        """The JSON text that begins here, None where it has no end."""
+        """Reads the JSON text that begins here; returns None if it has no end."""
         text = self._text
         first = text.peek()
         if first not in (b'"', b"{", b"["):
@@ -188,7 +188,7 @@ class Walk:
             found = text.search(_MARK, at)
             mark = text.part(found, found + 1) if found >= 0 else b""
             end = text.match(_MARK, found) if mark else text.end
-            if not mark or (mark == b'"' and end == found + 1):  # a text that goes on behind the window
+            if not mark or (mark == b'"' and end == found + 1):  # a text that continues after the window
                 at = found if mark else text.end
                 if text.end - text.pos > _LARGEST or not text.more():
                     return None
@@ -201,7 +201,7 @@ class Walk:
                 return value
 
     def _list(self, path: tuple[str, ...]) -> Iterator[Records]:
-        """The records of a list, of which the bracket is read."""
+        """Yields the records of a list whose bracket is read."""
         text = self._text
         shape = Shape()
         boundary: re.Pattern[bytes] | None = None
@@ -215,7 +215,7 @@ class Walk:
                 text.pos += 1
                 return
             if not first:
-                self._ends()
+                self._report_cut()
                 return
             if boundary is None:
                 key = _FIRST_KEY.match(text.peek(1 << 12))
@@ -231,7 +231,7 @@ class Walk:
             count += len(rows)
 
     def _chunk(self, shape: Shape, boundary: re.Pattern[bytes]) -> list[object]:
-        """The next records, as far as a cut that does, or the list's end."""
+        """Reads the next records, up to a usable cut or the list's end."""
         text = self._text
         at = text.pos + CHUNK
         for _ in range(_MOST_CUTS):
@@ -245,7 +245,7 @@ class Walk:
         return self._salvaged(shape, text.pos + CHUNK)
 
     def _cut_at(self, at: int, boundary: re.Pattern[bytes]) -> int:
-        """The end of the first record at a place or behind that a record follows; the end of the document else."""
+        """The end of the first record from a position on that another record follows, else the end of the document."""
         text = self._text
         while True:
             if at < text.end:
@@ -257,7 +257,7 @@ class Walk:
                 return text.end
 
     def _decoded(self, shape: Shape, end: int) -> list[object] | None:
-        """The records up to a place, or to the end of the list before it; None where that is no JSON."""
+        """Decodes the records up to a position, or to the end of the list before it; returns None if it isn't JSON."""
         text = self._text
         whole = b"".join((b"[", text.view(text.pos, end), b"]"))
         if not is_utf8(whole):
@@ -282,7 +282,7 @@ class Walk:
         return None
 
     def _salvaged(self, shape: Shape, end: int) -> list[object]:
-        """The records that begin before a place, one by one; those that are damaged are reported."""
+        """Reads the records that begin before a position one by one; reports damaged ones."""
         found = salvage(self._text, end)
         rows, odd = _decodable(shape, [element for element in found.elements if element.startswith(b"{")])
         if odd and not self._members_only:
@@ -298,7 +298,7 @@ class Walk:
 
 
 def _decodable(shape: Shape, elements: list[bytes]) -> tuple[list[object], int]:
-    """The records that can be decoded, and how many can't: a number beyond 64 bits, objects too deep in each other."""
+    """The records that can be decoded, and the number of others: with a number beyond 64 bits, or nested too deeply."""
     try:
         return (shape.decode(b"[" + b",".join(elements) + b"]") if elements else []), 0
     except (msgspec.DecodeError, RecursionError):

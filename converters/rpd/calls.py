@@ -1,4 +1,4 @@
-"""rocpd_api: calls of HIP and HSA, ranges of the user's, what the tracer itself did.
+"""rocpd_api: calls of HIP and HSA, the user's ranges, the tracer's own work.
 
 UserMarker        args "forward"                       range forward
 hipMalloc         args "ptr=0x7f.. | size=0x2000000"   api
@@ -18,7 +18,7 @@ from ktrace.converters._shared.sqlite.database import Database
 from ktrace.converters._shared.sqlite.lookup import FirstId
 from ktrace.model.batch import Batch
 
-from .launches import Details, Launches, numbered, said_texts, strings
+from .launches import Details, Launches, nonempty, numbered, strings
 
 _MARKER = "UserMarker"
 
@@ -38,7 +38,7 @@ class Calls:
         self._details = Details(database)
 
     def read(self) -> Iterator[Batch]:
-        """All calls, in the order of the table."""
+        """Yields all calls, in the order of the table."""
         batches = Batches(self._conversion)
         for block in self._database.blocks(self._table, self._conversion.batch_rows):
             sound = timed(block, self._conversion, "start", "end")
@@ -51,14 +51,14 @@ class Calls:
         called = block.take("apiName_id")
         names = self._texts.column(block, called, required=True)
         arguments = self._texts.column(block, block.take("args_id"))
-        said = None if arguments is None else said_texts(arguments)
+        texts = None if arguments is None else nonempty(arguments)
         assert names is not None
         kinds = pa.array([_kind(name) for name in names.dictionary.to_pylist()]).take(names.indices)
-        if said is not None:
-            marker = pc.and_(pc.equal(kinds, "range"), said.is_valid())
+        if texts is not None:
+            marker = pc.and_(pc.equal(kinds, "range"), texts.is_valid())
             if marker.true_count:
-                names = pc.if_else(marker, said, names.dictionary_decode())
-                said = pc.if_else(marker, None, said)
+                names = pc.if_else(marker, texts, names.dictionary_decode())
+                texts = pc.if_else(marker, None, texts)
         starts = self._launches.starts(api)
         details = self._details.get(pc.if_else(starts, None, api), called)
         name = details.pop("kernelName_id", None)
@@ -74,7 +74,7 @@ class Calls:
             pid=block.take("pid"),
             tid=block.take("tid"),
             correlation=pc.if_else(starts, api, None),
-            **{"args.args": said} if said is not None and said.null_count < len(said) else {},
+            **{"args.args": texts} if texts is not None and texts.null_count < len(texts) else {},
             cat=self._texts.column(block, block.take("domain_id")),
             **details,
         )

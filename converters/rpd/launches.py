@@ -1,4 +1,4 @@
-"""Which call started which work: rocpd_api_ops, and what the call asked for: rocpd_kernelapi, rocpd_copyapi.
+"""The calls that started work (rocpd_api_ops), and their arguments (rocpd_kernelapi, rocpd_copyapi).
 
 rocpd_api_ops      api_id 29, op_id 3           both get correlation 29
 rocpd_kernelapi    api_ptr_id 29, grid 1792 x 782 x 1, workgroup 256 x 1 x 1: blocks, or work-items for some calls
@@ -28,15 +28,15 @@ _DIMENSIONS = {
     f"{of}{axis.upper()}": f"{to}_{axis}" for of, to in (("grid", "grid"), ("workgroup", "block")) for axis in "xyz"
 }
 
-#: Calls that are given the size of the grid in work-items, which RPD passes on; others are given blocks.
+#: Calls whose grid is in work-items, also in RPD; that of other calls is in blocks.
 _OF_WORK_ITEMS = frozenset({"hipExtModuleLaunchKernel", "hipHccModuleLaunchKernel"})
 
-#: What schema version 1 spells otherwise.
+#: Spelling in schema version 1 -> in version 2.
 _SPELLED = {"gridz": "gridZ"}
 
 
 class Launches:
-    """The table rocpd_api_ops, read once; the first call of a work is its launch, further ones are links."""
+    """The table rocpd_api_ops, read once; the first call for an op is its launch, further ones become links."""
 
     def __init__(self, database: Database, table: str | None, conversion: Conversion) -> None:
         self._database = database
@@ -68,16 +68,16 @@ class Launches:
         return rowid, api_ids, op_ids
 
     def of(self, op: pa.Int64Array) -> pa.Int64Array:
-        """The call that started each work, null where there is none."""
+        """The call that started each op, null for none."""
         at = pc.index_in(op, value_set=pa.array(self._op[self._first]))
         return pa.array(self._api[self._first]).take(at)
 
     def starts(self, api: pa.Int64Array) -> pa.BooleanArray:
-        """Whether each call started a work."""
+        """Whether each call started an op."""
         return pc.is_in(api, value_set=self._launching)
 
     def rest(self, ids: dict[str, FirstId]) -> Iterator[Batch]:
-        """Links for the calls of a work beyond the first; all rows of the table are accounted for."""
+        """Yields links for the calls of an op after the first; accounts for all rows of the table."""
         self._conversion.report.used(len(self._op) - len(self._further), outcome="correlation")
         size = self._conversion.batch_rows
         for start in range(0, len(self._further), size):
@@ -89,7 +89,7 @@ class Launches:
 
 
 def links(conversion: Conversion, ids: Int64, ends: tuple[Int64, Int64], word: str) -> Batch:
-    """Arrows between pairs of rows: two links each, of the ids `ids` and `ids` + 1."""
+    """Returns arrows between pairs of rows: two links each, with the ids `ids` and `ids` + 1."""
     both = np.stack((ids, ids + 1), 1).ravel()
     events = np.stack(ends, 1).ravel()
     roles = np.tile(["out", "in"], len(ids))
@@ -98,9 +98,9 @@ def links(conversion: Conversion, ids: Int64, ends: tuple[Int64, Int64], word: s
 
 
 class Details:
-    """What calls asked for: columns and arguments of the rows that they are shown on.
+    """The arguments of calls, as columns and arguments of rows.
 
-    Schema version 1 says the same of work, in rocpd_kernelop and rocpd_copyop.
+    In schema version 1 the same details belong to ops, in rocpd_kernelop and rocpd_copyop.
     """
 
     def __init__(self, database: Database, *, of: str = "api") -> None:
@@ -115,9 +115,9 @@ class Details:
         self._of_work_items = _named(database, _OF_WORK_ITEMS)
 
     def get(self, api: pa.Int64Array, names: pa.Array | None = None) -> dict[str, pa.Array]:
-        """Columns of the model, `args.<key>`, and `kernelName_id`, by the id of a call; those of few are null.
+        """Returns columns of the model, `args.<key>`, and `kernelName_id` for calls, null for calls without details.
 
-        `names` are the apiName_id of those calls.
+        `api` are the ids of the calls, `names` their apiName_id.
         """
         kernel = self._kernel.get(api) if self._kernel else {}
         copy = self._copy.get(api) if self._copy else {}
@@ -129,19 +129,18 @@ class Details:
         found["kernelName_id"] = numbers(kernel.get("kernelName_id"))
         code = self._code.get(numbers(kernel.get("codeObject_id"))) if self._code and kernel else {}
         found["registers"] = numbers(code.get("vgpr"))
-        said = {key: kernel.get(key) for key in _OF_KERNEL} | {key: copy.get(key) for key in _OF_COPY}
-        said["stream"] = _either(kernel.get("stream"), copy.get("stream"))
-        said["sgpr"], said["fbar"] = code.get("sgpr"), code.get("fbar")
+        args = {key: kernel.get(key) for key in _OF_KERNEL} | {key: copy.get(key) for key in _OF_COPY}
+        args["stream"] = _either(kernel.get("stream"), copy.get("stream"))
+        args["sgpr"], args["fbar"] = code.get("sgpr"), code.get("fbar")
         if copy.get("kind") is not None and found["copy_kind"] is not None:
-            unsaid = pc.if_else(found["copy_kind"].is_valid(), None, numbers(copy["kind"]))
-            said["kind"] = unsaid
-        known = {name: column for name, column in (found | arguments(said)).items() if column is not None}
+            args["kind"] = pc.if_else(found["copy_kind"].is_valid(), None, numbers(copy["kind"]))
+        known = {name: column for name, column in (found | arguments(args)).items() if column is not None}
         return self._in_blocks(known, names)
 
     def _in_blocks(self, known: dict[str, pa.Array], names: pa.Array | None) -> dict[str, pa.Array]:
-        """The same, the grids of calls that are given work-items as blocks.
+        """Converts the grids of calls with work-items to blocks.
 
-        Facts: rpd_tracer's RoctracerDataSource.cpp (`globalWorkSizeX` beside `gridDim.x`).
+        Facts: rpd_tracer's RoctracerDataSource.cpp (`globalWorkSizeX` as well as `gridDim.x`).
         """
         items = None if names is None else pc.is_in(names, value_set=self._of_work_items)
         if items is None or not items.true_count:
@@ -158,25 +157,26 @@ class Details:
         return known
 
 
-def arguments(said: dict[str, pa.Array | None]) -> dict[str, pa.Array]:
-    """Those that say something, as columns of arguments."""
+def arguments(columns: dict[str, pa.Array | None]) -> dict[str, pa.Array]:
+    """Returns the columns with values as columns of arguments."""
     found = {}
-    for key, column in said.items():
+    for key, column in columns.items():
         if column is None:
             continue
-        text = pa.types.is_string(column.type)
-        spoken = pc.if_else(pc.equal(column, ""), None, column) if text else column
-        if spoken.null_count < len(spoken):
-            found[f"args.{key}"] = spoken
+        values = pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(column.type) else column
+        if values.null_count < len(values):
+            found[f"args.{key}"] = values
     return found
 
 
-def _either(one: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
-    return pc.coalesce(one, other) if one is not None and other is not None else one if other is None else other
+def _either(first: pa.Array | None, second: pa.Array | None) -> pa.Array | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return pc.coalesce(first, second)
 
 
 def _named(database: Database, names: Collection[str]) -> pa.Int64Array:
-    """The ids of some texts of rocpd_string."""
+    """The ids of texts in rocpd_string."""
     table = next(iter(database.like("rocpd_string")), None)
     if table is None or not (database.has(table, "id") and database.has(table, "string")):
         return pa.array([], pa.int64())
@@ -191,13 +191,13 @@ def _lookup(database: Database, table: str, key: str, columns: tuple[str, ...]) 
 
 
 def numbered(block: Block) -> pa.Array:
-    """The ids of the rows, null where the table has none."""
+    """The ids of the rows, null if the table has none."""
     column = block.take("id")
     return pa.nulls(len(block), pa.int64()) if column is None else column
 
 
 def numbers(column: pa.Array | None) -> pa.Array | None:
-    """A column of whole numbers; texts that are none are null ('' stands where there is nothing to say)."""
+    """A column as whole numbers; other texts, such as '' for "no value", are null."""
     if column is None or pa.types.is_integer(column.type):
         return column
     if pa.types.is_string(column.type):
@@ -207,12 +207,12 @@ def numbers(column: pa.Array | None) -> pa.Array | None:
 
 
 def strings(database: Database, conversion: Conversion) -> Texts:
-    """The texts of rocpd_string."""
+    """The strings in rocpd_string."""
     table = next(iter(database.like("rocpd_string")), None)
     return Texts(database, table, "id", "string", conversion)
 
 
-def said_texts(column: pa.DictionaryArray) -> pa.StringArray:
-    """The words of a dictionary as texts, null where they are empty."""
+def nonempty(column: pa.DictionaryArray) -> pa.StringArray:
+    """The texts of a dictionary column, null for empty ones."""
     words = column.dictionary
     return pc.if_else(pc.equal(words, ""), None, words).take(column.indices)

@@ -1,4 +1,4 @@
-"""rocpd_monitor: what a monitor measured, and how long it stayed so.
+"""rocpd_monitor: the values that a monitor measured, and their durations.
 
 gpu 0  sclk  8306017492311037 ... 8306017500777538  1700
 """
@@ -21,7 +21,7 @@ _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 def read_monitors(database: Database, table: str, ids: FirstId, conversion: Conversion) -> Iterator[Batch]:
-    """Counters with a duration. A value that is no number stays an argument."""
+    """Yields counters with a duration. A value that isn't a number becomes an argument."""
     batches = Batches(conversion)
     for block in database.blocks(table, conversion.batch_rows):
         sound = timed(block, conversion, "start", "end", open_end=True)
@@ -45,20 +45,20 @@ def _batch(batches: Batches, block: Block, ids: FirstId) -> Batch:
     )
 
 
-def _values(said: pa.Array | None) -> dict[str, Any]:
-    """The numbers; what is none stays an argument."""
-    if said is None:
+def _values(column: pa.Array | None) -> dict[str, Any]:
+    """The numbers, and other texts as an argument."""
+    if column is None:
         return {}
-    if not pa.types.is_string(said.type):
-        return {"value": said.cast(pa.float64())}
-    plain = pc.fill_null(pc.match_substring_regex(said, _NUMBER), False)
-    other = pc.if_else(plain, None, said)
-    found = {"value": pc.if_else(plain, said, None).cast(pa.float64())}
+    if not pa.types.is_string(column.type):
+        return {"value": column.cast(pa.float64())}
+    plain = pc.fill_null(pc.match_substring_regex(column, _NUMBER), False)
+    other = pc.if_else(plain, None, column)
+    found = {"value": pc.if_else(plain, column, None).cast(pa.float64())}
     return found | ({"args.value": other} if other.null_count < len(other) else {})
 
 
 def _place(block: Block) -> dict[str, Any]:
-    """The GPU, or a track for another device."""
+    """The GPU's number, or a track for another device."""
     kinds, number = block.take("deviceType"), block.take("deviceId")
     if kinds is None or number is None:
         return {} if number is None else {"device": number}

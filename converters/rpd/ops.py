@@ -1,4 +1,4 @@
-"""rocpd_op: the work of the GPU. Its process is that of the call that started it.
+"""rocpd_op: the work of the GPU. Its process is that of its launch.
 
 description "Cijk_Ailk..."  opType KernelExecution      kernel Cijk_Ailk...
 description ""              opType CopyHostToDevice     memcpy CopyHostToDevice, HtoD
@@ -21,7 +21,7 @@ from ktrace.converters._shared.sqlite.lookup import FirstId, Lookup
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 
-from .launches import Details, Launches, arguments, links, numbered, said_texts, strings
+from .launches import Details, Launches, arguments, links, nonempty, numbered, strings
 
 
 class Ops:
@@ -44,7 +44,7 @@ class Ops:
         self._barriers = Lookup(database, barriers, "op_ptr_id", keys) if barriers else None
 
     def read(self) -> Iterator[Batch]:
-        """All work, in the order of the table."""
+        """Yields all work, in the order of the table."""
         batches = Batches(self._conversion)
         for block in self._database.blocks(self._table, self._conversion.batch_rows):
             sound = timed(executed(block, self._conversion, "start", "end"), self._conversion, "start", "end")
@@ -76,11 +76,8 @@ class Ops:
         if "copy_kind" in details:
             ways = pc.coalesce(ways, details["copy_kind"])
         details["copy_kind"] = ways
-        said = {
-            **(self._barriers.get(op) if self._barriers else {}),
-            "completionSignal": block.take("completionSignal"),
-        }
-        for key, column in arguments(said).items():
+        more = self._barriers.get(op) if self._barriers else {}
+        for key, column in arguments({**more, "completionSignal": block.take("completionSignal")}).items():
             details[key] = pc.coalesce(details[key], column) if key in details else column
         return batches.events(
             block,
@@ -99,20 +96,20 @@ class Ops:
         )
 
     def _names(self, block: Block, types: pa.DictionaryArray, kernel: pa.Array | None) -> pa.DictionaryArray:
-        """The description, else the kernel of the call, else the type."""
+        """The description, else the kernel in the call, else the type."""
         described = self._texts.column(block, block.take("description_id"))
-        names = pa.nulls(len(block), pa.string()) if described is None else said_texts(described)
+        names = pa.nulls(len(block), pa.string()) if described is None else nonempty(described)
         if names.null_count and kernel is not None and kernel.null_count < len(kernel):
             called = self._texts.column(block, kernel)
             assert called is not None
-            names = pc.coalesce(names, said_texts(called))
+            names = pc.coalesce(names, nonempty(called))
         return encoded(pc.coalesce(names, types.dictionary_decode()))
 
 
 def read_waits(
     database: Database, tables: dict[str, str], ids: dict[str, FirstId], conversion: Conversion
 ) -> Iterator[Batch]:
-    """rocpd_op_inputSignals: a work that waits for another."""
+    """Yields links from rocpd_op_inputSignals: an op waits for another."""
     table = tables.get("rocpd_op_inputSignals")
     for block in database.blocks(table, conversion.batch_rows) if table else ():
         before, after = block.get("from_op_id"), block.get("to_op_id")

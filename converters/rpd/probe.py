@@ -7,7 +7,7 @@ from ktrace.input.source import Sample
 
 
 def probe(sample: Sample) -> Match | None:
-    """MAGIC where rocpd_op and rocpd_api are there; NEAR for a database that has only one of them."""
+    """MAGIC for a database with rocpd_op and rocpd_api; NEAR if it has only one of them."""
     if sample.tables is None:
         return None
     names = {name.casefold() for name in sample.tables}

@@ -1,4 +1,4 @@
-"""RPD to rows: calls, device work under the call that started it, ranges, counters of monitors, waits between works."""
+"""Reads RPD: calls, device work with its launch, ranges, counters of monitors, waits between ops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .launches import Launches
 from .monitors import read_monitors
 from .ops import Ops, read_waits
 
-#: What is looked up for rows of the others, and what SQLite keeps for itself.
+#: Tables that are looked up for rows of the others.
 _LOOKED_UP = frozenset(
     {
         *("rocpd_string", "rocpd_metadata", "rocpd_api_ops", "rocpd_kernelapi", "rocpd_copyapi"),
@@ -27,7 +27,7 @@ _LOOKED_UP = frozenset(
     }
 )
 
-#: Columns that hold whole numbers, and texts, in all tables that have them.
+#: Columns with whole numbers, and with texts, in all tables.
 _WHOLE = (
     *("id", "pid", "tid", "gpuId", "queueId", "sequenceId", "start", "end", "description_id", "opType_id", "deviceId"),
     *("apiName_id", "args_id", "api_id", "op_id", "api_ptr_id", "op_ptr_id", "from_op_id", "to_op_id", "kernelName_id"),
@@ -37,17 +37,17 @@ _TEXTS = (
     *("aquireFence", "releaseFence", "kernelArgAddress"),
 )
 
-#: Tables with rows of their own, and how many ids a row of each takes.
-_HAPPENINGS = {"rocpd_api": 1, "rocpd_op": 1, "rocpd_monitor": 1, "rocpd_op_inputSignals": 2, "rocpd_api_ops": 2}
+#: Table whose rows become rows of the model -> the number of ids for each row.
+_TABLES = {"rocpd_api": 1, "rocpd_op": 1, "rocpd_monitor": 1, "rocpd_op_inputSignals": 2, "rocpd_api_ops": 2}
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """The rows of the tables one after the other. Raises DamagedInput for a database that can't be read."""
+    """Yields the rows of the tables, one table after the other. Raises DamagedInput for an unreadable database."""
     with opened(source, conversion) as database:
         database.declare(whole=_WHOLE, texts=_TEXTS)
-        tables = {name: found for name in _HAPPENINGS for found in database.like(name)[:1]}
+        tables = {name: found for name in _TABLES for found in database.like(name)[:1]}
         if "rocpd_op" not in tables:
-            tables.pop("rocpd_op_inputSignals", None)  # waits of nothing: counted as unrecognised
+            tables.pop("rocpd_op_inputSignals", None)  # waits without ops: reported as unrecognised
         if not tables.keys() & {"rocpd_api", "rocpd_op"}:
             raise DamagedInput(
                 "has none of RPD's tables",
@@ -55,9 +55,9 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
                 expected="a database with rocpd_api and rocpd_op",
                 remedy="leave out --from, or record it again with rocmProfileData",
             )
-        ids = first_ids(database, [(table, _HAPPENINGS[name]) for name, table in tables.items()])
-        nowhere = FirstId(0, 0, 1)
-        by_name = {name: ids[tables[name]] if name in tables else nowhere for name in _HAPPENINGS}
+        ids = first_ids(database, [(table, _TABLES[name]) for name, table in tables.items()])
+        absent = FirstId(0, 0, 1)
+        by_name = {name: ids[tables[name]] if name in tables else absent for name in _TABLES}
         launches = Launches(database, tables.get("rocpd_api_ops"), conversion)
         if "rocpd_api" in tables:
             yield from Calls(database, tables["rocpd_api"], by_name["rocpd_api"], launches, conversion).read()
@@ -69,11 +69,11 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
         yield from read_waits(database, tables, by_name, conversion)
         yield from launches.rest(by_name)
         yield from _catalog(database, tables.get("rocpd_op"), conversion)
-        _tell_others(database, conversion, set(tables.values()))
+        _report_others(database, conversion, set(tables.values()))
 
 
 def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Iterator[Batch]:
-    """The tool, the clock, the GPUs."""
+    """Yields facts: the tool, the clock, the GPUs."""
     rows = RowBuilder(conversion, first_id=0)
     facts = {str(tag): str(value) for tag, value in database.rows("rocpd_metadata", "tag", "value") if tag and value}
     rows.fact("source", facts={"tool": "rocmProfileData", **facts})
@@ -89,8 +89,8 @@ def _catalog(database: Database, ops: str | None, conversion: Conversion) -> Ite
     yield from rows.rest()
 
 
-def _tell_others(database: Database, conversion: Conversion, read: set[str]) -> None:
-    """Counts the rows of tables that aren't known."""
+def _report_others(database: Database, conversion: Conversion, read: set[str]) -> None:
+    """Counts and reports the rows of unknown tables."""
     for table in database.tables:
         if table in read or table.casefold() in _LOOKED_UP or table.startswith("sqlite_"):
             continue

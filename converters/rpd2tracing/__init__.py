@@ -1,4 +1,4 @@
-"""What `rpd2tracing.py` of rocmProfileData writes: Trace Event JSON whose list begins with an empty object.
+"""The output of rocmProfileData's `rpd2tracing.py`: Trace Event JSON whose list begins with an empty object.
 
     [ {}
     ,{"name": "process_name", "ph": "M", "pid":"2","args":{"name":"GPU2"}}

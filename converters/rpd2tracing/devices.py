@@ -1,4 +1,4 @@
-"""Which processes of rpd2tracing's JSON are GPUs: those whose name says so."""
+"""Finds the processes in rpd2tracing's JSON that are GPUs, by their names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _GPU = re.compile(
     rb'\s*"args"\s*:\s*\{\s*"name"\s*:\s*"GPU'
 )
 
-#: Bytes at the beginning in which the names of processes stand.
+#: The first bytes, which contain the names of processes.
 _HEAD = 1 << 20
 
 
 def gpus_of(source: Source) -> dict[int, int]:
-    """The pids that are GPUs; a GPU has the number of its process."""
+    """Returns pid -> GPU; a GPU has the number of its process."""
     with source.open(quiet=True) as stream:
         head = stream.read(_HEAD)
     return {int(pid): int(pid) for pid in _GPU.findall(head)}

@@ -1,4 +1,4 @@
-"""The words of rpd2tracing: work has the kind of its operation in `desc`, calls have their arguments there."""
+"""The dialect of rpd2tracing: `desc` is the operation's kind for device work, the arguments for calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ktrace.converters._shared.trace_json.dialect import Dialect, Rule, Sign
 
 _DESC = ("desc",)
 
-#: Flows of category api_op say which call started which work; nothing else does.
+#: Only flows of category api_op connect calls with the work that they started.
 DIALECT = Dialect(
     cats={},
     signs=(

@@ -1,4 +1,4 @@
-"""Recognises rpd2tracing's output by its empty first object and what follows that."""
+"""Recognises rpd2tracing's output by its empty first object and the one after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OWN = re.compile(rb'"ph"\s*:\s*"X"\s*,\s*"args"\s*:\s*\{\s*"desc"\s*:|"cat"\s*:
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT where both are there."""
+    """DIALECT for a list that begins so, with slices or flows of rpd2tracing."""
     if _BEGIN.match(sample.head) and _OWN.search(sample.head):
         return Match(Score.DIALECT, "begins with an empty object, and its slices have a `desc`")
     return None

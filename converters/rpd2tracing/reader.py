@@ -18,7 +18,7 @@ from .dialect import DIALECT
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Work, calls, counters and launches. Raises DamagedInput for what is no Trace Event JSON at all."""
+    """Yields work, calls, counters and launches. Raises DamagedInput if it isn't Trace Event JSON at all."""
     gpus, rows_of = gpus_of(source), mapper(DIALECT)
 
     def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:

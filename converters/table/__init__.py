@@ -1,6 +1,6 @@
-"""Any table in text with a column of names and one of times: Markdown, TSV, CSV or fixed width.
+"""Any table in text with a column of names and a column of times: Markdown, TSV, CSV or fixed width.
 
-People's own scripts and tools without a room of their own write them:
+Users' scripts, and tools without a room of their own, write them:
 
     | Kernel   | Time (ms) | Calls |
     |----------|----------:|------:|

@@ -1,7 +1,7 @@
-"""Which tables are taken: those with a column of names, and a unit of time in a heading or in the first row.
+"""Recognises tables: they have a column of names, and a unit of time in a heading or in the first row.
 
-Name, Time (ms), Calls                  statistics: a plain time beside a count is their total
-Name, GPU (us), Calls                   nothing says what of the calls it is: it stays an argument
+Name, Time (ms), Calls                  statistics: a plain time next to a count is the total
+Name, GPU (us), Calls                   the meaning of the time is unknown: it stays an argument
 Name, Time per call (us), Calls         an average
 Name, Start Time(us), Duration(us)      a timeline: each row is an event
 """
@@ -19,7 +19,7 @@ NAMES = (
     *("region", "routine", "symbol", "label", "phase", "component", "shader"),
 )
 
-#: Headings of a time that, beside a count, is that of all: nothing in them speaks of one happening.
+#: Headings of a time that, next to a count, is the total: they don't mention a single call.
 _PLAIN = (
     *("time", "duration", "dur", "elapsed", "elapsed time", "gpu time", "cuda time", "kernel time"),
     *("exec duration", "execution time"),
@@ -44,7 +44,7 @@ _TIMELINE = Columns(
     ("start", "dur|end"),
 )
 
-#: Columns that say where an event was.
+#: Columns with the place of an event.
 _PLACES = Columns(
     {
         "device": ("device id", "device", "gpu id", "gpu", "gpu index", "dev"),
@@ -57,11 +57,11 @@ _PLACES = Columns(
     (),
 )
 
-#: Fields of an event that a table of statistics hasn't got.
+#: Fields of an event that a table of statistics doesn't have.
 PLACES = tuple(_PLACES.spellings)
 
-#: Words of a heading that say which figure it is.
-_SAYS = {
+#: Figure -> words in its heading.
+_FIGURE_WORDS = {
     "avg": {"avg", "average", "mean", "per", "each", "/"},
     "median": {"median", "med", "p50"},
     "min": {"min", "minimum", "fastest"},
@@ -71,7 +71,7 @@ _SAYS = {
     "total": {"total", "sum", "overall"},
 }
 
-#: Words of a heading of a time that isn't how long the thing took.
+#: Words in the heading of a time that isn't a duration of the named thing.
 _OTHER = frozenset(
     (
         *("start", "started", "begin", "began", "end", "ended", "finish", "stop", "timestamp", "ts", "at", "since"),
@@ -82,12 +82,12 @@ _OTHER = frozenset(
 )
 _WORD = re.compile(r"[a-z]+\d*|/")
 
-#: Fields of which one must be a time.
+#: Fields one of which must be a time.
 _MEASURES = tuple(field for field in FIGURES if field != "stddev")
 
 
-def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
-    """Field -> index of its column; None where the table has no names or no times."""
+def recognise(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | None:
+    """Returns field -> index of its column; None if the table has no names or no times."""
     fields = COLUMNS.match(headings)
     if fields is None:
         return None
@@ -96,10 +96,10 @@ def fits(headings: Sequence[Heading], first: Sequence[str]) -> dict[str, int] | 
         return timeline
     free = [index for index in sorted(times - set(fields.values())) if not _OTHER & _words(headings[index])]
     for index in free:
-        says = [field for field, words in _SAYS.items() if words & _words(headings[index])]
-        if len(says) == 1:
-            fields.setdefault(says[0], index)
-    plain = [index for index in free if not any(words & _words(headings[index]) for words in _SAYS.values())]
+        figures = [field for field, words in _FIGURE_WORDS.items() if words & _words(headings[index])]
+        if len(figures) == 1:
+            fields.setdefault(figures[0], index)
+    plain = [index for index in free if not any(words & _words(headings[index]) for words in _FIGURE_WORDS.values())]
     if not any(fields.get(field) in times for field in _MEASURES):
         if not plain or "value" in fields:
             return None

@@ -1,4 +1,4 @@
-"""A row of a table with starts as an event.
+"""Turns a row of a table with starts into an event.
 
 Name,      Stream ID, Start Time(us),        Duration(us)
 MatMul12,  16,        "1699529622790614.8",  607.98           a kernel on stream 16
@@ -18,12 +18,12 @@ from .columns import PLACES
 
 _LIMIT = 1 << 62
 
-#: What stands for no id: the greatest number of 32 or 64 bits.
+#: Numbers that mean "no id": the greatest of 32 and of 64 bits.
 _NONE = frozenset((0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF))
 
 
 def add_event(row: Row, kind: str, copy_kind: str | None, rows: RowBuilder, report: Report) -> tuple[str, str] | None:
-    """Adds the row as an event; the kind of issue and a detail where it is none."""
+    """Adds the row as an event; returns the kind of issue and a detail if it can't be one."""
     table = row.table
     assert table.fields is not None
     times: dict[str, tuple[int, bool]] = {}
@@ -40,18 +40,18 @@ def add_event(row: Row, kind: str, copy_kind: str | None, rows: RowBuilder, repo
     if max(abs(start), abs(start + dur)) >= _LIMIT:
         return "time-range", f"{start} ns"
     columns: dict[str, Any] = {}
-    told = {table.fields["name"]}
+    shown = {table.fields["name"]}
     for field, (_, exact) in times.items():
         if exact and (field != "end" or "dur" not in times or times["end"][0] == start + dur):
-            told.add(table.fields[field])
+            shown.add(table.fields[field])
         elif not exact:
             report.issue("rounded", f"line {row.line}")
     for field in PLACES:
         number = _number(row.text(field)) if field in table.fields else None
         if number is not None:
-            told.add(table.fields[field])
+            shown.add(table.fields[field])
             columns[field] = number if number not in _NONE else None
-    columns["args"] = _arguments(row, told)
+    columns["args"] = _arguments(row, shown)
     if not any(columns.get(field) is not None for field in ("device", "stream", "pid", "tid")):
         columns["track"] = table.scope[-1]
     rows.event(kind, row.text("name"), ts=start, dur=dur, copy_kind=copy_kind, **columns)
@@ -59,7 +59,7 @@ def add_event(row: Row, kind: str, copy_kind: str | None, rows: RowBuilder, repo
 
 
 def _time(row: Row, field: str) -> tuple[int, bool] | None:
-    """The time of a field in ns and whether it is exact; None where there is none."""
+    """The time of a field in ns and whether it is exact; None for no time."""
     assert row.table.fields is not None
     index = row.table.fields.get(field)
     figure = cell_quantity(row.cells[index]) if index is not None else None
@@ -77,10 +77,10 @@ def _number(text: str) -> int | None:
     return whole(figure.number) if figure and not figure.unit else None
 
 
-def _arguments(row: Row, told: set[int]) -> dict[str, Any]:
-    """The cells that no column holds, under their headings."""
+def _arguments(row: Row, shown: set[int]) -> dict[str, Any]:
+    """The cells that aren't in columns, under their headings."""
     args: dict[str, Any] = {}
     for index, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=False)):
-        if index not in told and not is_missing(cell):
+        if index not in shown and not is_missing(cell):
             args[own_key(args, head)] = plain(cell, head)
     return args

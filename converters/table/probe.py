@@ -1,7 +1,7 @@
-"""Recognises a table with a column of names and one of times, wherever it stands in a text.
+"""Recognises a table with a column of names and a column of times, anywhere in a text.
 
-A text is mostly no table, so that lines that can be headings are found first, and each looked at with the few below it.
-Only where one of these fits is the text read as a whole, since a row of another table may look like headings.
+Most text isn't a table, so that the probe first finds lines that may be headings, and examines each with the few lines
+below it. Only if one matches is the whole text read, since a row of another table may look like headings.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ktrace.converters._shared.text.tables import Recogniser, Table, find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .columns import COLUMNS, NAMES, fits
+from .columns import COLUMNS, NAMES, recognise
 
-#: Words of which one is in each heading of names, in lower case.
+#: Each heading of names contains one of these words, in lower case.
 _WORDS = tuple(dict.fromkeys(re.split(r" ", name)[0] for name in NAMES))
 
 _NAME = "|".join(sorted((re.sub(" ", r"[\\s_\\-]*", name) for name in NAMES), key=len, reverse=True))
 _UNIT = rf"(?:[\s_]*[(\[][^()\[\]]+[)\]]|[\s_](?:{TIME_WORDS})|[NUM]s)?\.?"
 
-#: A heading of names as a cell of its own: between what separates cells, or behind a prefix.
+#: A heading of names as a cell of its own: between separators, or after a prefix.
 _CELL = re.compile(
     rf"(?:^|[|,;\t│┃║>\]:)/]|\s\s|[A-Z\d] )(?=[\s\"*`a-z])[\s\"*`]{{0,8}}"
     rf"(?:{_NAME}){_UNIT}[\"*`]{{0,8}}(?:\s*(?:$|[|,;\t│┃║])|\s\s)",
@@ -32,47 +32,47 @@ _CELL = re.compile(
 )
 _WORD = re.compile(rf"(?<![A-Za-z])(?:{_NAME})", re.IGNORECASE)
 
-#: A unit of time in headings, below them or in a cell; in how many lines below them it may stand.
+#: A unit of time in headings, below them or in a cell; and how many lines below the headings are searched for it.
 _TIME = re.compile(rf"(?<![A-Za-z])(?:{TIME_WORDS}|ps)(?![A-Za-z])|[a-z](?:[NUM]s|[NUM]S)(?![a-z])", re.IGNORECASE)
 _BELOW = 4
 
-#: Blanks between cells: of three or more two say as much.
+#: Blanks between cells: three or more are equivalent to two.
 _PADDING = re.compile(r"(\s\s)\s+")
 
-#: What no headings have: many numbers with decimals.
+#: Headings don't contain many numbers with decimals.
 _DECIMAL = re.compile(r"\d\.\d")
 _MOST_POINTS = 8
 
-#: A row below headings of which one blank stands between two: three figures or more at its begin or end.
+#: A row below headings that single blanks separate: three figures or more at its begin or end.
 _FIGURE = r"(?:[+-]?\d\S*(?: ?[%A-Za-zµμ/]{1,5})?|-|N/A)"
 _FIGURES = re.compile(rf"^\s*(?:{_FIGURE}\s+){{2}}{_FIGURE}\s|\s{_FIGURE}(?:\s+{_FIGURE}){{2}}\s*$")
 
 
 def probe(sample: Sample) -> Match | None:
-    """SHAPE for a table that fits, NEAR for one with names in which no unit of time stands."""
+    """SHAPE for a table with names and times, NEAR for a table with names but without a unit of time."""
     if not may_have_tables(sample):
         return None
     near: Table | None = None
     for number in _possible(sample):
-        if _TIME.search("\n".join(sample.lines[number - 1 : number + _BELOW])) and _opens(sample, number, fits):
-            for table in find_tables(sample, fits):
+        if _TIME.search("\n".join(sample.lines[number - 1 : number + _BELOW])) and _opened(sample, number, recognise):
+            for table in find_tables(sample, recognise):
                 words = ", ".join(f"'{head.text}'" for head in table.headings[:4])
-                return Match(Score.SHAPE, f"has a table with the columns {words} (line {table.line})")
+                return Match(Score.SHAPE, f"contains a table with the columns {words} (line {table.line})")
             break
-        near = near or _opens(sample, number, COLUMNS.match)
+        near = near or _opened(sample, number, COLUMNS.match)
     if near:
         return Match(Score.NEAR, f"the table in line {near.line} has names, but no unit of time")
     return None
 
 
-def _opens(sample: Sample, number: int, by: Recogniser) -> Table | None:
-    """The table of which a line is the headings, if it has more than a name and a time to say."""
-    table = headings_at(sample.lines, number, by)
-    return table if table and (by is fits or len(table.headings) > 2) else None
+def _opened(sample: Sample, number: int, recogniser: Recogniser) -> Table | None:
+    """The table whose headings are in a line; without recognised times it needs more than two columns."""
+    table = headings_at(sample.lines, number, recogniser)
+    return table if table and (recogniser is recognise or len(table.headings) > 2) else None
 
 
 def _possible(sample: Sample) -> Iterator[int]:
-    """The lines that can be headings, from 1."""
+    """Yields the numbers, from 1, of the lines that may be headings."""
     lines = sample.lines
     for number, line in likely_lines(sample, _WORDS):
         if len(line) > LONGEST_HEADER or (
@@ -86,7 +86,7 @@ def _possible(sample: Sample) -> Iterator[int]:
 
 
 def _is_below_headings(text: str) -> bool:
-    """Whether a line is a rule, or a row of figures between which one blank stands."""
+    """Whether a line is a rule, or a row of figures that single blanks separate."""
     if len(text) > LONGEST_HEADER:
         return False
     return (not text.lstrip()[:1].isalnum() and is_rule(text)) or _FIGURES.search(_PADDING.sub(r"\1", text)) is not None

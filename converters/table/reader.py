@@ -1,4 +1,4 @@
-"""Rows of any table with names and times as summaries; of one with starts as events."""
+"""Turns rows of any table with names and times into summaries, and those of a table with starts into events."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .columns import fits
+from .columns import recognise
 from .events import add_event
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """A row is device work where the table speaks of kernels or streams, else an op, or the total of the others."""
+    """Yields a row for each row: device work if the table mentions kernels or streams, else an op or a total."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
-    for item in read_tables(lines, fits):
+    for item in read_tables(lines, recognise):
         if isinstance(item, Row):
             if problem := _add(item, rows, conversion):
                 lines.skip(*problem)
@@ -32,7 +32,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
 
 
 def _add(row: Row, rows: RowBuilder, conversion: Conversion) -> tuple[str, str] | None:
-    """Adds a row; what is wrong with it where it is none."""
+    """Adds a row; returns the kind of issue and a detail if it isn't valid."""
     name, table = row.text("name"), row.table
     if not name:
         return "bad-record", "no name"

@@ -1,4 +1,4 @@
-"""What `prof.key_averages().table()` and `prof.table()` of PyTorch print, of every version and with every column.
+"""The tables that PyTorch's `prof.key_averages().table()` and `prof.table()` print, of all versions and columns.
 
 ---------------------  ------------  ------------  ------------  ------------  ------------
                  Name    Self CPU %      Self CPU     CPU total     Self CUDA    # of Calls

@@ -1,9 +1,9 @@
-"""What the headings of a table of PyTorch stand for, and what their cells look like.
+"""The columns of PyTorch's tables: the meaning of their headings, and the patterns of their cells.
 
-Self CPU %   Self CPU total %      the share of all self times     1.2 to 1.6 wrote "total" behind "Self CPU"
-Self CPU     CPU total             time in it, and with all that it called
-CPU time avg                       CPU total by the number of calls; 1.0 wrote "CPU time"
-Self CUDA    CUDA total   ...      the same of a device: CUDA, XPU, HPU, MTIA, the name of a PrivateUse1 backend
+Self CPU %   Self CPU total %      the share of all self times     1.2 to 1.6 wrote "total" after "Self CPU"
+Self CPU     CPU total             time in it, and time including its callees
+CPU time avg                       CPU total divided by the number of calls; 1.0 wrote "CPU time"
+Self CUDA    CUDA total   ...      the same for a device: CUDA, XPU, HPU, MTIA, the name of a PrivateUse1 backend
 CPU Mem      Self CUDA Mem         memory allocated less memory freed
 Total MFLOPs                       scaled for the whole table
 """
@@ -26,7 +26,7 @@ _TIME = re.compile(r"(Self )?(\w+?)(?: (total|time avg|time))?( ?%)?", re.IGNORE
 _MEMORY = re.compile(r"(Self )?(\w+) Mem", re.IGNORECASE)
 _FLOPS = re.compile(r"Total ([KMGTP]?)FLOPs", re.IGNORECASE)
 
-#: What a cell of each kind is.
+#: Kind -> pattern of its cells.
 _CELLS = {
     "time": re.compile(r"(-?\d+(?:\.\d*)?(?:e[+-]?\d+)?)(ns|us|ms|s)"),
     "percent": re.compile(r"(-?\d+(?:\.\d*)?)%|nan%?|0", re.IGNORECASE),
@@ -39,10 +39,9 @@ _SCALES = {letter: power for power, letter in enumerate(("", "K", "M", "G", "T",
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, the kind of its cells, and for a figure of a device whose it is and which one.
+    """A column: its heading, the kind of its cells, and for a figure the device and the statistic.
 
-    `kind` is name, count, time, percent, memory, flops, stack or text; `stat` is total or avg; `own` says that it
-    leaves out what was called.
+    `kind` is name, count, time, percent, memory, flops, stack or text; `stat` is total or avg; `own`: without callees.
     """
 
     heading: str
@@ -52,21 +51,21 @@ class Column:
     stat: str = "total"
     scale: int = 0
 
-    def fits(self, cell: str) -> bool:
-        """Whether a cell can be one of this column."""
+    def matches(self, cell: str) -> bool:
+        """Whether a cell may belong to this column."""
         pattern = _CELLS.get(self.kind)
         return pattern is None or pattern.fullmatch(cell) is not None
 
     @property
     def measure(self) -> str:
-        """What is measured, in the words of today's PyTorch: "Self CPU", "CUDA total", "CPU Mem", "FLOPs"."""
+        """The measure, as today's PyTorch names it: "Self CPU", "CUDA total", "CPU Mem", "FLOPs"."""
         if self.kind in ("time", "percent"):
             return f"Self {self.device}" if self.own else f"{self.device} total"
         return "FLOPs" if self.kind == "flops" else self.heading
 
 
 def column(heading: str) -> Column:
-    """The column of a heading; one that PyTorch has no such heading for is text."""
+    """Returns the column for a heading; an unknown heading is text."""
     folded = heading.casefold()
     if folded == "name":
         return Column(heading, "name")
@@ -95,17 +94,17 @@ class Columns:
 
     @cached_property
     def at(self) -> dict[str, int]:
-        """Where each kind is that a table has once: name, count, stack, flops."""
+        """Kind -> index, for kinds that a table has once: name, count, stack, flops."""
         return {column.kind: index for index, column in reversed(list(enumerate(self.columns)))}
 
     @cached_property
     def devices(self) -> list[str]:
-        """The devices that have a time or a share, but the CPU."""
+        """The devices with a time or a share, except the CPU."""
         named = (column.device for column in self.columns if column.kind in ("time", "percent"))
         return list(dict.fromkeys(device for device in named if device.upper() != HOST))
 
     def find(self, kind: str, device: str, *, own: bool, stat: str = "total") -> int | None:
-        """The column of a figure."""
+        """The index of the column of a figure, None if there is none."""
         for index, column in enumerate(self.columns):
             same = column.kind == kind and column.device.upper() == device.upper()
             if same and column.own == own and column.stat == stat:
@@ -114,22 +113,22 @@ class Columns:
 
 
 def columns(headings: Sequence[str]) -> Columns | None:
-    """The columns of a table of PyTorch, None where it is another's: a name, a figure of a device, and one more."""
+    """Returns the columns of a table of PyTorch: a name, a figure of a device, and one more; None for other tables."""
     found = Columns(tuple(map(column, headings)))
-    figures = sum(one.kind in ("time", "percent") for one in found.columns)
+    figures = sum(each.kind in ("time", "percent") for each in found.columns)
     if "name" not in found.at or not figures or figures + ("count" in found.at) < 2:
         return None
     return found
 
 
 def nanoseconds(cell: str) -> Decimal | None:
-    """The time in a cell, None where it is none."""
+    """The time in a cell in ns, None for another cell."""
     found = _CELLS["time"].fullmatch(cell)
     return Decimal(found[1]) * TIME_NS[found[2]] if found else None
 
 
 def percent(cell: str) -> float | None:
-    """The share in a cell; an asynchronous event has a bare 0. None for NaN."""
+    """The share in a cell; an asynchronous event has a plain 0. None for NaN."""
     found = _CELLS["percent"].fullmatch(cell)
     if not found or (found[1] is None and cell != "0"):
         return None

@@ -1,8 +1,8 @@
-"""What a row of a table says, as a head and its measures.
+"""Turns a row of a table into a head and its measures.
 
 aten::mm   Self CPU 120 us   CPU total 150 us   CPU time avg 50 us   CUDA total 900 us   # of Calls 3   CPU Mem 4 KB
-    op      duration    120 us, 3 times          what adds up to "Self CPU time total": called ones aren't in it
-    metric  CPU total   150 us, 50 us a call
+    op      duration    120 us, 3 times          without callees; these times add up to "Self CPU time total"
+    metric  CPU total   150 us, 50 us per call
     metric  CUDA total  900 us
     metric  CPU Mem     4096 B
 """
@@ -20,7 +20,7 @@ from .names import device_kind, host_kind
 
 @dataclass
 class Row:
-    """A row: its cells as they are printed, and the frames of its stack."""
+    """A row: its printed cells, and the frames of its stack."""
 
     line: int
     columns: Columns
@@ -37,7 +37,7 @@ class Row:
         return self.cells[self.columns.at["name"]]
 
     def time(self, device: str, *, own: bool, stat: str = "total") -> Decimal | None:
-        """A time of the row in ns, None where the table hasn't got it."""
+        """A time of the row in ns, None if the table doesn't have it."""
         index = self.columns.find("time", device, own=own, stat=stat)
         return None if index is None else nanoseconds(self.cells[index])
 
@@ -48,13 +48,13 @@ class Row:
 
     @property
     def on_host(self) -> bool:
-        """Whether the CPU spent time in it, or nothing says that it didn't."""
+        """Whether the CPU spent time in it; also true if the table has no CPU times."""
         times = [nanoseconds(self.cells[index]) for index in self._times if self._is_host(index)]
         return not times or any(times)
 
     @property
-    def worked(self) -> str | None:
-        """The device that alone spent time in it."""
+    def device(self) -> str | None:
+        """The device that spent time in it if the CPU didn't, else None."""
         if self.on_host:
             return None
         busy = (self.columns.columns[i].device for i in self._times if nanoseconds(self.cells[i]))
@@ -69,16 +69,16 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Told:
-    """A row as the model has it: the columns of its head, and those of each measure."""
+class HeadAndMeasures:
+    """A row as rows of the model: the columns of its head, and those of each measure."""
 
     head: dict[str, Any]
     measures: list[dict[str, Any]]
 
 
-def told(row: Row, on_both_sides: bool) -> Told:
-    """The head of a row and its measures; `on_both_sides` says that a row of the same name is the CPU's."""
-    device = row.worked
+def head_and_measures(row: Row, on_both_sides: bool) -> HeadAndMeasures:
+    """Returns the head of a row and its measures. `on_both_sides`: the CPU has a row of the same name."""
+    device = row.device
     kind, copy_kind = _kind(row, device, on_both_sides)
     used: set[int] = set()
     head: dict[str, Any] = {"kind": kind, "copy_kind": copy_kind}
@@ -92,7 +92,7 @@ def told(row: Row, on_both_sides: bool) -> Told:
     for index, (column, cell) in enumerate(zip(row.columns.columns, row.cells, strict=True)):
         if index not in used and cell and column.kind not in ("name", "stack") and cell != "--":
             args.setdefault(column.heading, int(cell) if column.heading == "Node ID" and cell.isdigit() else cell)
-    return Told(head | {"args": args}, measures)
+    return HeadAndMeasures(head | {"args": args}, measures)
 
 
 def _kind(row: Row, device: str | None, on_both_sides: bool) -> tuple[str, str | None]:
@@ -104,20 +104,20 @@ def _kind(row: Row, device: str | None, on_both_sides: bool) -> tuple[str, str |
 
 
 def _main(row: Row, device: str) -> tuple[str, bool]:
-    """Of which device the head's duration is, and whether it is the time of the thing itself."""
+    """The device of the head's duration, and whether that excludes callees."""
     return device, row.columns.find("time", device, own=True) is not None
 
 
 def _figures(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]:
-    """Total, average and share of a device as columns of a summary; what they hold is added to `used`.
+    """Total, average and share of a device as columns of a summary; adds their indices to `used`.
 
-    An average is that of the whole time: it stands beside a self time only where the two are one, on a device.
+    An average is that of the time with callees: it accompanies a self time only if the two are equal, on a device.
     """
     found: dict[str, Any] = {}
     for stat in ("total", "avg"):
         whole = own and stat == "total"
         index = row.columns.find("time", device, own=whole, stat=stat)
-        if index is None or (stat == "avg" and own and not (row.worked and _are_equal(row, device))):
+        if index is None or (stat == "avg" and own and not (row.device and _are_equal(row, device))):
             continue
         time = nanoseconds(row.cells[index])
         if time is not None:
@@ -127,7 +127,7 @@ def _figures(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]
     if index is not None and (share := percent(row.cells[index])) is not None:
         found["percent"] = share
         used.add(index)
-    if own and row.worked and _are_equal(row, device):  # what a device alone did calls nothing
+    if own and row.device and _are_equal(row, device):  # device work has no callees
         used |= {
             i for i in (row.columns.find(kind, device, own=False) for kind in ("time", "percent")) if i is not None
         }
@@ -135,12 +135,12 @@ def _figures(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]
 
 
 def _are_equal(row: Row, device: str) -> bool:
-    """Whether the time of the thing itself is the whole time: it called nothing."""
+    """Whether the time without callees equals the time with callees."""
     return row.time(device, own=True) == row.time(device, own=False)
 
 
 def _measures(row: Row, used: set[int]) -> list[dict[str, Any]]:
-    """What else is measured of a row of the CPU: its whole time, the time of devices, memory, operations."""
+    """The other measures of a row of the CPU: time with callees, time of devices, memory, operations."""
     found = []
     for device in (HOST, *row.columns.devices):
         for own in (True, False):
@@ -168,7 +168,7 @@ def _amount(column: Column, cell: str) -> Decimal | None:
 
 
 def _figures_left(row: Row, device: str, own: bool, used: set[int]) -> dict[str, Any]:
-    """The figures of a device that aren't told yet."""
+    """The figures of a device that aren't used yet."""
     found: dict[str, Any] = {}
     wanted: Sequence[tuple[str, str, str]] = (("time", "total", "total"), ("time", "avg", "avg"))
     for kind, stat, name in (*wanted, ("percent", "total", "percent")):

@@ -1,10 +1,10 @@
-"""What a row of a table of PyTorch is, by its name and whether the CPU or a device spent time in it.
+"""The kind of a row, by its name and by whether the CPU or a device spent time in it.
 
 aten::mm                      CPU time: an operator
 cudaLaunchKernel              CPU time: a call
-volta_sgemm_128x64_nn         device time alone: a kernel
-Memcpy HtoD (...)             device time alone: a copy
-ProfilerStep*                 device time alone: a range around kernels; CPU time: an operator with its own self time
+volta_sgemm_128x64_nn         only device time: a kernel
+Memcpy HtoD (...)             only device time: a copy
+ProfilerStep*                 only device time: a range around kernels; CPU time: an operator with its own self time
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 
 from ktrace.converters._shared.text.device_names import device_work
 
-#: Ranges that PyTorch and its friends open themselves; on a device they enclose the kernels.
+#: Ranges that PyTorch and libraries for it open themselves; on a device they enclose the kernels.
 _RANGE = re.compile(
     r"ProfilerStep[*#]|## .*|Optimizer\.\w+#|Torch-Compiled Region|DistributedDataParallel\.|FullyShardedDataParallel\."
     r"|FSDP::|enumerate\(DataLoader\)|nccl:|gloo:|\[pl\]|\[Strategy\]|\[LightningModule\]|\[Callback\]"
@@ -27,7 +27,7 @@ _OVERHEAD = re.compile(
 
 
 def host_kind(name: str) -> str:
-    """The kind of a row in which the CPU spent time."""
+    """The kind of a row with CPU time."""
     if name.startswith("[memory]"):
         return "alloc"
     if _OVERHEAD.fullmatch(name):
@@ -36,7 +36,7 @@ def host_kind(name: str) -> str:
 
 
 def device_kind(name: str) -> tuple[str, str | None]:
-    """The kind of a row in which a device alone spent time, and the direction of a copy."""
+    """The kind of a row with only device time, and the direction of a copy."""
     if _RANGE.match(name):
         return "range", None
     if _OPERATOR.match(name):

@@ -1,4 +1,4 @@
-"""Rows of PyTorch's tables as summaries: what a device alone did as kernels and copies, all else as the CPU's."""
+"""Turns rows of PyTorch's tables into summaries: rows with only device time into device work, others into CPU work."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ktrace.report import Report
 
 from .columns import nanoseconds
 from .grid import Grid, grid, is_double_rule, rule
-from .measures import Row, Told, told
+from .measures import HeadAndMeasures, Row, head_and_measures
 
-#: Rows of a table that wait until it is known which names the CPU has, too.
-_MOST_HELD = 4096
+#: Rows of a table that wait until it is known which names also belong to the CPU.
+_MOST_WAITING = 4096
 
 #: Lines that the table's own header may have.
 _MOST_HEADER = 12
@@ -32,7 +32,7 @@ _ROUNDED = 1.001
 
 
 class _Table:
-    """A table that is open: its rows until it ends, and afterwards what its footer is held against."""
+    """The open table: its rows until it ends, and afterwards the sums that its footer is compared with."""
 
     def __init__(self, number: int, line: int, cells: Grid, scope: list[str]) -> None:
         self.number = number
@@ -41,12 +41,12 @@ class _Table:
         self.scope = scope or [f"table {number + 1}"]
         self.rows: list[Row] = []
         self.is_open = True
-        self.on_host: dict[str, set[Decimal | None]] = {}  # name -> the self times of devices in rows of the CPU
+        self.on_host: dict[str, set[Decimal | None]] = {}  # name -> self times of devices in rows of the CPU
         self.work: dict[str, float] = {}  # device -> ns of its kernels, copies and fills
 
 
 class _Reading:
-    """The state of a reading."""
+    """The state of reading."""
 
     def __init__(self, lines: Lines, rows: RowBuilder, report: Report) -> None:
         self._lines = lines
@@ -55,11 +55,11 @@ class _Reading:
         self._table: _Table | None = None
         self._tables = 0
         self._scope: list[str] = []
-        self._header_lines = 0  # that are still to come
-        self._is_below = False  # whether the rule below the headings is still to come
+        self._header_lines = 0  # number of header lines that still follow
+        self._is_below = False  # whether the rule below the headings still follows
 
     def line(self, line: Line) -> None:
-        """Says what became of a line, and adds the rows that are whole."""
+        """States the outcome of a line, and adds complete rows."""
         text, table = line.text, self._table
         if self._header_lines:
             self._header_lines -= 1
@@ -80,7 +80,7 @@ class _Reading:
             self._lines.structure()
 
     def finish(self) -> None:
-        """The input ends."""
+        """Ends the input."""
         table = self._table
         if table and table.is_open:
             self._report.issue("cut", "the last line", f"the table of line {table.line} has no end", 0)
@@ -99,7 +99,7 @@ class _Reading:
         self._is_below = True
 
     def _structure(self, text: str) -> None:
-        """A rule or a blank line: the first rule is below the headings, the next one ends the table."""
+        """Takes a rule or a blank line: the first rule is below the headings, the next one ends the table."""
         self._lines.structure()
         if text.strip() and self._table and self._table.is_open:
             if self._is_below:
@@ -108,8 +108,8 @@ class _Reading:
                 self._close(self._table)
 
     def _row(self, table: _Table, line: Line) -> bool:
-        """Takes a row, or a frame of the stack of the row above; False where the line is neither."""
-        if table.rows and table.grid.goes_on(line.text):
+        """Takes a row, or a frame of the stack of the row above; returns False for another line."""
+        if table.rows and table.grid.continues_stack(line.text):
             table.rows[-1].frames.append(line.text.strip())
             self._lines.became("stack of the row above")
             return True
@@ -124,8 +124,8 @@ class _Reading:
         if not row.name:
             self._lines.skip("bad-record", "no name")
             return True
-        if len(table.rows) >= _MOST_HELD:
-            self._give(table)
+        if len(table.rows) >= _MOST_WAITING:
+            self._add_waiting(table)
         table.rows.append(row)
         if row.on_host:
             times = (row.time(device, own=True) for device in row.columns.devices)
@@ -134,26 +134,26 @@ class _Reading:
         return True
 
     def _close(self, table: _Table) -> None:
-        self._give(table)
+        self._add_waiting(table)
         table.is_open = False
 
-    def _give(self, table: _Table) -> None:
+    def _add_waiting(self, table: _Table) -> None:
         for row in table.rows:
-            self._add(table, row, told(row, _is_on_both_sides(table, row)))
+            self._add(table, row, head_and_measures(row, _is_on_both_sides(table, row)))
         table.rows.clear()
 
-    def _add(self, table: _Table, row: Row, said: Told) -> None:
+    def _add(self, table: _Table, row: Row, found: HeadAndMeasures) -> None:
         place: dict[str, Any] = {"table": table.number, "scope": table.scope}
-        device = row.worked
-        if device and said.head["kind"] in ("kernel", "memcpy", "memset"):
-            table.work[device.upper()] = table.work.get(device.upper(), 0) + said.head.get("total", 0)
-        kind, args = said.head.pop("kind"), said.head.pop("args")
-        head = self._rows.summary(kind, row.name, args=args, **said.head, **place)
-        for measure in said.measures:
+        device = row.device
+        if device and found.head["kind"] in ("kernel", "memcpy", "memset"):
+            table.work[device.upper()] = table.work.get(device.upper(), 0) + found.head.get("total", 0)
+        kind, args = found.head.pop("kind"), found.head.pop("args")
+        head = self._rows.summary(kind, row.name, args=args, **found.head, **place)
+        for measure in found.measures:
             self._rows.summary("metric", row.name, parent=head, **measure, **place)
 
     def _footer(self, table: _Table, line: Line, found: re.Match[str]) -> None:
-        """The sum of the self times; kernels that make more are annotations in part, which no name tells."""
+        """Takes the sum of the self times. If kernels add up to more, some of them are annotations."""
         time = nanoseconds(found[3])
         if time is None:
             self._lines.skip("bad-record", "no time")
@@ -164,12 +164,12 @@ class _Reading:
         self._rows.summary("total", found[1], total=float(time), unit="ns", **place)
         work = table.work.get(found[2].upper(), 0)
         if work > float(time) * _ROUNDED + 1000:
-            said = f"kernels, copies and fills of the table are {work:,.0f} ns together, '{line.text.strip()}'"
-            self._report.issue("disagreement", f"line {line.number}", said)
+            detail = f"kernels, copies and fills of the table add up to {work:,.0f} ns, '{line.text.strip()}'"
+            self._report.issue("disagreement", f"line {line.number}", detail)
         self._lines.used()
 
     def _header(self) -> None:
-        """The header between double rules, and whether only top-level operators are shown: the scope of the table."""
+        """Sets the table's scope from the header between double rules, or from the note on top-level operators."""
         words: list[str] = []
         for ahead in range(1, _MOST_HEADER):
             text = (self._lines.peek(ahead) or "").strip()
@@ -178,15 +178,15 @@ class _Reading:
             words.append(text)
         else:
             return
-        said = " ".join(filter(None, words))
-        if said == _TOP_LEVEL:
+        title = " ".join(filter(None, words))
+        if title == _TOP_LEVEL:
             self._scope = [*self._scope, "top-level ops"]
-        elif said:
-            self._scope = [said]
+        elif title:
+            self._scope = [title]
         self._header_lines = len(words)
 
     def _caption(self, text: str) -> str:
-        """The title of the table that comes within two lines; '' where the line is none."""
+        """The title in a line, if a table follows within two lines; '' for another line."""
         found = _CAPTION.fullmatch(text.strip())
         coming = [(self._lines.peek(ahead) or "").strip() for ahead in (1, 2)]
         if not found or not any(is_double_rule(line) or rule(line) for line in coming):
@@ -195,11 +195,11 @@ class _Reading:
 
 
 def _is_on_both_sides(table: _Table, row: Row) -> bool:
-    """Whether a row of a device is the annotation of a row of the CPU.
+    """Whether a row with only device time is the annotation of a row of the CPU.
 
-    A kernel may have a row of the CPU, too (those of Triton): that has launched it, and says the same time.
+    A kernel may also have a row of the CPU (those of Triton do), which launched it and has the same device time.
     """
-    device = row.worked
+    device = row.device
     if device is None or row.name not in table.on_host:
         return False
     return row.time(device, own=True) not in table.on_host[row.name]
@@ -211,7 +211,7 @@ def _breaks_off(cells: Grid, text: str) -> bool:
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
-    """Summaries: a head a row with its self time, its other figures as measures; a total a line of the footer."""
+    """Yields a head with the self time for each row, other figures as measures, and a total for each footer line."""
     lines, rows = Lines(source, conversion), RowBuilder(conversion)
     reading = _Reading(lines, rows, conversion.report)
     rows.fact("source", facts={"tool": "PyTorch profiler"})

@@ -16,7 +16,7 @@ from conftest import SAMPLES, SHARED
 
 from ktrace.converters._shared.text.headings import FIGURES
 from ktrace.converters._shared.text.tables import find_tables
-from ktrace.converters.table.columns import NAMES, fits
+from ktrace.converters.table.columns import NAMES, recognise
 from ktrace.converters.table.probe import probe
 from ktrace.input.detection import detect_sample
 from ktrace.input.format import Score, builtin_formats
@@ -276,7 +276,7 @@ def test_the_probe_finds_what_a_reading_finds(dialect: str) -> None:
         rows = [line(heads), *chance.choice(([rule], []))]
         rows += [line(["gemm", *(f"{chance.random():.2f}{unit}" for _ in range(others))])] * chance.randint(0, 3)
         sample = Sample("x", "\n".join([*above, *(prefix + row for row in rows), ""]).encode())
-        match, table = probe(sample), next(find_tables(sample, fits), None)
+        match, table = probe(sample), next(find_tables(sample, recognise), None)
         assert (match is not None and match.score is Score.SHAPE) is (table is not None), sample.text
         if table and match:
             assert f"(line {table.line})" in match.reason

@@ -148,6 +148,14 @@ def _beyond(column: pa.Array) -> pa.Array:
     return pc.or_(pc.greater_equal(column, _GREATEST_TIME), pc.less_equal(column, -_GREATEST_TIME))
 
 
+def nonzero(column: pa.Array | None) -> pa.Array | None:
+    """Makes zeros null, for ids whose 0 means "none". Columns that aren't numbers are unchanged."""
+    if column is None or not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return column
+    zero = pc.equal(column, 0)
+    return pc.if_else(zero, pa.scalar(None, column.type), column) if zero.true_count else column
+
+
 class Batches:
     """Makes batches from blocks: adds the id of each row, the source, and as arguments the columns that weren't taken.
 

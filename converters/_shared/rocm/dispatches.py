@@ -23,7 +23,7 @@ from ktrace.conversion import Conversion
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
-from ..columnar.blocks import Batches, Block, timed
+from ..columnar.blocks import Batches, Block, nonzero, timed
 from ..columnar.csv_blocks import CsvRows
 from ..columnar.typed_cells import joined, own_heading, typed
 from .columns import FIELDS, Accuracy, by_accuracy, counters_of, floats_of, is_joined
@@ -149,7 +149,7 @@ class DispatchRows:
         if short.null_count < len(short):
             columns["short_name"] = short
         if correlation is not None:
-            columns["correlation"] = pc.if_else(pc.equal(correlation, 0), pa.scalar(None, pa.int64()), correlation)
+            columns["correlation"] = nonzero(correlation)
         for axis in ("_x", "_y", "_z", ""):
             workgroup, grid = block.take(f"<block{axis}>"), block.take(f"<grid{axis}>")
             found = blocks_of(grid, workgroup)

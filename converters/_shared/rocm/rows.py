@@ -20,7 +20,7 @@ from ktrace.model.batch import Batch
 from ktrace.model.json_text import encoded
 from ktrace.model.row_builder import RowBuilder
 
-from ..columnar.blocks import Batches, Block, timed
+from ..columnar.blocks import Batches, Block, nonzero, timed
 from ..columnar.csv_blocks import CsvRows
 from ..columnar.text_cells import only
 from ..columnar.typed_cells import Field, Text, Time, Whole, Word, joined, typed
@@ -127,19 +127,12 @@ class OtherRows:
             "dur": None if end is None else pc.subtract(end, begin),
             "cat": block.take("<cat>"),
             "name": block.take("<name>"),
-            "correlation": _without_zero(block.take("<correlation>")),
+            "correlation": nonzero(block.take("<correlation>")),
         }
         columns |= _COLUMNS_OF[kind](block, columns)
         if kind in (COPY, OPERATION, ALLOCATION, SCRATCH):
             columns["args.Thread_Id"] = columns.pop("tid")  # work isn't on the thread that asked for it
         return self._batches.events(block, ids, **joined(block, columns))
-
-
-def _without_zero(correlation: pa.Array | None) -> pa.Array | None:
-    """Makes a correlation of 0 null: it means "none"."""
-    if correlation is None:
-        return None
-    return pc.if_else(pc.equal(correlation, 0), pa.scalar(None, pa.int64()), correlation)
 
 
 def _calls(block: Block, columns: Mapping[str, Any]) -> dict[str, Any]:

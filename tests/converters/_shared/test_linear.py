@@ -12,7 +12,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.headings import cell_quantity, heading
 from ktrace.converters._shared.text.layouts import Words
 from ktrace.converters._shared.text.tables import SampleLines, read_tables
-from ktrace.converters.table.columns import fits
+from ktrace.converters.table.columns import recognise
 from ktrace.converters.table.probe import probe
 from ktrace.converters.torch_table.grid import rule
 from ktrace.converters.webllm.reader import read as read_webllm
@@ -38,7 +38,7 @@ def _time(work: Callable[[str], object], text: str) -> float:
 
 
 def _scan(*above: str) -> Callable[[str], object]:
-    return lambda text: list(read_tables(SampleLines([*above, text]), fits))
+    return lambda text: list(read_tables(SampleLines([*above, text]), recognise))
 
 
 def _probe(text: str) -> object:
@@ -103,13 +103,15 @@ def test_padding_makes_no_difference_to_what_a_probe_says() -> None:
     ],
 )
 def test_titles(line: str, level: int, words: str) -> None:
-    rows = list(read_tables(SampleLines([line, "Name,Time (ms)", "k,1"]), fits))
+    rows = list(read_tables(SampleLines([line, "Name,Time (ms)", "k,1"]), recognise))
     assert [(title.level, title.text) for title in rows[0].path] == [(level, words)]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("line", ["#a", "==== x ====", "** a * b:", "= x =", "####### a", "    # a"])
 def test_no_titles(line: str) -> None:
-    rows = [item for item in read_tables(SampleLines([line, "Name,Time (ms)", "k,1"]), fits) if hasattr(item, "path")]
+    rows = [
+        item for item in read_tables(SampleLines([line, "Name,Time (ms)", "k,1"]), recognise) if hasattr(item, "path")
+    ]
     assert rows[-1].path == ()
 
 
