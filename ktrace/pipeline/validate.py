@@ -18,7 +18,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-import jsonschema_rs
 import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -182,7 +181,7 @@ class _Check:
     def _valid(self) -> dict[str, Callable[[Any], bool]]:
         """The word of a record -> whether a row of it is valid."""
         words = ("event", "summary", "link", "catalog")
-        return {word: jsonschema_rs.validator_for(_with_draft(self._schema[word])).is_valid for word in words}
+        return {word: _validity(_with_draft(self._schema[word])) for word in words}
 
     def ids(self) -> None:
         """Finds ids that stand twice in their source."""
@@ -203,6 +202,15 @@ class _Check:
 
 
 _DECODE = msgspec.json.Decoder().decode
+
+
+def _validity(schema: dict[str, Any]) -> Callable[[Any], bool]:
+    """Returns a function that checks a row: of jsonschema-rs if installed (`ktrace[validate]`), else of jsonschema."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        return Draft202012Validator(schema).is_valid
+    return jsonschema_rs.validator_for(schema).is_valid
 
 
 def _refuse(word: str) -> None:
