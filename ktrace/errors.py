@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 
 class KtraceError(Exception):
     """What went wrong, where, what was expected and how to fix it.
@@ -69,3 +72,23 @@ class OutputError(KtraceError):
 
 class UsageError(KtraceError):
     """The call itself is wrong: an unknown format name, or options that contradict each other."""
+
+
+def import_extra(
+    module: str,
+    extra: str,
+    purpose: str,
+    *,
+    hint: str = "",
+    path: str | None = None,
+    error: type[KtraceError] = InputError,
+) -> Any:
+    """Imports and returns a module of an optional package, which the extra `ktrace[extra]` installs.
+
+    Raises `error` if the package isn't installed. Its remedy is the pip command, followed by `hint`.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise error(f"{purpose} needs {package}", path=path, remedy=f"pip install 'ktrace[{extra}]'{hint}") from None

@@ -52,7 +52,16 @@ def test_the_sdist_holds_what_it_takes_to_test_and_build_again(built: Path) -> N
         names = {name.partition("/")[2] for name in sdist.getnames()}
     for folder in ("ktrace", "converters", "schema", "proto", "tests"):
         assert python_files(folder) <= names
-    files = {"LICENSE", "README.md", "CHANGELOG.md", "setup.cfg", "setup.py", "tox.ini", "schema/ktrace-1.schema.json"}
+    files = {
+        "LICENSE",
+        "README.md",
+        "CHANGELOG.md",
+        "setup.cfg",
+        "setup.py",
+        "tox.ini",
+        "requirements-lowest.txt",
+        "schema/ktrace-1.schema.json",
+    }
     assert files <= names
     samples = {str(path.relative_to(ROOT)) for path in (ROOT / "samples").rglob("*") if path.is_file()}
     assert samples <= names

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ktrace.conversion import Conversion
-from ktrace.errors import DamagedInput, InputError
+from ktrace.errors import DamagedInput, import_extra
 from ktrace.input.source import Source
 
 from .optional import OPTIONAL
@@ -100,12 +99,7 @@ def hdf5(source: Source, conversion: Conversion) -> Iterator[TableBatch]:
 
     In columns that nsys may leave null, 0 and the empty text are read as null, which is reported.
     """
-    try:
-        h5py = importlib.import_module("h5py")
-    except ImportError:
-        raise InputError(
-            "reading HDF5 needs h5py", path=source.path, remedy="pip install 'ktrace[hdf5]', or export to SQLite"
-        ) from None
+    h5py = import_extra("h5py", "hdf5", "reading HDF5", hint=", or export to SQLite", path=source.path)
     with source.local_path() as path:
         try:
             with h5py.File(path, "r") as file:

@@ -111,7 +111,7 @@ class Counters:
             yield reader.kernels(part, self._batches.ids(len(part)))
         self._first = first
 
-    def _rows(self, place: Int64, sums: tuple[Int64, Floats, Int64]) -> Iterator[Batch]:
+    def _rows(self, place: Int64, sums: tuple[Int64, Float64, Int64]) -> Iterator[Batch]:
         """Yields counters as children of the kernels with those indices (-1: no kernel)."""
         known = _joined(self._kernels)
         if not known:
@@ -170,7 +170,7 @@ class Counters:
         return units
 
 
-def _sums(values: list[Any]) -> tuple[Int64, Int64, Floats, Int64]:
+def _sums(values: list[Any]) -> tuple[Int64, Int64, Float64, Int64]:
     """Returns row, handle of the counter, sum and number of instances, in the order of rows and of first instances."""
     rows, handles, totals, counts = [], [], [], []
     for row, items in enumerate(values):

@@ -1,4 +1,7 @@
-"""How commands print: with rich on a terminal, as plain text when piped or when NO_COLOR is set."""
+"""How commands print: with rich on a terminal, as plain text when piped or when NO_COLOR is set.
+
+Without rich (the extra `ktrace[terminal]`) tables are plain text and there is no progress bar.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,6 +22,11 @@ def is_terminal(stream: Any = None) -> bool:
     """Returns whether the stream (stdout by default) is a terminal."""
     stream = stream or sys.stdout
     return bool(stream and stream.isatty())
+
+
+def has_rich() -> bool:
+    """Returns whether rich is installed."""
+    return find_spec("rich") is not None
 
 
 def width() -> int | None:
@@ -33,7 +42,7 @@ def colour() -> bool:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Prints a table: fitted to a terminal, or with columns two spaces apart. `right` lists the columns of numbers."""
     rows = [list(row) for row in rows]
-    if is_terminal():
+    if is_terminal() and has_rich():
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
@@ -75,8 +84,8 @@ class Progress:
 
     @property
     def callback(self) -> Callable[[int], None] | None:
-        """The function to call with the number of bytes read, None if stderr isn't a terminal."""
-        return self._advance if is_terminal(sys.stderr) else None
+        """The function to call with the number of bytes read, None without a terminal or rich."""
+        return self._advance if is_terminal(sys.stderr) and has_rich() else None
 
     def __enter__(self) -> Progress:
         return self

@@ -19,9 +19,8 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.process import BaseProcess
-from typing import Any
 
-from ktrace.errors import UsageError
+from ktrace.errors import UsageError, import_extra
 from ktrace.fleet.tasks import Outcome, Task, convert_one
 
 _DIED = "its process died twice, the second time with no other file beside it: it may need more memory than there is"
@@ -100,15 +99,9 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
     Tasks that run when the iterator is closed go on where they are; those that wait are given up.
     Raises UsageError where dask.distributed is not installed or no scheduler answers there.
     """
+    distributed = import_extra("distributed", "dask", "--dask", hint=", on the workers, too", error=UsageError)
     try:
-        import distributed
-    except ImportError:
-        raise UsageError(
-            "--dask needs dask.distributed", remedy="pip install 'ktrace[dask]', on the workers, too"
-        ) from None
-    make: Any = distributed.Client
-    try:
-        client = make(address)
+        client = distributed.Client(address)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"no Dask scheduler at {address}: {error}",

@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
-from ktrace.errors import InputError
+from ktrace.errors import InputError, import_extra
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 
@@ -285,12 +285,7 @@ class Source:
 
     def _remote(self) -> BinaryIO:
         """A URL, by fsspec."""
-        try:
-            import fsspec
-        except ImportError:
-            raise InputError(
-                "reading a URL needs fsspec", path=self.path, remedy="pip install 'ktrace[remote]'"
-            ) from None
+        fsspec = import_extra("fsspec", "remote", "reading a URL", path=self.path)
         try:
             opened: BinaryIO = fsspec.open(self._file, "rb").open()
         except (OSError, ValueError, ImportError) as error:

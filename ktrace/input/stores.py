@@ -17,7 +17,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO, Protocol
 
-from ktrace.errors import InputError, KtraceError
+from ktrace.errors import InputError, KtraceError, import_extra
 
 #: The folder in a dataset where what isn't finished waits; nothing in it is a Parquet file by its name.
 TEMPORARY = "_ktrace/tmp"
@@ -174,12 +174,7 @@ class Remote:
 
 def filesystem(path: str) -> tuple[Any, str]:
     """fsspec's file system of a URL, and the path in it. Raises InputError where a package for it is missing."""
-    try:
-        import fsspec
-    except ImportError:
-        raise InputError(
-            "a URL needs fsspec", path=path, remedy="pip install 'ktrace[s3]' or 'ktrace[remote]'"
-        ) from None
+    fsspec = import_extra("fsspec", "s3" if path.startswith("s3:") else "remote", "a URL", path=path)
     with told(path):
         fs, root = fsspec.core.url_to_fs(path)
     return fs, root

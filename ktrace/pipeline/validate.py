@@ -17,7 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs
 import msgspec
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
@@ -193,7 +192,7 @@ class _Check:
     def _valid(self) -> dict[str, Callable[[Any], bool]]:
         """The word of each record -> a function that tells whether a row of it is valid."""
         words = ("event", "summary", "link", "catalog")
-        return {word: jsonschema_rs.validator_for(_with_draft(self._schema[word])).is_valid for word in words}
+        return {word: _validity(_with_draft(self._schema[word])) for word in words}
 
     def ids(self) -> None:
         """Finds ids that occur twice in their source."""
@@ -214,6 +213,15 @@ class _Check:
 
 
 _DECODE = msgspec.json.Decoder().decode
+
+
+def _validity(schema: dict[str, Any]) -> Callable[[Any], bool]:
+    """Returns a function that checks a row: of jsonschema-rs if installed (`ktrace[validate]`), else of jsonschema."""
+    try:
+        import jsonschema_rs
+    except ImportError:
+        return Draft202012Validator(schema).is_valid
+    return jsonschema_rs.validator_for(schema).is_valid
 
 
 def _refuse(word: str) -> None:

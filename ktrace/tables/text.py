@@ -9,6 +9,7 @@ norm     751.000 us  38.5%
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from unicodedata import combining, east_asian_width
 
 from ktrace.tables.figures import harmless, shortened, shown
 from ktrace.tables.table import Cell, Column, Table
@@ -91,8 +92,10 @@ def _cells(text: str) -> int:
     """The width of a text on a terminal; Chinese characters, for one, take two cells."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
-
+    try:
+        from rich.cells import cell_len
+    except ImportError:
+        return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
     return cell_len(text)
 
 

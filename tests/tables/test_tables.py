@@ -117,7 +117,8 @@ def test_csv_reads_back_with_equal_figures() -> None:
 
 def test_csv_of_several_tables_is_one_table() -> None:
     tables = sample()
-    frame = pd.read_csv(io.StringIO(as_csv(tables)), dtype={"count": "Int64", "time_ns": "Int64"})
+    dtypes = {"count": "Int64", "time_ns": "Int64"}
+    frame = pd.read_csv(io.StringIO(as_csv(tables)), dtype=dtypes, float_precision="round_trip")
     operations = frame[frame["table"] == "operation"].dropna(axis=1, how="all")
     assert list(operations) == ["table", "operation", "time_ns", "share_percent", "count", "change_ns"]
     assert operations["count"].tolist() == [BIG, 3]
