@@ -18,6 +18,7 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 
+from .columns import filled
 from .reading import Reading
 from .wrapped import WideValues
 
@@ -179,8 +180,4 @@ def _value(column: pa.Array | None) -> pa.Array | None:
 
 
 def _numbers(block: Block, name: str) -> Int64:
-    column = block.take(name)
-    if column is None:
-        return np.zeros(len(block), np.int64)
-    numbers: Int64 = column.fill_null(0).to_numpy(zero_copy_only=False)
-    return numbers
+    return filled(block.take(name), len(block), 0)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
+from .columns import filled
 from .places import core_track, pid_of, tid_of
 from .reading import Reading
 
@@ -34,7 +35,7 @@ def scheduling(reading: Reading, table: str, names: dict[int, str]) -> Iterator[
     for block, ids in reading.timed(table, "start"):
         parts = [block.get(name) for name in ("start", "cpu", "isSchedIn", "globalTid")]
         numbers = [np.zeros(len(block), np.int64) if part is None else np.asarray(part.fill_null(-1)) for part in parts]
-        reasons = [_numbers(block.get(name), len(block)) for name, _, _ in _REASONS]
+        reasons = [filled(block.get(name), len(block), -1) for name, _, _ in _REASONS]
         rows = np.stack([ids, *numbers, block.numbers.to_numpy(), *reasons], axis=1)
         reading.places.threads.update(np.unique(numbers[3][numbers[3] >= 0]).tolist())
         slices, waiting = _slices(reading, table, np.concatenate([waiting, rows]))
@@ -98,11 +99,6 @@ def _batch(reading: Reading, slices: Int64, names: dict[int, str]) -> Batch:
             if (slices[:, column] >= 0).any()
         },
     )
-
-
-def _numbers(column: pa.Array | None, rows: int) -> Int64:
-    """Returns the numbers, -1 for null."""
-    return np.full(rows, -1, np.int64) if column is None else np.asarray(column.fill_null(-1))
 
 
 def samples(reading: Reading, table: str) -> Iterator[Batch]:

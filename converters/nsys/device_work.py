@@ -16,6 +16,7 @@ from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
+from .columns import distinct_words
 from .places import NOTHING, without
 from .reading import Reading, numbered
 from .waits import Waits
@@ -120,10 +121,8 @@ def _direction(label: str) -> str:
 
 def _renamed(column: pa.DictionaryArray, rename: Callable[[str], str], null: str | None = None) -> pa.Array:
     """Returns the column with its words renamed, and `null` in place of null."""
-    words = [rename(word) for word in column.dictionary.to_pylist()]
-    distinct = {word: code for code, word in enumerate(dict.fromkeys(words))}
-    codes = pa.array([distinct[word] for word in words], pa.int32())
-    named = pa.DictionaryArray.from_arrays(codes.take(column.indices), pa.array(list(distinct), pa.string()))
+    codes, words = distinct_words(rename(word) for word in column.dictionary.to_pylist())
+    named = pa.DictionaryArray.from_arrays(codes.take(column.indices), words)
     return named if null is None or not named.null_count else pc.fill_null(named.cast(pa.string()), null)
 
 

@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.sqlite.database import Database
 
+from .columns import worded
+
 #: Column -> the enumeration of its numbers, in any table.
 COLUMNS = {
     "copyKind": "CUDA_MEMCPY_OPER",
@@ -115,6 +117,4 @@ class Enums:
         span = pc.min_max(numbers)
         if span["min"].as_py() is None or 0 <= span["min"].as_py() <= span["max"].as_py() < len(words):
             return pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), words)
-        encoded = numbers.dictionary_encode()
-        distinct = [self.word(enum, number) for number in encoded.dictionary.to_pylist()]
-        return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(distinct, pa.string()))
+        return worded(numbers, lambda number: self.word(enum, number))

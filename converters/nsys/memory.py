@@ -13,6 +13,7 @@ from ktrace.converters._shared.columnar.dictionaries import constant
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
+from .columns import filled
 from .reading import Reading
 
 #: The memoryOperationType of freed memory.
@@ -34,7 +35,7 @@ def usage(reading: Reading, table: str) -> Iterator[Batch]:
         signed = size if size is None or freed is None else pc.if_else(freed, pc.negate(size), size)
         if signed is not None:
             parts = [ts, place.get("pid"), place.get("device"), place.get("context"), kind, pc.fill_null(signed, 0)]
-            seen.append(np.stack([ids, *(_numbers(part, len(block)) for part in parts)], axis=1))
+            seen.append(np.stack([ids, *(filled(part, len(block), _NULL) for part in parts)], axis=1))
         args = reading.args(block, table)
         names = args.pop("args.memoryOperationType", constant("Allocation", len(block)))
         if kind is None:
@@ -77,13 +78,6 @@ def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
                 for name, column in (("pid", 2), ("device", 3), ("context", 4))
             },
         )
-
-
-def _numbers(column: pa.Array | None, rows: int) -> Int64:
-    if column is None:
-        return np.full(rows, _NULL)
-    numbers: Int64 = column.fill_null(_NULL).to_numpy(zero_copy_only=False)
-    return numbers
 
 
 def pools(reading: Reading, table: str) -> Iterator[Batch]:

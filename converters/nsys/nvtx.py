@@ -20,6 +20,7 @@ from ktrace.converters._shared.columnar.dictionaries import constant, words
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 
+from .columns import distinct_words, worded
 from .payloads import parsed
 from .places import LOW, pid_of, without
 from .reading import Reading
@@ -196,9 +197,7 @@ def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]
 
 def _argb(colours: pa.Array) -> pa.DictionaryArray:
     """Returns "#FF76B900" (alpha, red, green, blue) for 4285970688, which SQLite may store as a negative number."""
-    encoded = colours.dictionary_encode()
-    words = [f"#{number & 0xFFFFFFFF:08X}" for number in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
+    return worded(colours, lambda number: f"#{number & 0xFFFFFFFF:08X}")
 
 
 def _without_zeros(block: Block) -> Block:
@@ -211,6 +210,5 @@ def _without_zeros(block: Block) -> Block:
 
 
 def _named(keys: Any, names: list[str | None]) -> pa.DictionaryArray:
-    distinct = {name: code for code, name in enumerate(dict.fromkeys(name for name in names if name is not None))}
-    codes = np.array([-1 if name is None else distinct[name] for name in names], np.int32)[keys]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(list(distinct), pa.string()))
+    codes, distinct = distinct_words(names)
+    return pa.DictionaryArray.from_arrays(codes.take(pa.array(keys)), distinct)

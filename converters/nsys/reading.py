@@ -13,6 +13,7 @@ from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Int64
 
+from .columns import worded
 from .enums import COLUMNS, Enums
 from .places import Places, without
 from .stacks import Stacks
@@ -130,6 +131,4 @@ class Reading:
 
 def numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
     """Returns "SM 3" for each 3, and the word alone for null."""
-    encoded = pc.fill_null(numbers, -1).dictionary_encode()
-    words = [word if number < 0 else f"{word} {number}" for number in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.string()))
+    return worded(pc.fill_null(numbers, -1), lambda number: word if number < 0 else f"{word} {number}")

@@ -20,6 +20,8 @@ from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.arrays import Bools, Int64
 
+from .columns import filled_part
+
 _COLUMNS = ("_rowid_", "globalTid", "correlationId", "start", "end", "eventClass", "callchainId")
 _ROW, _THREAD, _CORRELATION, _START, _END, _CLASS, _CHAIN = range(7)
 
@@ -86,14 +88,7 @@ def _rows(database: Database, table: str) -> Iterator[Int64]:
     for low, high in pairwise(bounds):
         where = f"correlationId >= {low} AND correlationId < {high} AND start <= end"
         part = database.part(table, _COLUMNS[1:], where)
-        yield np.stack([_numbers(part, column) for column in _COLUMNS], axis=1)
-
-
-def _numbers(part: pa.Table, name: str) -> Int64:
-    if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
-        return np.full(len(part), _NULL)
-    numbers: Int64 = part.column(name).combine_chunks().fill_null(_NULL).to_numpy(zero_copy_only=False)
-    return numbers
+        yield np.stack([filled_part(part, column, _NULL) for column in _COLUMNS], axis=1)
 
 
 def _classify(rows: Int64) -> tuple[Int64, Int64, Int64]:

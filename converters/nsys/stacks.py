@@ -19,6 +19,7 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Int32, Int64
 
+from .columns import filled
 from .strings import NO_NAME, Strings
 from .typed import as_numbers
 
@@ -80,7 +81,8 @@ class Stacks:
             columns = [block.get(name) for name in ("id", "symbol", "module", "stackDepth", "originalIP")]
             if any(column is None for column in columns[:2]):
                 continue
-            rows = np.stack([_numbers(column, len(block)) for column in columns], axis=1)
+            numbers = (None if column is None else as_numbers(column) for column in columns)
+            rows = np.stack([filled(column, len(block), -1) for column in numbers], axis=1)
             rows = np.concatenate([waiting, rows])
             last = int(np.searchsorted(np.cumsum(rows[::-1, 0] != rows[-1, 0]), 1)) if len(rows) else 0
             rows, waiting = rows[: len(rows) - last], rows[len(rows) - last :]
@@ -109,10 +111,3 @@ class Stacks:
             frames = tuple(map(tuple, rows[starts[at] : ends[at], [1, 2, 4]].tolist()))
             codes[number] = self._codes.setdefault(frames, len(self._codes))
         return rows[starts, 0], codes[kind]
-
-
-def _numbers(column: pa.Array | None, rows: int) -> Int64:
-    if column is None:
-        return np.full(rows, -1, np.int64)
-    numbers: Int64 = as_numbers(column).fill_null(-1).to_numpy(zero_copy_only=False)
-    return numbers

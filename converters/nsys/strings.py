@@ -18,6 +18,7 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int32, Int64
 
+from .columns import distinct_words
 from .typed import as_numbers, as_text
 
 #: Up to this id, a table of all ids is faster than a search, even with few strings.
@@ -112,10 +113,8 @@ class Words:
         if self._short is None:
             return None
         if self._shorts is None:
-            shorts = [None if (short := self._short(word)) == word else short for word in self._words]
-            distinct = {word: code for code, word in enumerate(dict.fromkeys(filter(None, shorts)))}
-            codes = pa.array([None if word is None else distinct[word] for word in shorts], pa.int32())
-            self._shorts = (codes, pa.array(list(distinct), pa.string()))
+            shorts = (None if (short := self._short(word)) == word else short for word in self._words)
+            self._shorts = distinct_words(shorts)
         codes, words = self._shorts
         if not len(words):
             return None

@@ -19,6 +19,7 @@ from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 
+from .columns import filled, filled_part
 from .places import NOTHING
 
 
@@ -30,9 +31,9 @@ class Waits:
         pids, correlations, records = ([np.zeros(0, np.int64)] for _ in range(3))
         for table in database.like("CUPTI_ACTIVITY_KIND_CUDA_EVENT"):
             part = database.part(table, ("globalPid", "correlationId", "eventSyncId"))
-            pids.append(_column(part, "globalPid") >> 24 & 0xFFFFFF)
-            correlations.append(_column(part, "correlationId"))
-            records.append(_column(part, "eventSyncId"))
+            pids.append(filled_part(part, "globalPid", -1) >> 24 & 0xFFFFFF)
+            correlations.append(filled_part(part, "correlationId", -1))
+            records.append(filled_part(part, "eventSyncId", -1))
         pid, correlation, record = map(np.concatenate, (pids, correlations, records))
         known = correlation > 0
         calls = _key(pid[known], correlation[known])
@@ -92,12 +93,5 @@ def _key(pid: Int64, number: Int64) -> Int64:
     return (pid << 38) ^ number
 
 
-def _column(part: pa.Table, name: str) -> Int64:
-    if name not in part.column_names or not pa.types.is_int64(part.schema.field(name).type):
-        return np.full(len(part), -1)
-    return _numbers(part.column(name).combine_chunks())
-
-
 def _numbers(column: pa.Array) -> Int64:
-    numbers: Int64 = (column.fill_null(-1) if column.null_count else column).to_numpy(zero_copy_only=False)
-    return numbers
+    return filled(column, len(column), -1)
