@@ -139,6 +139,8 @@ def test_json_documents(tmp_path: Path) -> None:
     pretty = json.dumps({"ktrace": "1.0", "records": [EVENT, EVENT | {"id": 2, "dur": -1}]}, indent=1)
     assert pairs(check(tmp_path, pretty, name="e.json")) == [(2, "$.dur")]
     assert pairs(check(tmp_path, opening, "]}", name="f.json")) == []
+    assert pairs(check(tmp_path, opening, first + ",", HEADER, "]}", name="g.json")) == [(2, "$.record")]
+    assert pairs(check(tmp_path, opening, first, "", "]}", first, name="h.json")) == [(1, "$")]
 
 
 def test_what_is_nested_too_deeply_is_a_fault(tmp_path: Path) -> None:
