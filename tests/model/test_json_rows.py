@@ -1,4 +1,4 @@
-"""Columns joined to rows of JSON say what Python's json says of the same rows."""
+"""Columns joined to rows of JSON equal the same rows written by Python's json."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TYPES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 def value_of(kind: pa.DataType, value: Any) -> Any:
-    """What JSON must say of a value of a column."""
+    """The value that JSON must contain for a value of a column."""
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_binary(inner):
         return json.loads(value)
@@ -45,7 +45,7 @@ def value_of(kind: pa.DataType, value: Any) -> Any:
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[list[str | None], list[tuple[pa.DataType, list[Any]]]]:
-    """The text and the typed columns of some rows, which may repeat so often that they have a shape."""
+    """The text and the typed columns of rows; rows may repeat often enough to form a shape."""
     rows = draw(st.integers(0, 6))
     texts = draw(
         st.lists(

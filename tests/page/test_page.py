@@ -1,4 +1,4 @@
-"""The page of HTML in a real browser: nothing is fetched, bars are as long as their figures, names are only names."""
+"""The page of HTML in a real browser: it fetches nothing, bars match their figures, names have no effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.tables.figures import harmless
 from ktrace.tables.table import Column, Table
 
-#: Names that would do something if they weren't escaped.
+#: Names that would have an effect without escapes.
 HOSTILE = [
     "<script>window.owned = 1</script>",
     '"><img src=x onerror="window.owned = 2">',
@@ -35,7 +35,7 @@ HOSTILE = [
     "kernel<" + "cutlass::Shape<128, 128, 64>, " * 400 + ">",
 ]
 
-#: What of the page is text on its ground.
+#: The elements with text on the page's background.
 _TEXTS = (
     "body",
     "h2",
@@ -58,7 +58,7 @@ def browser() -> Iterator[Any]:
 
 
 class Opened:
-    """A page that was opened, and what it asked for or complained about."""
+    """An opened page, its requests and its complaints."""
 
     def __init__(self, browser: Any, path: Path, html: str, **options: Any) -> None:
         path.write_text(html, "utf-8")
@@ -76,7 +76,7 @@ class Opened:
         assert self.requests == [path.as_uri()], "the page asks for nothing but itself"
 
     def boxes(self, selector: str) -> list[dict[str, float]]:
-        """Where the elements stand on the screen."""
+        """The places of the elements on the screen."""
         found: list[dict[str, float]] = self.page.eval_on_selector_all(
             selector, "all => all.map(one => { const {x, y, width, height} = one.getBoundingClientRect();"
             " return {x, y, width, height}; })",
@@ -90,7 +90,7 @@ def html_of(summary: Summary) -> str:
 
 @pytest.fixture
 def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
-    """The page of the training run; at the end nobody complained."""
+    """The page of the training run; it must end without complaints."""
     page = Opened(browser, tmp_path / "page.html", html_of(training()))
     yield page
     assert page.complaints == []
@@ -230,7 +230,7 @@ def test_names_are_only_names(browser: Any, tmp_path: Path) -> None:
 
 
 def test_the_policy_forbids_what_the_page_does_not_need(browser: Any, tmp_path: Path) -> None:
-    """Whatever got into the page could fetch nothing and run nothing."""
+    """Markup that got into the page could neither fetch nor run anything."""
     opened = Opened(browser, tmp_path / "page.html", html_of(training()))
     opened.page.evaluate(
         """() => {
@@ -266,7 +266,7 @@ def test_without_scripts_all_figures_are_there(browser: Any, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_has_contrast(browser: Any, tmp_path: Path, scheme: str) -> None:
-    """At least 4.5 to 1, as WCAG 2.2 wants it for text (success criterion 1.4.3)."""
+    """At least 4.5 to 1, as WCAG 2.2 requires for text (success criterion 1.4.3)."""
     opened = Opened(browser, tmp_path / "page.html", html_of(training()), color_scheme=scheme)
     ground = rgb(opened.page, "body", "backgroundColor")
     raised = rgb(opened.page, ".keys div", "backgroundColor")

@@ -1,4 +1,4 @@
-"""`ktrace validate` as a library: what it finds, where, and that it agrees with the readers and with jsonschema."""
+"""`ktrace validate` as a library: its faults and their places; it agrees with the readers and with jsonschema."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ def test_a_fault_has_its_record_path_reason_and_line(
 
 
 @pytest.mark.parametrize("change", [{"x_theirs": [1]}, {"kind": "x_theirs"}, {"value": "NaN"}, {"ts": 5.0}, {"dur": 0}])
-def test_what_the_schema_allows_is_no_fault(change: dict[str, Any], tmp_path: Path) -> None:
+def test_values_allowed_by_the_schema_are_no_faults(change: dict[str, Any], tmp_path: Path) -> None:
     assert check(tmp_path, HEADER, EVENT | change).faults == []
 
 
-def test_a_line_that_is_no_json(tmp_path: Path) -> None:
+def test_a_line_that_is_not_json(tmp_path: Path) -> None:
     result = check(tmp_path, HEADER, EVENT, '{"record":"event"', json.dumps(EVENT | {"id": 3, "value": float("nan")}))
     assert [(fault.record, fault.path, fault.line) for fault in result.faults] == [(2, "$", 3), (3, "$", 4)]
     assert "NaN" in result.faults[1].reason
@@ -101,7 +101,7 @@ def test_another_major_version_is_a_fault(tmp_path: Path) -> None:
     assert pairs(check(tmp_path, '{"ktrace":"2.0"}', EVENT)) == [(0, "$.ktrace")]
 
 
-def test_ids_that_stand_twice(tmp_path: Path) -> None:
+def test_ids_that_occur_twice(tmp_path: Path) -> None:
     link = {"record": "link", "source": "run", "id": 1, "link": "flow", "key": "1", "role": "out"}
     fact = {"record": "catalog", "source": "run", "id": 1, "entity": "source"}
     result = check(tmp_path, HEADER, EVENT, fact, EVENT | {"source": "other"}, EVENT | {"id": 9}, link)
@@ -139,9 +139,11 @@ def test_json_documents(tmp_path: Path) -> None:
     pretty = json.dumps({"ktrace": "1.0", "records": [EVENT, EVENT | {"id": 2, "dur": -1}]}, indent=1)
     assert pairs(check(tmp_path, pretty, name="e.json")) == [(2, "$.dur")]
     assert pairs(check(tmp_path, opening, "]}", name="f.json")) == []
+    assert pairs(check(tmp_path, opening, first + ",", HEADER, "]}", name="g.json")) == [(2, "$.record")]
+    assert pairs(check(tmp_path, opening, first, "", "]}", first, name="h.json")) == [(1, "$")]
 
 
-def test_what_is_nested_too_deeply_is_a_fault(tmp_path: Path) -> None:
+def test_too_deep_nesting_is_a_fault(tmp_path: Path) -> None:
     document = json.dumps({"ktrace": "1.0", "records": [EVENT | {"args": 0}]}).replace('"args": 0', f'"args": {DEEP}')
     assert pairs(check(tmp_path, document, name="a.json")) == [(0, "$")]
     row = f"run,1,5,kernel,k,measured,{DEEP}"
@@ -180,7 +182,7 @@ def test_parquet_facts_of_the_footer_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("catalog", ["[{", DEEP], ids=["cut", "deep"])
-def test_a_parquet_catalog_that_is_no_json_is_a_fault_and_an_error_with_its_place(tmp_path: Path, catalog: str) -> None:
+def test_a_parquet_catalog_that_is_not_json_is_a_fault_and_an_error(tmp_path: Path, catalog: str) -> None:
     table = pq.read_table(SAMPLES / "parquet" / "all-records.parquet")
     path = tmp_path / "in.parquet"
     pq.write_table(table.replace_schema_metadata({"ktrace.version": "1.0", "ktrace.catalog": catalog}), path)
@@ -207,7 +209,7 @@ def test_csv_rows() -> None:
     assert pairs(result) == [(2, "$.ts"), (3, "$"), (4, "$"), (5, "$")]
 
 
-def test_what_is_no_canonical_file_is_an_input_error(tmp_path: Path) -> None:
+def test_a_file_that_is_not_canonical_is_an_input_error(tmp_path: Path) -> None:
     path = tmp_path / "in.txt"
     path.write_text("hello\n")
     with pytest.raises(InputError, match="isn't a canonical file"):
@@ -215,6 +217,6 @@ def test_what_is_no_canonical_file_is_an_input_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.parquet", "out.csv"])
-def test_what_ktrace_writes_is_valid(name: str, tmp_path: Path) -> None:
+def test_files_written_by_ktrace_are_valid(name: str, tmp_path: Path) -> None:
     convert(SAMPLES / "jsonl" / "newer-minor.jsonl", tmp_path / name, from_="jsonl")
     assert validate(str(tmp_path / name)).faults == []

@@ -1,4 +1,4 @@
-"""Records of which fields are objects or lists: faults with their places, never an exception."""
+"""Records whose fields are objects or lists: faults with their places, never an exception."""
 
 from __future__ import annotations
 

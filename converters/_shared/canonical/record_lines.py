@@ -194,7 +194,7 @@ def line_texts(stream: BinaryIO, first: bytes, *, document: bool = False) -> Ite
             if role == "blank":
                 continue
             text = lines[0].strip()
-            if role == "header" or (not headed and b'"ktrace"' in text[:40]):
+            if (role == "header" and not document) if headed else b'"ktrace"' in text[:40]:
                 yield RecordRun(0, line, [_header(text) if document else text])
                 headed = True
                 continue

@@ -1,4 +1,4 @@
-"""The canonical formats give back what they were given: jsonl, json, parquet (file and folder), csv."""
+"""The canonical formats read back equal rows: jsonl, json, parquet (file and folder), csv."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that are read many at a time say the same as those read one by one, with the same account."""
+"""Records that are read in blocks equal those read one by one, and so does the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ktrace.model.row_builder import to_rows
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report
 
-#: Lines that aren't as the model says, or aren't records at all.
+#: Lines that don't match the model, or aren't records at all.
 ODD = [
     b'{"record":"event","source":"run","id":7,"ts":"soon","kind":"op","name":"x","timing":"measured"}',
     b'{"record":"event","source":"run","id":8,"ts":1,"kind":"weird","name":"x","timing":"measured","dur":1}',
@@ -31,7 +31,7 @@ ODD = [
 
 
 def record(number: int, chance: random.Random) -> dict[str, Any]:
-    """A record of any kind that is as the model says."""
+    """A record of any kind that matches the model."""
     row: dict[str, Any] = {"source": chance.choice(["run", "lauf"]), "id": number}
     kind = chance.choice(["event"] * 6 + ["summary", "link", "catalog"])
     if kind == "event":
@@ -79,7 +79,7 @@ def told(path: Path, batch_rows: int = 65_536) -> tuple[dict[str, list[Any]], di
 
 @pytest.mark.parametrize("form", ["jsonl", "json"])
 @pytest.mark.parametrize(("odd", "ends"), [(0, b"\n"), (3, b"\n"), (40, b"\n"), (0, b"")], ids=str)
-def test_blocks_say_what_lines_say(
+def test_blocks_equal_single_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, odd: int, ends: bytes
 ) -> None:
     made = lines(2500, odd, odd + len(form))
@@ -97,7 +97,7 @@ def test_blocks_say_what_lines_say(
         assert told(path, batch_rows) == expected
 
 
-def test_whole_blocks_are_taken_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whole_blocks_are_decoded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "run.jsonl"
     path.write_bytes(b'{"ktrace":"1.0"}\n' + b"\n".join(lines(3000, 0, 1)) + b"\n")
     one_by_one: list[int] = []

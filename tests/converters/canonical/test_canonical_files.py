@@ -151,7 +151,7 @@ def test_pandas_reads_integers_as_integers(tmp_path: Path) -> None:
     assert frame.loc[frame["id"] == 11, "ts"].item() == 1700000000000009000
 
 
-def test_parquet_says_its_version_and_its_catalog(tmp_path: Path) -> None:
+def test_parquet_contains_its_version_and_its_catalog(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     convert(ALL, out, from_="jsonl")
     file = pq.ParquetFile(out)
@@ -212,7 +212,7 @@ def test_another_packages_column_that_comes_late_is_kept(
     assert report.issues["unknown-column"].rows == 1
 
 
-def test_a_newer_minor_version_is_read_and_what_is_unknown_kept() -> None:
+def test_a_newer_minor_version_is_read_and_its_additions_are_kept() -> None:
     trace = read(SAMPLES / "jsonl" / "newer-minor.jsonl", "jsonl")
     events = trace.to_arrow()["events"].to_pylist()
     assert [event["kind"] for event in events] == ["range", "instant"]
@@ -310,7 +310,7 @@ def test_arguments_stay_as_they_are_written(tmp_path: Path) -> None:
     assert text in out.read_text("utf-8")
 
 
-def test_bytes_that_are_no_text_are_replaced_and_reported(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_replaced_and_reported(tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     line = json.dumps(EVENT | {"name": "caf?"}).encode().replace(b"caf?", b"caf\xe9")
     path.write_bytes(b'{"ktrace":"1.0"}\n' + line + b"\n")
@@ -340,7 +340,7 @@ def test_csv_in_another_order_with_broken_rows() -> None:
 
 
 @pytest.mark.parametrize("cell", ['"{""a"":"', '"{""a"":' + "[" * 10_000 + "]" * 10_000 + '}"'], ids=["cut", "deep"])
-def test_a_csv_cell_that_is_no_json_is_a_bad_record(tmp_path: Path, cell: str) -> None:
+def test_a_csv_cell_that_is_not_json_is_a_bad_record(tmp_path: Path, cell: str) -> None:
     path = tmp_path / "in.csv"
     head = "source,id,ts,kind,name,timing,args"
     path.write_text(f'{head}\nrun,1,5,op,a,measured,{cell}\nrun,2,5,op,b,measured,"{{}}"\n')
@@ -348,7 +348,7 @@ def test_a_csv_cell_that_is_no_json_is_a_bad_record(tmp_path: Path, cell: str) -
     assert trace.to_arrow()["events"]["id"].to_pylist() == [2]
 
 
-#: Arguments that are no object, alone or with the row behind them, though their texts joined may look like some.
+#: Arguments that aren't an object, alone or with the next row, although their joined texts may look like objects.
 NO_OBJECTS = ['{"a":[{}', "{}]}", "{},{}", "{}{}", "{}\n{}", "[1]", '{"a":1', '"b":2}', '{"a":"', '"}', "", "1", "{}x"]
 
 
@@ -360,7 +360,7 @@ def flat(tmp_path: Path, args: list[str | None]) -> Path:
     return path
 
 
-def test_arguments_that_are_no_object_are_bad_records_among_many(tmp_path: Path) -> None:
+def test_arguments_that_are_not_objects_are_bad_records_among_many(tmp_path: Path) -> None:
     good = ['{"a":[{},{}]}', " {} ", '{"s":"}\\n{"}', None, "{}"]
     texts = [text for bad in NO_OBJECTS for text in (*good, bad)]
     trace = read(flat(tmp_path, texts), "parquet")
@@ -377,7 +377,7 @@ def test_bad_arguments_do_not_make_up_for_one_another(tmp_path: Path, bad: list[
 
 
 @pytest.mark.parametrize("folder", [False, True], ids=["file", "folder"])
-def test_parquet_leaves_out_columns_that_nobody_looks_at(folder: bool, tmp_path: Path) -> None:
+def test_parquet_leaves_out_columns_that_are_not_used(folder: bool, tmp_path: Path) -> None:
     out = tmp_path / ("out.parquet/" if folder else "out.parquet")
     convert(ALL, str(out) + "/" * folder, from_="jsonl")
     reports = Report(), Report()
@@ -396,7 +396,7 @@ def test_parquet_leaves_out_columns_that_nobody_looks_at(folder: bool, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["jsonl", "json", "parquet", "csv"])
-def test_every_cut_gives_the_whole_part_or_an_error(name: str, tmp_path: Path) -> None:
+def test_every_cut_yields_the_intact_part_or_an_error(name: str, tmp_path: Path) -> None:
     out, cut = tmp_path / f"out.{name}", tmp_path / f"cut.{name}"
     convert(ALL, out, from_="jsonl", to=name)
     data = out.read_bytes()
@@ -413,7 +413,7 @@ def test_every_cut_gives_the_whole_part_or_an_error(name: str, tmp_path: Path) -
             assert name == "jsonl" or "cut" in part.report.issues or data[:size].endswith(b"\n") or name == "csv"
 
 
-def test_compressed_data_that_breaks_off_gives_its_whole_part(tmp_path: Path) -> None:
+def test_compressed_data_that_breaks_off_yields_its_intact_part(tmp_path: Path) -> None:
     path = write(tmp_path, *(EVENT | {"id": number, "name": f"kernel {number * 7919}"} for number in range(5000)))
     cut = tmp_path / "cut.jsonl.gz"
     cut.write_bytes(gzip.compress(path.read_bytes())[:-2000])
@@ -423,7 +423,7 @@ def test_compressed_data_that_breaks_off_gives_its_whole_part(tmp_path: Path) ->
     assert "cut" in trace.report.issues
 
 
-def test_probes_say_no_to_others() -> None:
+def test_probes_reject_other_formats() -> None:
     for name in ("jsonl", "json", "parquet", "csv"):
         for head in (
             b"",

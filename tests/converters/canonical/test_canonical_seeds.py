@@ -1,4 +1,4 @@
-"""Every real seed to every canonical form and back: the same trace, field for field, and valid."""
+"""Every real seed, written to every canonical form and read back: the same trace, field for field, and valid."""
 
 from __future__ import annotations
 
