@@ -35,8 +35,8 @@ def test_a_time_is_exact(text: str, ns: int) -> None:
         ("us", "'us' isn't a time with a unit"),
         ("10 sec", r"'sec' isn't a unit of time \(in '10 sec'\)"),
         ("0x", "'x' isn't a unit of time"),
-        ("1e3s", "'1e3s' is no time"),
-        ("nans", "'nans' is no time"),
+        ("1e3s", "'1e3s' isn't a time"),
+        ("nans", "'nans' isn't a time"),
     ],
 )
 def test_what_is_no_time_is_told(text: str, what: str) -> None:

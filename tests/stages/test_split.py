@@ -275,7 +275,7 @@ def test_what_ways_mean() -> None:
     [
         (["-o", "-", "--to", "jsonl", "--split-by", "time=1ms"], "several files"),
         (["-o", "x.parquet", "--table", "events", "--split-by", "time=1ms"], "--table"),
-        (["-o", "x.perfetto", "--split-by", "time=1parsec"], "no unit of time"),
+        (["-o", "x.perfetto", "--split-by", "time=1parsec"], "isn't a unit of time"),
         (["-o", "x.perfetto", "--split-by", "size=100B"], "without any event"),
     ],
 )

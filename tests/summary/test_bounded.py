@@ -20,8 +20,9 @@ import ktrace
 from ktrace.model.batch import Batch
 from ktrace.naming.taxonomy import taxonomy
 from ktrace.report import Report
+from ktrace.store import launches
 from ktrace.store.spill import Spill
-from ktrace.summary import columns, compute, events, figures, joining, marked
+from ktrace.summary import columns, compute, events, figures, marked
 from ktrace.summary.columns import StoredColumns, StoredRows, by_source, new_column
 from ktrace.summary.model import Group, Summary
 
@@ -68,7 +69,7 @@ def test_files_and_blocks_make_no_difference(
     made: list[Path] = []
     opened = Path.open
     monkeypatch.setattr(Path, "open", lambda path, *how: (made.append(path), opened(path, *how))[1])
-    for module in (columns, events, figures, joining, marked):
+    for module in (columns, events, figures, launches, marked):
         monkeypatch.setattr(module, "BLOCK", 3)
     assert told(ktrace.summarise(paths)) == in_memory
     assert any(path.is_relative_to(temporary) for path in made)

@@ -116,7 +116,7 @@ def test_unclassified(tmp_path: Path) -> None:
     )
     both = run(STEP, "--unclassified", "--by", "library", "--rules", rules).stdout
     assert "by library" in both and "kernels without an operation" in both
-    assert lines[-1] == "23.2% of the time has no operation; rules of your own may say one."
+    assert lines[-1] == "23.2% of the time has no operation; add your own rules to label it."
 
 
 def test_what_was_skipped_is_told_beside_the_output() -> None:
