@@ -69,10 +69,28 @@ def detect_all(sample: Sample) -> list[Detected]:
 
 
 def detect(path: str | Path) -> list[Detected]:
-    """The formats that `path` may be, best first, each with a score and a reason.
+    """Lists the formats that an input may have, best first.
 
-    Near misses are at the end with Score.NEAR and say what is missing; so are formats that couldn't be asked
-    (`failed`). Raises InputError where the input can't be opened.
+    Parameters
+    ----------
+    path : path
+        The input.
+
+    Returns
+    -------
+    list of Detected
+        Each with a score and a reason. Near misses come last, with Score.NEAR, and say what is missing.
+
+    Raises
+    ------
+    InputError
+        The input can't be opened.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> [found.format for found in ktrace.detect("samples/doppler/prefill-and-three-decodes.log")][0]
+    'doppler'
     """
     return detect_all(Source(str(path)).sample())
 

@@ -250,5 +250,21 @@ def plugin_failures() -> tuple[Detected, ...]:
 
 
 def all_formats() -> tuple[Format, ...]:
-    """Every format there is, other packages' after ours."""
+    """Lists every format, those of other packages after ours.
+
+    Returns
+    -------
+    tuple of Format
+        Name, title, file patterns, and what ktrace does with it.
+
+    Raises
+    ------
+    Nothing: a plug-in that can't be loaded is left out, with a warning.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> [fmt.name for fmt in ktrace.formats() if fmt.writes and fmt.timeline]
+    ['perfetto', 'chrome']
+    """
     return builtin_formats() + plugin_formats()

@@ -163,10 +163,34 @@ def taxonomy(rules: str | Path | None = None) -> Taxonomy:
 
 
 def classify(name: str, *, kind: str = "kernel", format: str | None = None, rules: str | Path | None = None) -> Labels:
-    """Returns the operation, library, precision, layer and short name of device work by its name.
+    """Reads a name of device work: operation, library, precision, layer, and a short name for people.
 
-    `format` is that of the source, which identifies some engines; `rules` is a file with your own rules, which are
-    tried first. Raises InputError for a fault in it.
+    Parameters
+    ----------
+    name : str
+        The whole name, as the profiler gives it.
+    kind : str
+        Kind of the work: "kernel", "memcpy", "memset", ...
+    format : str, optional
+        Format of the source, since some engines can be told by it alone.
+    rules : path, optional
+        A file of rules that come before those of ktrace.
+
+    Returns
+    -------
+    Labels
+        What the rules know; None where they know nothing.
+
+    Raises
+    ------
+    InputError
+        The rules have a fault.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> ktrace.classify("ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_64x4_nn").operation
+    'gemm'
     """
     return taxonomy(rules).labels(name, kind, format)
 
