@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch, arrow_schema
+from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.report import Report
+from ktrace.trace.arrow_tables import data_frame, joined_table, values, whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,11 +53,11 @@ class Trace:
             if batch.record == "catalog":
                 catalog.add(batch)
             else:
-                found[batch.record].append(_whole(batch))
+                found[batch.record].append(whole(batch))
         if len(catalog):
-            found["catalog"].append(_whole(catalog.to_batch()))
+            found["catalog"].append(whole(catalog.to_batch()))
         self.report = report or Report()
-        self._tables = {record: _table(record, parts) for record, parts in found.items()}
+        self._tables = {record: joined_table(record, parts) for record, parts in found.items()}
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """The four records as Arrow tables: {'events': ..., 'summaries': ..., 'links': ..., 'catalog': ...}."""
@@ -72,22 +73,22 @@ class Trace:
     @cached_property
     def events(self) -> pd.DataFrame:
         """One row a thing that happened; `ts` and `dur` in ns."""
-        return _frame(self._tables["events"])
+        return data_frame(self._tables["events"])
 
     @cached_property
     def summaries(self) -> pd.DataFrame:
         """One row a metric of a thing; its figures in `unit`."""
-        return _frame(self._tables["summaries"])
+        return data_frame(self._tables["summaries"])
 
     @cached_property
     def links(self) -> pd.DataFrame:
         """One row an end of an arrow."""
-        return _frame(self._tables["links"])
+        return data_frame(self._tables["links"])
 
     @cached_property
     def catalog(self) -> pd.DataFrame:
         """One row an entity; `facts` is JSON text."""
-        return _frame(self._tables["catalog"])
+        return data_frame(self._tables["catalog"])
 
     def frame(self, names: bool = True) -> pd.DataFrame:
         """Returns the events as a DataFrame.
@@ -422,7 +423,7 @@ class Trace:
         >>> ktrace.read(path).equals(ktrace.read(path))
         True
         """
-        return all(_values(self._tables[record]) == _values(other._tables[record]) for record in RECORDS)
+        return all(values(self._tables[record]) == values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:
         """First begin and last end of the events in ns, None where there are none."""
@@ -441,51 +442,3 @@ class Trace:
         events = self._tables["events"]
         mine = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
         return pc.sum(events["dur"].filter(mine)).as_py() or 0
-
-
-def _whole(batch: Batch) -> pa.RecordBatch:
-    """All columns of the model with plain strings for dictionaries, then those of other packages."""
-    full = batch.full()
-    arrays = [decoded(array) for array in full.columns]
-    names = list(full.schema.names)
-    for name in batch.columns.schema.names:
-        if name.startswith("x_"):
-            names.append(name)
-            arrays.append(batch.columns.column(name))
-    return pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-def _table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
-    if not parts:
-        return arrow_schema(record).empty_table()
-    table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="permissive")
-    fields = {field.name: field for field in arrow_schema(record)}
-    schema = pa.schema([fields.get(field.name, field) for field in table.schema])
-    return table.combine_chunks().cast(schema).unify_dictionaries()
-
-
-def _values(table: pa.Table) -> dict[str, Any]:
-    """The columns that aren't null throughout, in a form in which equal values are equal."""
-    return {
-        name: _comparable(column)
-        for name, column in zip(table.column_names, table.columns, strict=True)
-        if column.null_count < len(column)
-    }
-
-
-def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    import pyarrow.compute as pc
-
-    if pa.types.is_float64(column.type):
-        bits = [pc.if_else(pc.is_nan(chunk), float("nan"), chunk).view(pa.int64()) for chunk in column.chunks]
-        return pa.chunked_array(bits, pa.int64())
-    return decoded(column)
-
-
-def _frame(table: pa.Table) -> pd.DataFrame:
-    import pandas as pd
-
-    plain = pa.table({name: decoded(column) for name, column in zip(table.column_names, table.columns, strict=True)})
-    types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
-    frame: pd.DataFrame = plain.to_pandas(types_mapper=types.get)
-    return frame

@@ -11,7 +11,7 @@ The data flows through these modules; memory is bounded by the batch, whatever t
     document            what a room calls: a document to batches
     containers          bytes -> the members of the document (`member`) and the lists of events
     lists               a list -> chunks of its events; `chunks` reads the text through a window
-    ranges              reads a list with several processes; `spans` are byte ranges read on their own
+    ranges              reads a list with several processes; `byte_ranges` are parts of a file read on their own
     decode              a chunk -> `Events` (`events`), columns of one shape: `shapes` are learnt from the
                         events, `gather` collects `cells`; `numbers` converts times, `json_values` other values
     phases              `Events` -> canonical batches, by the rules of a dialect (`dialect`): `slices`, `counters`,

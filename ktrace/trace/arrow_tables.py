@@ -1,0 +1,61 @@
+"""The tables of a `Trace`: batches joined into Arrow tables, their values compared, tables as DataFrames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.json_text import decoded
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def whole(batch: Batch) -> pa.RecordBatch:
+    """All columns of the model with plain strings for dictionaries, then those of other packages."""
+    full = batch.full()
+    arrays = [decoded(array) for array in full.columns]
+    names = list(full.schema.names)
+    for name in batch.columns.schema.names:
+        if name.startswith("x_"):
+            names.append(name)
+            arrays.append(batch.columns.column(name))
+    return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def joined_table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
+    if not parts:
+        return arrow_schema(record).empty_table()
+    table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="permissive")
+    fields = {field.name: field for field in arrow_schema(record)}
+    schema = pa.schema([fields.get(field.name, field) for field in table.schema])
+    return table.combine_chunks().cast(schema).unify_dictionaries()
+
+
+def values(table: pa.Table) -> dict[str, Any]:
+    """The columns that aren't null throughout, in a form in which equal values are equal."""
+    return {
+        name: comparable(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if column.null_count < len(column)
+    }
+
+
+def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    import pyarrow.compute as pc
+
+    if pa.types.is_float64(column.type):
+        bits = [pc.if_else(pc.is_nan(chunk), float("nan"), chunk).view(pa.int64()) for chunk in column.chunks]
+        return pa.chunked_array(bits, pa.int64())
+    return decoded(column)
+
+
+def data_frame(table: pa.Table) -> pd.DataFrame:
+    import pandas as pd
+
+    plain = pa.table({name: decoded(column) for name, column in zip(table.column_names, table.columns, strict=True)})
+    types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
+    frame: pd.DataFrame = plain.to_pandas(types_mapper=types.get)
+    return frame
