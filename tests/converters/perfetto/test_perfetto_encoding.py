@@ -364,5 +364,5 @@ def test_tables_of_short_and_long_pieces() -> None:
 def test_a_number_may_not_follow_a_text() -> None:
     column = MessageColumns(1)
     column.text(pa.array([b"text"], pa.large_binary()))
-    with pytest.raises(ValueError, match="behind a text"):
+    with pytest.raises(ValueError, match="a field after a text"):
         column.constant(b"1")

@@ -380,7 +380,7 @@ def test_a_packet_that_isnt_protobuf_is_skipped(tmp_path: Path) -> None:
 def test_no_trace_at_all(tmp_path: Path) -> None:
     path = tmp_path / "text.pftrace"
     path.write_text('{"traceEvents": []}')
-    with pytest.raises(DamagedInput, match="no Perfetto trace"):
+    with pytest.raises(DamagedInput, match="isn't a Perfetto trace"):
         ktrace.read(path, from_="perfetto")
     assert not [match for match in detect(path) if match.format == "perfetto"]
 
