@@ -15,6 +15,7 @@ from ktrace.diff.compare import compared
 from ktrace.diff.model import Diff
 from ktrace.errors import InputError, UsageError
 from ktrace.summary.compute import summarise
+from ktrace.summary.keys import NOT_KNOWN
 from ktrace.summary.model import Summary
 
 if TYPE_CHECKING:
@@ -34,9 +35,6 @@ Side = str | Path | Summarised | Summary
 
 #: By what work is grouped where nothing is said, and what a comparison needs in any case.
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
-
-#: A summary's note on groups that it has none of, which nobody asked for here.
-_MISSING = "Not said in it: "
 
 
 def compare(
@@ -79,7 +77,7 @@ def compare(
     if runs is not None:
         raise UsageError("runs are those of one input", remedy="name one input, or leave the runs out")
     diff = compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
-    diff.notes = [note for note in diff.notes if _MISSING not in note]
+    diff.notes = [note for note in diff.notes if NOT_KNOWN not in note]
     return diff
 
 
@@ -100,7 +98,7 @@ def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str
         if run not in side.runs:
             raise InputError(f"has no run '{run}'", path=name, expected=f"one of: {there}")
     diff = compared(side.runs[runs[0]], side.runs[runs[1]], by=by, names=runs)
-    diff.notes = [*(note for note in side.notes if _MISSING not in note), *diff.notes]
+    diff.notes = [*(note for note in side.notes if NOT_KNOWN not in note), *diff.notes]
     return diff
 
 
