@@ -20,8 +20,14 @@ def functions() -> Iterator[tuple[str, object]]:
         value = getattr(ktrace, name)
         if inspect.isfunction(value):
             yield name, value
+    short = {"frame", "equals"}  # a sentence says all
     for name, method in vars(ktrace.Trace).items():
-        if inspect.isfunction(method) and not name.startswith("_") and len(inspect.signature(method).parameters) > 1:
+        if (
+            inspect.isfunction(method)
+            and name not in short
+            and not name.startswith("_")
+            and len(inspect.signature(method).parameters) > 1
+        ):
             yield f"Trace.{name}", method
 
 

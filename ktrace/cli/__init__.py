@@ -4,8 +4,8 @@ Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage.
 
 Commands: convert, merge, view, summary, diff, batch, info, formats, schema, validate, completion,
 new_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was noted,
-repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas), `_memory` (the
-allocator) and `_scaffold` (the files of a new format).
+repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
+`_memory` (the allocator) and `_scaffold` (the files of a new format).
 """
 
 from __future__ import annotations

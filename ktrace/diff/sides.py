@@ -16,6 +16,7 @@ from ktrace.diff.model import Diff
 from ktrace.errors import InputError, UsageError
 from ktrace.pipeline.selection import selected
 from ktrace.summary.compute import summarise
+from ktrace.summary.keys import NOT_KNOWN
 from ktrace.summary.model import Summary
 
 if TYPE_CHECKING:
@@ -36,9 +37,6 @@ Side = str | Path | Summarised | Summary
 
 #: The default groupings, and those that every comparison needs.
 _USUAL, _NEEDED = ("kernel", "operation", "layer"), ("kernel", "step")
-
-#: Begin of a summary's note on missing groupings, dropped here since the user didn't request them.
-_MISSING = "This input has no "
 
 
 def compare(
@@ -106,7 +104,7 @@ def compare(
     if runs is not None:
         raise UsageError("--runs compares runs of one input", remedy="name one input, or leave out the runs")
     diff = compared(summary(a), summary(b), by=by, total=total, names=_names(a, b))
-    diff.notes = [note for note in diff.notes if _MISSING not in note]
+    diff.notes = [note for note in diff.notes if NOT_KNOWN not in note]
     return diff
 
 
@@ -127,7 +125,7 @@ def _of_runs(side: Summary, name: str, by: Sequence[str] | None, runs: tuple[str
         if run not in side.runs:
             raise InputError(f"has no run '{run}'", path=name, expected=f"one of: {there}")
     diff = compared(side.runs[runs[0]], side.runs[runs[1]], by=by, names=runs)
-    diff.notes = [*(note for note in side.notes if _MISSING not in note), *diff.notes]
+    diff.notes = [*(note for note in side.notes if NOT_KNOWN not in note), *diff.notes]
     return diff
 
 

@@ -23,7 +23,7 @@ from ktrace.summary.columns import by_source
 from ktrace.summary.events import Work, natural
 from ktrace.summary.figures import Durations
 from ktrace.summary.gather import COLUMNS, SummaryInput
-from ktrace.summary.keys import BY, CLASSIFIED, OTHER, UNCLASSIFIED
+from ktrace.summary.keys import BY, CLASSIFIED, NOT_KNOWN, OTHER, UNCLASSIFIED
 from ktrace.summary.labels import Key, Labels, Shape
 from ktrace.summary.marked import Marked
 from ktrace.summary.model import DeviceUse, Group, Summary
@@ -235,7 +235,7 @@ class _Summarised:
         groups = self._groups(True, self._statistics)
         missing = [by for by in self._asked if by not in groups]
         if missing and (len(events) or self._statistics):
-            self._notes.append(f"This input has no {' or '.join(missing)} information.")
+            self._notes.append(f"{NOT_KNOWN}{' or '.join(missing)} information.")
         return Summary(
             sources,
             self._work,

@@ -13,3 +13,6 @@ OTHER = "other"
 
 #: The key of work that has an operation or needs none, when grouping by UNCLASSIFIED.
 CLASSIFIED = ""
+
+#: The begin of a note on criteria that an input has no values of.
+NOT_KNOWN = "This input has no "

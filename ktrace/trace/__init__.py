@@ -1,7 +1,8 @@
-"""A trace in memory, for notebooks.
+"""A trace in a notebook.
 
-read     reads inputs as a trace
-trace    the trace: four tables, DataFrames on demand
-frames   frames with names from the catalog, and how a notebook shows a trace
-hta      events in the form of Holistic Trace Analysis
+trace         `Trace`: the rows in memory, and what can be done with them
+read          `ktrace.read`: inputs as a `Trace`
+arrow_tables  batches joined into Arrow tables, values compared, DataFrames
+frames        events with the names of processes, threads and devices; the HTML that notebooks show
+hta           the events as Holistic Trace Analysis has them
 """

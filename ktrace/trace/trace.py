@@ -91,30 +91,7 @@ class Trace:
         return data_frame(self._tables["catalog"])
 
     def frame(self, names: bool = True) -> pd.DataFrame:
-        """Returns the events as a DataFrame.
-
-        Parameters
-        ----------
-        names : bool
-            Join the names of process, thread, device and host, and the rank.
-
-        Returns
-        -------
-        pandas.DataFrame
-            A copy, one row an event.
-
-        Raises
-        ------
-        ImportError
-            pandas isn't installed.
-
-        Examples
-        --------
-        >>> import ktrace
-        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
-        >>> len(trace.frame()) == len(trace.events)
-        True
-        """
+        """Returns the events; with `names`, joined with names of process, thread, device and host, and the rank."""
         frame = self.events.copy()
         if names:
             from ktrace.trace.frames import join_names
@@ -399,30 +376,7 @@ class Trace:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]
 
     def equals(self, other: Trace) -> bool:
-        """Returns whether both traces have the same rows in the same order; their reports don't count.
-
-        Parameters
-        ----------
-        other : Trace
-            The trace to compare with.
-
-        Returns
-        -------
-        bool
-            True if all columns of all records are equal.
-
-        Raises
-        ------
-        AttributeError
-            `other` isn't a trace.
-
-        Examples
-        --------
-        >>> import ktrace
-        >>> path = "samples/kineto/one-step-of-training.pt.trace.json"
-        >>> ktrace.read(path).equals(ktrace.read(path))
-        True
-        """
+        """Returns whether both traces have the same rows in the same order; their reports don't count."""
         return all(values(self._tables[record]) == values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """The canonical records: what ktrace writes and reads back.
 
-records             JSON rows as batches: `record_lines` finds them, `record_batches` makes batches of many lines at once;
+records             JSON rows as batches: `record_lines` finds them, `record_batches` makes batches of many at once;
                     `record_forms` is what differs between JSON Lines and JSON documents
 encode              batches as JSON
 flat_table          batches as one table, for Parquet and CSV; `flat_rows` reads it back
