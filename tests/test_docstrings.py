@@ -13,21 +13,18 @@ from conftest import SAMPLES
 
 import ktrace
 
+#: The methods of `Trace` that do what a command does.
+METHODS = ("write", "crop", "filter", "merge", "summary", "diff", "classify")
+
 
 def functions() -> Iterator[tuple[str, object]]:
-    """The public functions, and the public methods of `Trace` that take arguments."""
+    """The public functions, and the methods of `Trace` that do what a command does."""
     for name in ktrace.__all__:
         value = getattr(ktrace, name)
         if inspect.isfunction(value):
             yield name, value
-    short = {"frame", "equals"}  # a sentence says all
     for name, method in vars(ktrace.Trace).items():
-        if (
-            inspect.isfunction(method)
-            and name not in short
-            and not name.startswith("_")
-            and len(inspect.signature(method).parameters) > 1
-        ):
+        if inspect.isfunction(method) and name in METHODS:
             yield f"Trace.{name}", method
 
 
