@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -112,10 +113,7 @@ def test_without_h5py_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     path = tmp_path / "run.h5"
     path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100) + b"NVTX_EVENTS")
 
-    def missing(name: str) -> Any:
-        raise ImportError(name)
-
-    monkeypatch.setattr("ktrace.converters.nsys_tables.containers.importlib.import_module", missing)
+    monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(InputError, match="needs h5py") as caught:
         ktrace.read(path)
     assert "ktrace[hdf5]" in str(caught.value.remedy)
