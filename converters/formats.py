@@ -41,7 +41,6 @@ FORMATS = (
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
     # Closed formats, to name the vendor's export command.
-    Format("closed", "vendors' closed formats", ".closed", ("*.qdstrm", "*.ncu-rep", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
-    Format("closed", "vendors' closed formats", ".closed", ("*.nsys-rep", "*.qdrep", "*.qdstrm", "*.ncu-repz", "*.trace", "*.gputrace"), reads=True, closed=True),
+    Format("closed", "vendors' closed formats", ".closed", ("*.qdstrm", "*.ncu-repz", "*.nsight-cuprof-report", "*.trace", "*.gputrace"), reads=True, closed=True),
 )
 # fmt: on

@@ -105,7 +105,7 @@ def test_every_record_is_accounted_for_and_skips_are_declared(name: str, path: P
 
 
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
-def test_the_rows_are_those_that_were_checked_by_hand(name: str, path: Path) -> None:
+def test_the_rows_are_the_golden_ones(name: str, path: Path) -> None:
     """How many by kind, their names, first and last time, sums: tests/golden_rows/<format>.json."""
     written, found = golden.load(name)[path.name], golden.golden(whole(path, name))
     assert found["rows"].keys() == written["rows"].keys()
@@ -191,6 +191,11 @@ def test_a_format_whose_memory_is_not_tested_says_why(name: str) -> None:
         assert len(NOT_GROWN[name].split()) > 5
     else:
         assert grown, "no sample that can be grown, and no reason in NOT_GROWN"
+
+
+def test_no_two_formats_have_one_name() -> None:
+    names = [fmt.name for fmt in builtin_formats()]
+    assert sorted(names) == sorted(set(names))
 
 
 def test_formats_whose_memory_is_not_tested_exist() -> None:

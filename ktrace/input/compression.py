@@ -1,4 +1,4 @@
-"""Compressed input as a stream: gzip, zstd, and the one file of a zip archive. What is in it decides, not its name."""
+"""Compressed input as a stream: gzip, zstd, and one file of a zip archive. The content decides, not the name."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, BinaryIO
 
 from ktrace.errors import DamagedInput, InputError
 
-#: Suffixes of names that say only how a file is stored.
+#: Suffixes of compressed files.
 PACKED = (".gz", ".zst", ".zip")
 
-#: Bytes of compressed data that are inflated at once. Where data is damaged, what is left of them is lost.
+#: Compressed bytes that are inflated at once. Of damaged data the rest of these bytes is lost.
 _BLOCK = 1 << 14
 
-#: Bytes that a stream gives at once.
+#: Most bytes of one read.
 _GIVEN = 1 << 18
 
 
 def codec_of(head: bytes) -> str | None:
-    """The compression that the first four bytes show: gzip, zstd, zip; None for plain data."""
+    """Returns the compression by the first four bytes: gzip, zstd or zip; None for plain data."""
     if head.startswith(b"\x1f\x8b"):
         return "gzip"
     if head == b"PK\x03\x04":
@@ -34,7 +34,7 @@ def codec_of(head: bytes) -> str | None:
 def unpacked(
     raw: BinaryIO, codec: str, path: str, on_cut: Callable[[str, str], None] | None, member: str | None = None
 ) -> BinaryIO:
-    """The decompressed bytes of `raw` as a stream.
+    """Returns the decompressed bytes of `raw` as a stream.
 
     Data that ends too early is an ordinary end of the stream, told to `on_cut`. Of a zip archive it is the only file,
     or `member`. Raises DamagedInput for what can't be decompressed from its start, InputError for several files.
@@ -52,13 +52,13 @@ def unpacked(
 
 
 def split_member(path: str) -> tuple[str, str | None]:
-    """The archive and the file in it that a path like `traces.zip!rank0/trace.json` names; (path, None) for others."""
+    """Returns archive and file of a path like `traces.zip!rank0/trace.json`; (path, None) for other paths."""
     head, mark, member = path.partition("!")
     return (head, member) if mark and member and head.lower().endswith(".zip") else (path, None)
 
 
 def member_name(raw: BinaryIO, path: str, member: str | None) -> str:
-    """The name, without folders, of the file in a zip archive."""
+    """Returns the name, without folders, of the file in a zip archive."""
     with _opened(raw, path) as archive:
         return PurePosixPath(_member(archive, path, member).filename).name
 
@@ -68,7 +68,7 @@ def _unzipped(raw: BinaryIO, path: str, member: str | None) -> BinaryIO:
     info = _member(archive, path, member)
     try:
         opened: BinaryIO = archive.open(info)  # type: ignore[assignment]
-    except RuntimeError:  # it wants a password
+    except RuntimeError:  # it needs a password
         raise InputError("is encrypted", path=path, remedy="unzip it first") from None
     except (NotImplementedError, zipfile.BadZipFile) as error:
         raise InputError(f"can't be unzipped: {error}", path=path, remedy="unzip it with another program") from None
@@ -82,13 +82,13 @@ def _opened(raw: BinaryIO, path: str) -> zipfile.ZipFile:
         raise DamagedInput(
             f"the zip archive is damaged: {error}",
             path=path,
-            expected="a whole file: its directory stands at its end",
+            expected="a whole file: the directory of an archive is at its end",
             remedy="copy or export it again",
         ) from None
 
 
 def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.ZipInfo:
-    """The file that is meant. Raises InputError, which names the files, where that isn't clear."""
+    """Returns the file to read. Raises InputError with the names of the files if there isn't exactly one."""
     files = [info for info in archive.infolist() if not info.is_dir() and not info.filename.startswith("__MACOSX/")]
     found = [info for info in files if member in (None, info.filename)]
     if len(found) == 1:
@@ -97,13 +97,13 @@ def _member(archive: zipfile.ZipFile, path: str, member: str | None) -> zipfile.
     if member is not None:
         what = f"there is no {member} in it, but {names or 'nothing'}"
     else:
-        what = f"holds {len(files)} files: {names}" if files else "is an empty archive"
-    remedy = f"name one of them: '{path.partition('!')[0]}!{files[0].filename}'" if files else "check what made it"
+        what = f"contains {len(files)} files: {names}" if files else "is an empty archive"
+    remedy = f"name one of them: '{path.partition('!')[0]}!{files[0].filename}'" if files else "check what wrote it"
     raise InputError(what, path=path, expected="one file in the archive", remedy=remedy)
 
 
 class _Inflated:
-    """What is in gzip data, member after member, by ISA-L, three times as fast as zlib."""
+    """The content of gzip data, member after member, by ISA-L, which is three times as fast as zlib."""
 
     def __init__(self, raw: BinaryIO) -> None:
         from isal import isal_zlib
@@ -117,21 +117,21 @@ class _Inflated:
         self._output = memoryview(b"")
 
     def read1(self, size: int) -> memoryview:
-        """Up to `size` bytes, none at the end. Raises EOFError and OSError where the data is cut or damaged."""
+        """Returns up to `size` bytes, none at the end. Raises EOFError or OSError if the data is cut or damaged."""
         while not self._output:
             data = self._input or self._raw.read(_BLOCK)
             self._input = b""
             if self._member.eof:
                 if not data:
                     break
-                data = data.lstrip(b"\0")  # what tapes and block devices append
+                data = data.lstrip(b"\0")  # tapes and block devices append zeros
                 if not data:
                     continue
                 self._member = self._new()
             elif not data:
                 raise EOFError("Compressed file ended before the end-of-stream marker was reached")
             try:
-                # Without a greatest length: else ISA-L keeps back what a cut file has no more input to push out.
+                # No maximum length: with one, ISA-L withholds bytes at the end of a cut file.
                 self._output = memoryview(self._member.decompress(data))
             except self._error as error:
                 raise OSError(str(error)) from None
@@ -146,7 +146,7 @@ class _Inflated:
 
 
 class _Whole(io.RawIOBase):
-    """Decompressed data; where it breaks off, its end is told and is an ordinary end."""
+    """Decompressed data. Where it breaks off, `on_cut` is called and the stream ends normally."""
 
     def __init__(self, stream: BinaryIO, path: str, on_cut: Callable[[str, str], None] | None) -> None:
         self._stream = stream

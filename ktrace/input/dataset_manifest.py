@@ -1,4 +1,4 @@
-"""What a dataset says of itself: a mark that it is one, and a small file for each input that is done.
+"""The files of a dataset that describe it: a mark, and a small manifest for each input that is done.
 
     run.parquet/
       _ktrace/dataset.json                   the mark, written first
@@ -24,20 +24,20 @@ from ktrace.input.places import Place
 from ktrace.input.source import stem
 from ktrace.input.stores import Store
 
-#: The name of the mark, and what a dataset of this kind says in it.
+#: The name of the mark, and the version in it.
 MARK = "_ktrace/dataset.json"
 VERSION = "1.0"
 
-#: The folders of a shard, and `file_stem` with its digest.
+#: Folders and name of a shard; the name is that of `file_stem`.
 _SHARD = re.compile(r"run_name=[^/]+/host_name=[^/]+/rank=[^/]+/[^/]*-[0-9a-f]{12}\.parquet")
 
-#: The folder of the files of the inputs.
+#: The folder of the manifests.
 INPUTS = "_ktrace/inputs/"
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What tells a changed file: its size in bytes, when it was written (ns), an object store's own tag."""
+    """The stamp of a file, which changes with it: size in bytes, time of writing in ns, an object store's own tag."""
 
     size: int | None = None
     mtime_ns: int | None = None
@@ -46,7 +46,7 @@ class Stamp:
 
 @dataclass(frozen=True)
 class Shard:
-    """A Parquet file of the dataset: its name below the folder, its bytes and rows, where its rows belong."""
+    """A Parquet file of the dataset: its name below the folder, its bytes and rows, the place of its rows."""
 
     name: str
     size: int
@@ -56,7 +56,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Manifest:
-    """An input that is done. `said` is who told run, host and rank: "catalog", "path" or "folder" (of the pattern).
+    """An input that is done. `said` is where run, host and rank are from: "catalog", "path" or "folder" (the pattern).
 
     `options` is a digest of how it was converted, `label` what its rows call their source, `issues` counts what was
     noted, repaired or skipped, by kind.
@@ -74,17 +74,17 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """The name of its file in the dataset."""
+        """The name of the manifest in the dataset."""
         return f"{INPUTS}{file_stem(self.path)}.json"
 
     @property
     def rows(self) -> int:
-        """Rows of events, summaries and links in its shards."""
+        """Number of events, summaries and links in its shards."""
         return sum(shard.rows for shard in self.shards)
 
 
 def file_stem(path: str, number: int | None = None) -> str:
-    """A name for the files of an input: one that people know it by, and a digest that no other input has.
+    """Returns a name for the files of an input: its own name, and a digest that is unique to it.
 
     `number` is that of one of several files.
     """
@@ -93,7 +93,7 @@ def file_stem(path: str, number: int | None = None) -> str:
 
 
 def is_shard(name: str) -> bool:
-    """Whether a file of a dataset is called as a shard is, and nothing else."""
+    """Whether the name of a file is that of a shard."""
     return _SHARD.fullmatch(name) is not None
 
 
@@ -103,17 +103,17 @@ def is_dataset(files: Iterable[str]) -> bool:
 
 
 def mark(store: Store) -> None:
-    """Makes a folder a dataset."""
+    """Marks a folder as a dataset."""
     store.write(MARK, json.dumps({"ktrace dataset": VERSION}).encode() + b"\n")
 
 
 def write_manifest(store: Store, manifest: Manifest) -> None:
-    """Says that an input is done."""
+    """Writes the manifest of an input: the input is done then."""
     store.write(manifest.name, msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
 
 
 def manifests(store: Store, files: Iterable[str]) -> list[Manifest]:
-    """The inputs that are done, among the files of a dataset, by their labels.
+    """Returns the manifests among the files of a dataset, by their labels.
 
     Raises DamagedInput for one that isn't what ktrace writes, VersionError for a dataset of another major version.
     """
@@ -139,7 +139,7 @@ def _check_version(text: bytes, store: Store) -> None:
             f"is a dataset of version {version}",
             path=store.path,
             expected=f"version {VERSION}",
-            remedy="use the ktrace that wrote it, or make it anew with this one",
+            remedy="use the ktrace that wrote it, or write it again with this one",
         )
 
 

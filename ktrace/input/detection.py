@@ -1,4 +1,4 @@
-"""Which format an input is: every format probes the sample and says why."""
+"""Detects the format of an input: every format probes a sample of it, and gives a score and a reason."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from ktrace.input.sqlite_file import DATABASES
 if TYPE_CHECKING:
     from ktrace.report import Report
 
-#: Bytes below which an input is converted in less than half a second, of which a scan for packages costs 40 ms.
+#: A smaller input is converted in less than half a second; a scan for plug-ins would add 40 ms to that.
 SMALL = 32 << 20
 
 _EXPECTED = "one of the formats that `ktrace formats` lists"
 
-#: How the small text begins that Git LFS leaves in the place of a file.
+#: Start of the pointer that Git LFS stores in place of a file.
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def detect_sample(sample: Sample, formats: tuple[Format, ...]) -> list[Detected]:
-    """What the probes say of a sample, best first; near misses and probes that raised (Score.NEAR) at the end."""
+    """Returns the answers of the probes, best first; near misses and probes that raised (Score.NEAR) come last."""
     found = [match for fmt in formats if fmt.reads and (match := _probed(fmt, sample))]
     return _best_first(found)
 
 
 def _probed(fmt: Format, sample: Sample) -> Detected | None:
-    """What the probe of a format says of a sample, or what it raised."""
+    """Returns the answer of a format's probe, or what it raised."""
     try:
         match = fmt.probe(sample)
     except MemoryError:
@@ -64,7 +64,7 @@ def _best_first(found: list[Detected]) -> list[Detected]:
 
 
 def detect_all(sample: Sample) -> list[Detected]:
-    """What all formats, other packages' too, say of a sample, best first."""
+    """Returns the answers of all formats, those of other packages included, best first."""
     return [*detect_sample(sample, all_formats()), *plugin_failures()]
 
 
@@ -96,7 +96,7 @@ def detect(path: str | Path) -> list[Detected]:
 
 
 def choose(source: Source, report: Report | None = None) -> Format:
-    """The one format that the source is.
+    """Returns the format of the source.
 
     Other packages' formats are asked where none of ours is sure; those of a small file, which is to be read at once,
     only where none of ours knows its words. `--from` names them all. Formats that couldn't be asked are left out and
@@ -118,7 +118,7 @@ def choose(source: Source, report: Report | None = None) -> Format:
 
 
 def note_failures(matches: list[Detected], source: Source, report: Report | None) -> None:
-    """Notes in the report which formats couldn't be asked, each once.
+    """Notes in the report which probes raised, each once.
 
     Raises StrictFailure where the conversion is strict: a format that failed might have been the right one.
     """
@@ -137,16 +137,16 @@ def note_failures(matches: list[Detected], source: Source, report: Report | None
 
 
 def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
-    """The one format among what the probes said of the source's sample, best first. Raises as `choose` does."""
+    """Picks the format from the answers of the probes, which are best first. Raises as `choose` does."""
     if sample.listing is None and not sample.head:
         raise InputError(
             "is empty", path=source.path, expected="a log, table or trace", remedy="check the command that wrote it"
         )
     if sample.head.startswith(_LFS_POINTER):
         raise UnknownFormat(
-            "is a pointer of Git LFS, not the file itself",
+            "is a Git LFS pointer, not the file itself",
             path=source.path,
-            expected="the file that it points to" + _lfs_size(sample.head),
+            expected="the file that it stands for" + _lfs_size(sample.head),
             remedy=f"git lfs pull --include '{sample.name}'",
         )
     claims = [match for match in matches if match.score > Score.NEAR]
@@ -163,13 +163,13 @@ def decide(source: Source, sample: Sample, matches: list[Detected]) -> Format:
     if rivals:
         names = ", ".join(f"{match.format} ({match.reason})" for match in (best, *rivals))
         raise AmbiguousFormat(
-            f"may be {names}", path=source.path, remedy=f"say which: --from {best.format} or --from {rivals[0].format}"
+            f"may be {names}", path=source.path, remedy=f"choose one: --from {best.format} or --from {rivals[0].format}"
         )
     return by_name(best.format)
 
 
 def _lfs_size(pointer: bytes) -> str:
-    """How long the file is that a pointer of Git LFS points to, for a message."""
+    """Returns the size of the file that a Git LFS pointer stands for, for a message."""
     found = re.search(rb"^size ([0-9]{1,18})\r?$", pointer[:1024], re.MULTILINE)
     return f", of {int(found[1]):,} bytes" if found else ""
 
@@ -179,7 +179,7 @@ def _is_small(source: Source) -> bool:
 
 
 def by_name(name: str, *, writes: bool = False) -> Format:
-    """The format of that name. Raises UsageError with the names there are."""
+    """Returns the format of that name. Raises UsageError, which lists the names."""
     for formats in (builtin_formats, all_formats):
         for fmt in formats():
             if fmt.name == name and (fmt.writes if writes else fmt.reads):
@@ -199,8 +199,8 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
         return InputError(
             "is a folder without a trace in it",
             path=source.path,
-            expected="files that a format knows, or a canonical folder (events.parquet, ...)",
-            remedy="name a file, its format with --from",
+            expected="files that a format recognises, or a canonical folder (events.parquet, ...)",
+            remedy="name a file, and its format with --from",
         )
     if sample.damage:
         return DamagedInput(

@@ -1,9 +1,9 @@
-"""What the user names as input becomes sources: files as they are, patterns and folders as the files in them.
+"""Files, patterns and folders that the user names become inputs with labels.
 
-run.log            one source
-'ranks/*.json.gz'  a source a file that fits; shells that don't expand patterns leave that to us
-rocprof-out/       one source, where a format claims the folder as one trace
-traces/            else a source a file that a format knows; the others are noted
+run.log            one input
+'ranks/*.json.gz'  an input for each file that matches, also where the shell doesn't expand patterns
+rocprof-out/       one input, if a format claims the folder as one trace
+traces/            otherwise an input for each file that a format recognises; the others are noted
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from ktrace.input.source import Source, stem
 from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
-#: Files that belong to another one beside them: SQLite's.
-_BESIDE = ("-wal", "-shm", "-journal")
+#: Suffixes of files that SQLite keeps next to a database.
+_COMPANIONS = ("-wal", "-shm", "-journal")
 
 
 def paths_of(src: str | Path | Sequence[str | Path]) -> list[str]:
-    """What a call names as its input, one path or several, as text."""
+    """Returns the input of a call, one path or several, as a list of text."""
     return [str(src)] if isinstance(src, (str, Path)) else [str(path) for path in src]
 
 
 @dataclass(frozen=True)
 class Input:
-    """A path that is one source; its format, if looking at it has told; where in a folder it was found."""
+    """A path that is one source; its format, if that is known already; its place in the folder that the user named."""
 
     path: str
     format: Format | None = None
@@ -42,10 +42,10 @@ class Input:
 
 
 def expanded(paths: Sequence[str], report: Report, format: str | None = None) -> list[Input]:
-    """The sources that the paths name, in order. `format` is the one that all of them have.
+    """Returns the inputs that the paths name, in order. `format` is the format of all of them.
 
-    Files of a folder that no format knows are noted in the report, and so is an earlier output. Raises InputError for
-    a pattern that nothing fits and for a folder without a trace in it; and what `choose` raises.
+    Files of a folder that no format recognises are noted in the report, and so is an earlier output. Raises InputError
+    if no file matches a pattern or a folder contains no trace, and what `choose` raises.
     """
     fixed = by_name(format) if format else None
     found: list[Input] = []
@@ -59,17 +59,17 @@ def expanded(paths: Sequence[str], report: Report, format: str | None = None) ->
 
 
 def _matching(path: str) -> list[str]:
-    """The path, or where it is a pattern the files that fit it."""
+    """Returns the path; for a pattern, the files that match."""
     if path == "-" or "://" in path or not glob.has_magic(path) or os.path.lexists(path):
         return [path]
-    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (an absolute pattern is none to pathlib)
+    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (pathlib refuses absolute patterns)
     if not found:
-        raise InputError("nothing fits this pattern", path=path, remedy="check the spelling and the folder")
+        raise InputError("no file matches this pattern", path=path, remedy="check the spelling and the folder")
     return found
 
 
 def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
-    """The folder itself where a format claims it as one trace, else the files in it that are traces."""
+    """Returns the folder itself if a format claims it as one trace, otherwise the traces in it."""
     source = Source(path)
     sample = source.sample()
     matches = detect_all(sample)
@@ -81,7 +81,7 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     found: list[Input] = []
     closed: list[ClosedFormat] = []
     for name in sample.listing or ():
-        if name.endswith(_BESIDE):
+        if name.endswith(_COMPANIONS):
             continue
         if why := _no_input(Path(path) / name, report.output):
             report.issue("no-trace", str(Path(path) / name), why)
@@ -101,36 +101,36 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
         if fixed in (None, fmt):
             found.append(Input(inside.path, fmt, name))
     found = _without_exported(found, report)
-    if not found and fixed and fixed.folder:  # which says better what is missing
+    if not found and fixed and fixed.folder:  # its reader knows better what is missing
         return [Input(path, fixed)]
-    if not found and closed and not fixed:  # which says how to export it
+    if not found and closed and not fixed:  # it explains how to export it
         raise closed[0]
     if not found:
         raise UnknownFormat(
             "is a folder without a trace in it" + (f" of the format {fixed.name}" if fixed else ""),
             path=path,
-            expected="files that a format knows, or a canonical folder (events.parquet, ...)",
+            expected="files that a format recognises, or a canonical folder (events.parquet, ...)",
             remedy="name a file, and its format with --from",
         )
     return found
 
 
 def _without_exported(found: list[Input], report: Report) -> list[Input]:
-    """The inputs without those that stand beside their own export: run.nsys-rep beside run.sqlite."""
+    """Returns the inputs without those whose export is one of them, too: run.nsys-rep next to run.sqlite."""
     names = {(str(Path(one.path).with_suffix("")), one.format.name) for one in found if one.format}
     left: list[Input] = []
     for one in found:
         if one.format and one.format.via and (str(Path(one.path).with_suffix("")), one.format.via) in names:
-            report.issue("same-run", one.path, "its export stands beside it and is read")
+            report.issue("same-run", one.path, "its export is next to it and is read instead")
         else:
             left.append(one)
     return left
 
 
 def _no_input(path: Path, output: str | None) -> str:
-    """Why a file of a folder isn't even looked at, '' if it is."""
+    """Returns why a file of a folder isn't an input at all, '' if it may be."""
     if not path.is_file():
-        return "is a link to nothing" if path.is_symlink() else "is no plain file"
+        return "is a link to nothing" if path.is_symlink() else "isn't a plain file"
     if output and Path(output).exists():
         written = Path(output).resolve()
         if written in (path.resolve(), *path.resolve().parents):
@@ -139,7 +139,7 @@ def _no_input(path: Path, output: str | None) -> str:
 
 
 def labels(found: Sequence[Input]) -> Iterator[str]:
-    """A label an input: its stem; of equal stems in a folder the path in it, too; else '#2' and so on."""
+    """Yields a label for each input: its stem; the path in the folder, too, where stems are equal; else with '#2'."""
     often = Counter(stem(one.path) for one in found)
     taken: set[str] = set()
     for one in found:
@@ -152,7 +152,7 @@ def labels(found: Sequence[Input]) -> Iterator[str]:
 
 
 def open_input(one: Input, label: str, conversion: Conversion) -> tuple[Source, Format]:
-    """The source of an input and its format, which is looked for where it isn't known. Raises what `choose` raises."""
+    """Returns the source of an input and its format, detected if it isn't known. Raises what `choose` raises."""
     report = conversion.report
     source = Source(one.path, label, lambda where, why: report.issue("cut", where, why, 0), conversion.progress)
     return source, one.format or choose(source, report)

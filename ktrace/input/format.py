@@ -1,4 +1,4 @@
-"""What a format is: a name, file patterns, and a room with a probe, a reader, a writer.
+"""A format: a name, file patterns, and a room with a probe, a reader and a writer.
 
 A room is a package with up to six modules beside each other; one of ours is named with a leading dot,
 `.doppler` for `ktrace.converters.doppler`, one of another package by its whole path:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Score(IntEnum):
-    """How sure a probe is. NEAR means no: it only explains what is missing."""
+    """How sure a probe is. NEAR means that it isn't this format, and explains what is missing."""
 
     NEAR = 0
     SUFFIX = 1
@@ -45,7 +45,7 @@ class Score(IntEnum):
 
 @dataclass(frozen=True)
 class Match:
-    """A probe's answer: the score, and the reason in words.
+    """The answer of a probe: a score, and the reason in words.
 
     A closed format has a `remedy`: how to export it to something that can be read.
     """
@@ -72,15 +72,13 @@ class Detected:
 
 @dataclass(frozen=True)
 class Format:
-    """A format as data: nothing of its room is imported before it is used.
+    """A format as data: its room isn't imported before it is used.
 
-    `patterns` are file names (`*.jsonl`) as they are written; a compression suffix is seen through.
-    `timeline` says that the writer takes ordered batches, `overlap` that these need no lanes and ends for device
-    work since the format shows it where it overlaps, `folder` that an output may be a folder, `columnar` that some
-    columns or some rows are read in little of the time that all take, and that no slice comes in halves, `closed`
-    that the room only recognises files that nobody but the vendor can read. `via` is the format as which it is
-    read. `surest` is the best score that the probe gives: one that looks for tables of any kind is asked only where
-    no other knows more.
+    `patterns` are file names without a compression suffix (`*.jsonl`). `timeline`: the writer takes what `order` gives.
+    `overlap`: it draws overlapping device work, so that this needs no lanes and ends. `folder`: an output may be a
+    folder. `closed`: the room only recognises files that the vendor alone can read. `via`: the format that this one is
+    read as. `surest`: the best score of the probe; a format that may claim any table is asked only where no other one
+    is sure.
     """
 
     name: str
@@ -97,14 +95,14 @@ class Format:
     surest: Score = Score.MAGIC
 
     def probe(self, sample: Sample) -> Match | None:
-        """What the room's probe says of the sample. Raises whatever the probe raises; `detect_sample` doesn't."""
+        """Returns the answer of the room's probe. Raises whatever the probe raises; `detect_sample` doesn't."""
         match: Match | None = self._module("probe").probe(sample)
         if match is not None and not isinstance(match, Match):
             raise TypeError(f"the probe returned a {type(match).__name__}, not a Match or None")
         return match
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
-        """The batches of the source."""
+        """Yields the batches of the source."""
         if self.via:
             return self._read_by_another(source, conversion)
         batches: Iterator[Batch] = self._module("reader").read(source, conversion)
@@ -117,11 +115,11 @@ class Format:
             yield from self._other().read(made, conversion)
 
     def _other(self) -> Format:
-        """The format as which this one is read."""
+        """Returns the format that this one is read as."""
         return next(fmt for fmt in all_formats() if fmt.name == self.via)
 
     def about(self, source: Source) -> dict[str, list[str]]:
-        """What the room says of an input beside its rows, heading -> lines; nothing where it has no module for it."""
+        """Returns more about an input for `ktrace info`, heading -> lines; nothing if the room has no such module."""
         if self.via:
             from ktrace.conversion import Conversion
             from ktrace.input.stand_in import stand_in
@@ -135,15 +133,15 @@ class Format:
         return said
 
     def capability(self, name: str) -> Any:
-        """The module by which the room offers a capability (`ktrace.input.capabilities`), None where it has none."""
+        """Returns the module of a capability (`ktrace.input.capabilities`), None if the room doesn't have it."""
         return self._module(name) if self._has(name) else None
 
     def open_writer(self, sink: Sink, conversion: Conversion) -> Any:
-        """A writer onto the sink: a TimelineWriter where `timeline`, else a TableWriter."""
+        """Opens a writer to the sink: a TimelineWriter if `timeline`, else a TableWriter."""
         return self._module("writer").Writer(sink, conversion)
 
     def matches(self, filename: str) -> int:
-        """The length of the longest pattern that fits the name, 0 where none fits. Upper and lower case are alike."""
+        """Returns the length of the longest pattern that matches the name, 0 if none does. Case doesn't matter."""
         fitting = [len(pattern) for pattern in self.patterns if fnmatch(filename.lower(), pattern.lower())]
         return max(fitting, default=0)
 
@@ -174,7 +172,7 @@ class Format:
 
 @cache
 def builtin_formats() -> tuple[Format, ...]:
-    """The formats of ktrace itself, in the order of the table in the README."""
+    """Returns the formats of ktrace itself, in the order of the table in the README."""
     formats: tuple[Format, ...] = import_module("ktrace.converters.formats").FORMATS
     return formats
 

@@ -1,4 +1,4 @@
-"""Where a file belongs: run, host and rank, as its path says them, and the folders of a dataset.
+"""Run, host and rank in the path of a file, and the folders of a dataset.
 
     runs/2026-11-20/node7/rank3.json.gz   found by runs/*/*/rank*.json.gz
          └── run ────────┘     └ 3
@@ -16,29 +16,29 @@ from urllib.parse import quote
 
 from ktrace.input.compression import PACKED
 
-#: What stands for an unknown value, by Hive's convention.
+#: The name of an unknown value, by Hive's convention.
 UNKNOWN = "__HIVE_DEFAULT_PARTITION__"
 
-#: rank3, rank_3, rank-3, r3, as a word of a name.
+#: rank3, rank_3, rank-3 or r3 as a word of a name.
 _RANK = re.compile(r"(?:^|[^a-z0-9])r(?:ank)?[ _=-]?(\d{1,9})(?![a-z0-9])", re.I)
 
-#: A folder that says what it is: host=node7.
+#: A folder with key and value: host=node7.
 _SAID = re.compile(r"(run|host|rank)(?:_name)?=(.+)", re.I)
 
-#: What PyTorch's tensorboard_trace_handler calls its files: host_pid.time.pt.trace.json.
+#: Names of the files of PyTorch's tensorboard_trace_handler: host_pid.time.pt.trace.json.
 _TORCH = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Run, host and rank of some rows; None is unknown."""
+    """Run, host and rank of some rows; None if unknown."""
 
     run: str | None = None
     host: str | None = None
     rank: int | None = None
 
     def folder(self) -> str:
-        """The folder in a dataset, percent-encoded as readers of Hive's layout decode it."""
+        """Returns the folder in a dataset, percent-encoded as in Hive's layout."""
         named = (("run_name", self.run), ("host_name", self.host), ("rank", self.rank))
         return "/".join(
             f"{key}={UNKNOWN if value in (None, '') else quote(str(value), safe='')}" for key, value in named
@@ -46,7 +46,7 @@ class Place:
 
 
 def place_of(inside: str) -> Place:
-    """What a path below the folder of a pattern says: `2026-11-20/rank3.json.gz`.
+    """Returns run, host and rank in a path below the folder of a pattern: `2026-11-20/rank3.json.gz`.
 
     The run are the folders that say neither host nor rank, None where there is none.
     """

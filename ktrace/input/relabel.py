@@ -1,4 +1,4 @@
-"""Source labels of several inputs kept apart: canonical inputs bring their own, which may be the same twice.
+"""Keeps the source labels of several inputs apart: canonical inputs have labels of their own, which may be equal.
 
     a.parquet   rows of "rank0"        stay
     b.parquet   rows of "rank0"   ──►  "rank0#2", in events, summaries, links and the catalog alike
@@ -20,17 +20,17 @@ from ktrace.report import Report
 
 
 class Labels:
-    """The labels that rows have so far, and of which input each is."""
+    """The labels of the rows so far, and the input of each."""
 
     def __init__(self) -> None:
         self.inputs: dict[str, str] = {}
 
     def free(self, label: str) -> str:
-        """The label, with '#2' and so on after it where another input's rows have it."""
+        """Returns the label, with '#2' and so on if another input's rows have it."""
         return unique_name(label, self.inputs.__contains__)
 
     def apart(self, batches: Iterable[Batch], path: str, report: Report) -> Iterator[Batch]:
-        """The batches of one input, its labels new where an earlier input has them, which is noted.
+        """Yields the batches of one input, with new labels where an earlier input has the same; each is noted.
 
         `inputs` has the path of each label as soon as its first row has passed.
         """
@@ -46,7 +46,7 @@ class Labels:
 
 
 def relabelled(batch: Batch, labels: dict[str, str]) -> Batch:
-    """The batch with other source labels; as it is where they are the same."""
+    """Returns the batch with other source labels, or the batch itself if they are the same."""
     if all(old == new for old, new in labels.items()):
         return batch
     codes = batch.column("source")

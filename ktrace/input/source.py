@@ -1,7 +1,7 @@
-"""Where input comes from: a file, a folder, standard input or a URL; gzip, zstd and zip are seen through.
+"""An input as a stream: a file, a folder, standard input or a URL, decompressed from gzip, zstd and zip.
 
-A probe sees a `Sample` (a head, and a tail where that is cheap; the tables of a database; the files of a folder); a
-reader opens the whole as a stream.
+A probe gets a `Sample`: the head of the input, the tail where that is cheap, the tables of a database, the files of a
+folder. A reader opens the whole input as a stream.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 HEAD = 1 << 20
 TAIL = 1 << 16
 
-#: Files of a folder beyond which it isn't taken for one of traces.
+#: A folder with more files than this isn't searched for traces.
 MOST_FILES = 100_000
 
-#: Suffixes of outputs that are compressed.
+#: Suffixes of compressed outputs.
 COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a probe may look at.
+    """The part of an input that a probe sees.
 
-    `name` is the file's name without a compression suffix, `head` its first bytes (at most 1 MiB,
-    decompressed), `tail` its last ones (empty where the file can't be seeked or `head` is all of it),
-    `whole` whether `head` is all of it. An SQLite database has its `tables` with their columns, or says in `damage` why
-    not. A folder has a `listing` of the files in it, however deep ("host/12_kernel_trace.csv"), and no head.
+    `name` is the file's name without a compression suffix, `head` its first bytes (at most 1 MiB, decompressed), `tail`
+    its last bytes (empty where the file can't be seeked or `head` is all of it); `whole` tells whether `head` is all
+    of it. For an SQLite database `tables` are its tables with their columns, or `damage` is why they can't be read.
+    For a folder `listing` has the files in it and below it ("host/12_kernel_trace.csv"), and the head is empty.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Sample:
 
     @cached_property
     def text(self) -> str | None:
-        """The head as text, or None where it is binary."""
+        """The head as text, None if it is binary."""
         encoding = text_encoding(self.head)
         if encoding is None:
             return None
@@ -63,18 +63,18 @@ class Sample:
 
     @cached_property
     def folded(self) -> str:
-        """The text in lower case; empty for a binary."""
+        """The text in lower case, empty if the head is binary."""
         return (self.text or "").lower()
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines of `text`, the last one dropped where it may be cut; empty for a binary."""
+        """The lines of `text` without a last one that may be cut; none if the head is binary."""
         lines = (self.text or "").splitlines()
         return lines if self.whole else lines[:-1]
 
 
 def text_encoding(head: bytes) -> str | None:
-    """The encoding of a text that begins so, None for a binary. Other than UTF-8 a byte order mark is needed."""
+    """Returns the encoding of a text with this head, None if it is binary. UTF-16 needs a byte order mark."""
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "utf-16"
     start = head[:4096]
@@ -88,9 +88,9 @@ def text_encoding(head: bytes) -> str | None:
 class Source:
     """One input. `path` is as the user gave it; `label` names its rows. `traces.zip!a.json` is a file in an archive.
 
-    `stand_in` is a file of this machine that is read in the place of what `path` names, and says the same.
+    `stand_in` is a local file with the same content that is read instead of `path`.
 
-    Raises InputError for what can't be opened, with the remedy.
+    Its methods raise InputError, with a remedy, if the input can't be opened.
     """
 
     path: str
@@ -109,17 +109,17 @@ class Source:
         self._file, self._member = (str(self.stand_in), None) if self.stand_in else split_member(self.path)
 
     def with_stand_in(self, file: Path) -> Source:
-        """The same input, read from another file that says the same."""
+        """Returns the same input, read from another file with the same content."""
         return Source(self.path, self.label, self.on_cut, stand_in=file)
 
     @cached_property
     def is_folder(self) -> bool:
-        """Whether the input is a folder: on this machine, or a URL that ends in '/'."""
+        """Whether the input is a folder: a local one, or a URL that ends in '/'."""
         if self.stand_in:
             return False
         if "://" in self.path:
             return self.path.endswith("/")
-        # pathlib takes "" for the current folder, and raises without permission.
+        # pathlib reads "" as the current folder, and raises without permission.
         return self.path != "-" and os.path.isdir(self.path)  # noqa: PTH112
 
     @property
@@ -132,11 +132,11 @@ class Source:
 
     @cached_property
     def size(self) -> int | None:
-        """Bytes of the input as it is stored, where that is known."""
+        """The stored size of the input in bytes, None if it isn't known."""
         return None if self._file == "-" or "://" in self._file else Path(self._file).stat().st_size
 
     def sample(self) -> Sample:
-        """The head (and tail) for the probes."""
+        """Returns the sample for the probes."""
         if self.is_folder:
             return Sample(self.name, listing=self._listing())
         with self.open(quiet=True) as stream:
@@ -147,7 +147,7 @@ class Source:
         return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole)
 
     def _database(self, head: bytes, whole: bool) -> Sample:
-        """The sample of an SQLite database."""
+        """Returns the sample of an SQLite database."""
         try:
             with self.local_path() as path:
                 return Sample(self._shown_name(), head, whole=whole, tables=tables_of(path))
@@ -155,14 +155,14 @@ class Source:
             return Sample(self._shown_name(), head, whole=whole, damage=str(error))
 
     def _shown_name(self) -> str:
-        """The name of the file, in an archive that of the file in it."""
+        """Returns the name of the file; for an archive, the name of the file in it."""
         if self._codec != "zip":
             return self.name
         with self._raw() as raw:
             return member_name(raw, self.path, self._member)
 
     def _listing(self) -> tuple[str, ...]:
-        """The files in the folder and below it, but hidden ones, in the order of their names."""
+        """Returns the files in the folder and below it in the order of their names, without hidden ones."""
         if "://" in self.path:
             from ktrace.input.stores import open_store
 
@@ -174,10 +174,10 @@ class Source:
             found += [(below / name).as_posix() for name in files if not name.startswith(".")]
             if len(found) > MOST_FILES:
                 raise InputError(
-                    f"holds more than {MOST_FILES:,} files",
+                    f"contains more than {MOST_FILES:,} files",
                     path=self.path,
                     expected="a folder of traces",
-                    remedy="name one further in",
+                    remedy="name a folder inside it",
                 )
         return tuple(sorted(found))
 
@@ -185,7 +185,7 @@ class Source:
         raise InputError(f"can't be listed: {error.strerror}", path=self.path, remedy="chmod +rx, or copy it") from None
 
     def _tail(self) -> bytes:
-        """The last bytes of a plain file, nothing where they can't be had without reading it all."""
+        """Returns the last bytes of a plain file; none if that would need reading all of it."""
         with self._raw() as raw:
             if not raw.seekable() or codec_of(raw.read(4)):
                 return b""
@@ -193,10 +193,10 @@ class Source:
             return raw.read()
 
     def open(self, *, quiet: bool = False) -> BinaryIO:
-        """The decompressed bytes as a stream.
+        """Opens the decompressed bytes as a stream.
 
-        Compressed data that ends too early is an ordinary end of the stream, told to `on_cut` (not where
-        `quiet`). `progress` is told how many stored bytes were taken.
+        Compressed data that ends too early ends the stream normally and calls `on_cut`. `progress` is called with the
+        number of stored bytes at each read. Neither is called if `quiet`.
         """
         raw: BinaryIO = self._raw()
         if self.progress and not quiet:
@@ -207,15 +207,15 @@ class Source:
         return unpacked(raw, self._codec, self.path, None if quiet else self.on_cut, self._member)
 
     def in_ranges(self) -> bool:
-        """Whether ranges of its bytes can be had: it isn't compressed, and is a file, or at a URL that allows it."""
+        """Whether ranges of its bytes can be read: it isn't compressed, and is a file or a URL that allows it."""
         with self._raw() as raw:
             return raw.seekable() and codec_of(raw.read(4)) is None
 
     @contextmanager
     def local_path(self) -> Iterator[Path]:
-        """A plain file on this machine that can be seeked: the input itself, or a temporary copy of it.
+        """Yields a plain local file that can be seeked: the input itself, or a temporary copy of it.
 
-        Standard input, a URL and compressed input are copied, once; the copy lives as long as the source.
+        Standard input, a URL and compressed input are copied once; the copy lives as long as the source.
         """
         plain = self._file != "-" and Path(self._file).is_file()
         if plain:
@@ -224,7 +224,7 @@ class Source:
         yield Path(self._file) if plain else self._copied()
 
     def _copied(self) -> Path:
-        """The decompressed bytes as a temporary file."""
+        """Copies the decompressed bytes to a temporary file."""
         if self._copy is None:
             folder = tempfile.mkdtemp(prefix="ktrace.")
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -235,13 +235,13 @@ class Source:
         return self._copy
 
     def _raw(self) -> BinaryIO:
-        """The stored bytes."""
+        """Opens the stored bytes."""
         if self._file == "-":
             return self._stdin()
         if "://" in self._file:
             return self._remote()
         try:
-            mode = os.stat(self._file).st_mode  # noqa: PTH116 (pathlib takes "" for the current folder)
+            mode = os.stat(self._file).st_mode  # noqa: PTH116 (pathlib reads "" as the current folder)
             if stat.S_ISFIFO(mode):
                 return self._fifo()
             if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
@@ -259,20 +259,20 @@ class Source:
             ) from None
 
     def _stdin(self) -> BinaryIO:
-        """Standard input."""
+        """Opens standard input."""
         if sys.stdin is None:
             raise InputError("standard input is closed", path=self.path, remedy="name a file, or pipe one in")
         return self._spooled(sys.stdin.buffer)
 
     def _fifo(self) -> BinaryIO:
-        """A named pipe, which can be read only once."""
+        """Opens a named pipe, which can be read only once."""
         if self._spool:
             return self._spooled(self._spool)
         with open(self._file, "rb") as pipe:
             return self._spooled(pipe)
 
     def _spooled(self, stream: IO[bytes]) -> BinaryIO:
-        """What can be read only once, kept in a temporary file so that it can be looked at and then read."""
+        """Copies a stream that can be read only once to a temporary file, so that it can be sampled and then read."""
         if self._spool is None:
             spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
             weakref.finalize(self, spool.close)
@@ -284,7 +284,7 @@ class Source:
         return again
 
     def _remote(self) -> BinaryIO:
-        """A URL, by fsspec."""
+        """Opens a URL by fsspec."""
         fsspec = import_extra("fsspec", "remote", "reading a URL", path=self.path)
         try:
             opened: BinaryIO = fsspec.open(self._file, "rb").open()
@@ -294,7 +294,7 @@ class Source:
 
 
 def stem(path: str) -> str:
-    """The label of a path: its file name without suffixes that say only how it is stored."""
+    """Returns the label of a path: its file name without the suffixes of compression and file type."""
     name = printable(split_member(path)[1] or path)
     name = "stdin" if path == "-" else PurePosixPath(name.replace(os.sep, "/").rstrip("/")).name
     for suffix in PACKED:
@@ -303,7 +303,7 @@ def stem(path: str) -> str:
 
 
 def printable(path: str) -> str:
-    """The path as text that can be written; bytes in it that are no UTF-8 become U+FFFD."""
+    """Returns the path as text that can be written; bytes that aren't UTF-8 become U+FFFD."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -314,7 +314,7 @@ def _peek(raw: BinaryIO) -> bytes:
 
 
 class _Counted(io.RawIOBase):
-    """A stream that tells how many bytes were taken from it."""
+    """A stream that reports how many bytes were read from it."""
 
     def __init__(self, raw: BinaryIO, progress: Callable[[int], None]) -> None:
         self._raw = raw

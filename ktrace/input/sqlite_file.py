@@ -1,4 +1,4 @@
-"""An SQLite database of somebody else: read only, never locked, nothing of it run.
+"""SQLite databases from other programs: opened read only, without locks, and without running code in them.
 
 A profiler may still hold the file, or have left it with changes in a `-wal` or `-journal` file beside it: then it is
 copied together with that file, and SQLite settles the copy.
@@ -15,10 +15,10 @@ from pathlib import Path
 
 MAGIC = b"SQLite format 3\0"
 
-#: How files of databases are called.
+#: Suffixes of database files.
 DATABASES = (".sqlite", ".sqlite3", ".db", ".rpd", ".nvvp", ".nvprof")
 
-#: Bytes of the longest value, and of the longest statement that the file's own schema may hold.
+#: Bytes of the longest value, and of the longest statement in the file's own schema.
 _LONGEST_VALUE = 1 << 28
 _LONGEST_STATEMENT = 1 << 20
 
@@ -28,7 +28,7 @@ Tables = Mapping[str, tuple[str, ...]]
 
 @contextmanager
 def settled(path: Path) -> Iterator[str]:
-    """The URI of the database with all of its changes, to be opened by any SQLite."""
+    """Yields a URI of the database with all of its changes, which any SQLite can open."""
     beside = [found for suffix in ("-wal", "-journal") if _bytes_of(found := path.with_name(path.name + suffix))]
     if not beside:
         yield f"{path.resolve().as_uri()}?mode=ro&immutable=1"
@@ -47,7 +47,7 @@ def _bytes_of(path: Path) -> int:
 
 
 def connect(uri: str) -> sqlite3.Connection:
-    """A connection that trusts nothing in the database: no extension, no function of its schema, bounded values.
+    """Opens a connection that trusts nothing in the database: no extensions, no schema functions, bounded values.
 
     Raises sqlite3.Error.
     """
@@ -63,7 +63,7 @@ def connect(uri: str) -> sqlite3.Connection:
 
 
 def tables(connection: sqlite3.Connection) -> Tables:
-    """The tables with their columns; no views, no virtual tables, which would run what the file says.
+    """Returns the tables with their columns, without views and virtual tables, which would run code of the file.
 
     Raises sqlite3.Error.
     """
@@ -78,11 +78,11 @@ def tables(connection: sqlite3.Connection) -> Tables:
 
 
 def tables_of(path: Path) -> Tables:
-    """The tables of the database at `path` with their columns. Raises sqlite3.Error and OSError."""
+    """Returns the tables of the database at `path` with their columns. Raises sqlite3.Error and OSError."""
     with settled(path) as uri, closing(connect(uri)) as connection:
         return tables(connection)
 
 
 def quoted_name(name: str) -> str:
-    """A name as SQL has it."""
+    """Quotes a name for SQL."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,4 +1,4 @@
-"""Inputs that are read as another format, once their room has made a file of that format that says the same.
+"""Inputs that are read as another format: their room first makes a file of that format with the same content.
 
     run.nsys-rep  ──► nsys export ──► /tmp/ktrace.x/run.sqlite ──► the reader of `nsys`
 
@@ -23,7 +23,7 @@ _kept: ContextVar[tuple[ExitStack, dict[str, Source]] | None] = ContextVar("kept
 
 @contextmanager
 def kept_stand_ins() -> Iterator[None]:
-    """Within it a file that was made for an input is kept for its next reading."""
+    """Within this block a file that was made for an input is kept for its next reading."""
     with ExitStack() as stack:
         token = _kept.set((stack, {}))
         try:
@@ -34,7 +34,7 @@ def kept_stand_ins() -> Iterator[None]:
 
 @contextmanager
 def stand_in(make: Make, source: Source, conversion: Conversion) -> Iterator[Source]:
-    """The source by the file that `make` makes of it. Raises what `make` raises."""
+    """Yields the source with the file that `make` makes for it. Raises what `make` raises."""
     kept = _kept.get()
     if kept is None:
         with make(source, conversion) as made:

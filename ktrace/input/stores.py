@@ -1,4 +1,4 @@
-"""Folders of files, here or in an object store, in the few ways that a dataset needs.
+"""Folders of files, local or in an object store, with the few operations that a dataset needs.
 
     open_store("runs/all.parquet/")             Local, by the file system
     open_store("s3://bucket/all.parquet/")      Remote, by fsspec: s3, gs, http, ...
@@ -19,41 +19,41 @@ from typing import Any, BinaryIO, Protocol
 
 from ktrace.errors import InputError, KtraceError, import_extra
 
-#: The folder in a dataset where what isn't finished waits; nothing in it is a Parquet file by its name.
+#: The folder in a dataset for unfinished files; no name in it ends in .parquet.
 TEMPORARY = "_ktrace/tmp"
 
 
 class Store(Protocol):
-    """A folder. Raises InputError where it can't be reached, OSError where a file in it can't be had."""
+    """A folder. Raises InputError if it can't be reached, OSError if a file in it can't be read."""
 
     path: str
 
     def files(self) -> dict[str, int]:
-        """The files in the folder, however deep, and their sizes in bytes; none where it doesn't exist."""
+        """Returns the files in and below the folder, and their sizes in bytes; none if it doesn't exist."""
 
     def open(self, name: str) -> BinaryIO:
-        """A file's bytes as a stream that can be seeked."""
+        """Opens a file as a stream that can be seeked."""
 
     def read(self, names: Iterable[str]) -> list[bytes]:
-        """The whole of each file."""
+        """Returns the content of each file."""
 
     def write(self, name: str, data: bytes) -> None:
-        """Writes a small file, whole or not at all."""
+        """Writes a small file completely or not at all."""
 
     def temporary(self) -> Path:
-        """The name of a file on this machine, to be written and then `put`."""
+        """Returns the name of a local file to be written and then `put`."""
 
     def put(self, file: Path, name: str) -> None:
-        """Moves a file of this machine into the folder."""
+        """Moves a local file into the folder."""
 
     def move(self, name: str, to: str) -> None:
-        """Gives a file of the folder another name."""
+        """Renames a file of the folder."""
 
     def remove(self, names: Iterable[str]) -> None:
-        """Removes files; those that aren't there are none."""
+        """Removes files; missing ones don't matter."""
 
     def tidy(self) -> None:
-        """Removes what unfinished work left in the folder."""
+        """Removes files of unfinished work from the folder."""
 
 
 def is_remote(path: str) -> bool:
@@ -62,13 +62,13 @@ def is_remote(path: str) -> bool:
 
 
 def open_store(path: str) -> Store:
-    """The folder of that name or URL. Raises InputError where fsspec or the package for its protocol isn't there."""
+    """Opens a folder by name or URL. Raises InputError if fsspec or the package for its protocol is missing."""
     path = path.removeprefix("file://")
     return Remote(path) if is_remote(path) else Local(path)
 
 
 class Local:
-    """A folder of this machine, or one that it has mounted."""
+    """A local or mounted folder."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -79,7 +79,7 @@ class Local:
         for folder, _, names in os.walk(self._root):
             for name in names:
                 file = Path(folder) / name
-                with suppress(FileNotFoundError):  # gone meanwhile
+                with suppress(FileNotFoundError):  # removed meanwhile
                     found[file.relative_to(self._root).as_posix()] = file.stat().st_size
         return found
 
@@ -116,7 +116,7 @@ class Local:
 
 
 class Remote:
-    """A folder that fsspec reaches. Object stores show a file when all of it has come; there is nothing to rename."""
+    """A folder behind fsspec. Object stores show a file only once it is complete, so that nothing is renamed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -169,11 +169,11 @@ class Remote:
                     self._fs.rm_file(f"{self._root}/{name}")
 
     def tidy(self) -> None:
-        """Nothing waits there: unfinished work is on the machines that do it."""
+        """Nothing to remove: unfinished files are on the machines that write them."""
 
 
 def filesystem(path: str) -> tuple[Any, str]:
-    """fsspec's file system of a URL, and the path in it. Raises InputError where a package for it is missing."""
+    """Returns fsspec's file system for a URL, and the path in it. Raises InputError if a package is missing."""
     fsspec = import_extra("fsspec", "s3" if path.startswith("s3:") else "remote", "a URL", path=path)
     with told(path):
         fs, root = fsspec.core.url_to_fs(path)
@@ -182,7 +182,7 @@ def filesystem(path: str) -> tuple[Any, str]:
 
 @contextmanager
 def told(path: str) -> Iterator[None]:
-    """Makes an InputError of whatever the library of a protocol raises: each has errors of its own."""
+    """Turns whatever the library of a protocol raises into an InputError: each library has its own errors."""
     try:
         yield
     except (KtraceError, FileNotFoundError):
@@ -192,5 +192,5 @@ def told(path: str) -> Iterator[None]:
         raise InputError(
             f"can't be reached: {reason}",
             path=path,
-            remedy="check the address, the credentials, and that the package for its protocol is there (s3fs, gcsfs)",
+            remedy="check the address, the credentials, and that its package is installed (s3fs, gcsfs)",
         ) from error

@@ -1,4 +1,4 @@
-"""What an input is: its format and why, what is in it, its devices, its time span, its heaviest kernels."""
+"""Describes an input: its format and why, its rows, devices, time span and heaviest kernels."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ktrace.report import Report
 from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.stages.pair import pair_halves
 
-#: Name -> how often, and ns.
+#: Name -> count, ns.
 _Work = defaultdict[str, list[float]]
 
 
 @dataclass
 class Info:
-    """What one look at an input found.
+    """The description of an input.
 
     `matches` is what the formats say of it, best first; empty for several inputs and for standard input, which can't be
     read twice. `kinds` counts the rows that a conversion writes by (record, kind). `span` is first begin and last end
@@ -48,11 +48,11 @@ class Info:
 
     @property
     def devices(self) -> list[Entry]:
-        """The devices that the source names."""
+        """The devices of the source."""
         return self.catalog.of("device")
 
     def top(self, count: int = 10) -> list[tuple[str, int, float]]:
-        """The heaviest device work: (name, how often, ns)."""
+        """Returns the heaviest device work: (name, count, ns)."""
         heaviest = sorted(self.device_work.items(), key=lambda item: -item[1][1])[:count]
         return [(name, times, total) for name, (times, total) in heaviest]
 
@@ -110,7 +110,7 @@ def _inspected(path: str | Path, from_: str | None) -> Info:
         info.matches = detect(only["path"])
         info.about = by_name(only["format"]).about(Source(only["path"]))
     info.tables = len(tables)
-    heaviest = work["events"] or work["summaries"]  # where there are both, summaries say the same once more
+    heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}
     return info
 

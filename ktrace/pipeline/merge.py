@@ -102,7 +102,7 @@ def merge(
 
 
 def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep_shift: bool) -> Align:
-    """The alignment with the offsets that come on top of it."""
+    """Returns the alignment with the offsets that are added to it."""
     if isinstance(align, str):
         wanted = Align.of(align, offsets)
     else:
@@ -112,7 +112,7 @@ def _alignment(align: str | Align, offsets: Mapping[str, int | str] | None, keep
 
 @contextmanager
 def _writing(path: str, fmt: Format, archive: bool, split_by: str | None, overwrite: bool) -> Iterator[Write]:
-    """What writes batches to the output, which appears at the end of the block."""
+    """Yields a function that writes batches to the output, which appears at the end of the block."""
     if not archive:
         with writing_to(path, fmt, split_by, overwrite=overwrite) as write:
             yield write

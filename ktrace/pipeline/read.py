@@ -1,4 +1,4 @@
-"""From inputs to batches: what is read, and the steps that options ask for.
+"""From inputs to batches, through the stages that options ask for.
 
 paths ──► inputs ──► readers ──► align ──► metrics ──► classify ──► crop ──► filter ──► batches
 """
@@ -36,13 +36,13 @@ Progress = Callable[[int], None]
 #: All columns and rows.
 EVERYTHING = Pushdown()
 
-#: Columns by which crop, filter and classify decide, beside those that are never null.
+#: Columns that crop, filter and classify need, in addition to those that are never null.
 _DECIDING = frozenset(
     {*TRACK_COLUMNS, "parent", "dur", "correlation", "event", "bind", "scope"}
     | {"short_name", "operation", "library", "precision", "layer"}
 )
 
-#: Columns by which clocks are aligned.
+#: Columns that the alignment of clocks needs.
 _ALIGNING = frozenset({"ts", "dur", "kind", "name", "comm", "comm_seq", "bytes"})
 
 
@@ -90,7 +90,7 @@ def _batches(
         for batch in _rows(source, fmt, conversion, pushdown, part):
             conversion.report.rows[batch.record] += len(batch)
             yield batch
-    except OSError as error:  # of the reader alone: what fails behind it isn't thrown in here
+    except OSError as error:  # of the reader alone: errors of later stages aren't raised in here
         why = f"can't be read: {error.strerror or error}"
         raise InputError(why, path=source.path, remedy="check the disk, and the space in TMPDIR") from error
 
@@ -98,7 +98,7 @@ def _batches(
 def _rows(
     source: Source, fmt: Format, conversion: Conversion, pushdown: Pushdown, part: ByteRange | None
 ) -> Iterator[Batch]:
-    """The batches of one input, read by the best that its format can do."""
+    """Reads one input, with the capability of its format that fits the request."""
     batches: Iterator[Batch]
     if part is not None:
         batches = fmt.capability("ranges").read(source, conversion, part)
@@ -138,7 +138,7 @@ def read_selected(
     if crop is not None and align is None and metrics is None and (known := _columnar(paths, selection.from_)):
         cropped = _cropped_twice(paths, report, selection.but(from_=known), progress, columns)
         return cropped if filter is None else _select(cropped, None, filter, report)
-    each_alone = crop is None and align is None and metrics is None  # these look at other ranks, too
+    each_alone = crop is None and align is None and metrics is None  # these need the other ranks, too
     ranks = frozenset(filter.ranks) if each_alone and filter and filter.ranks else None
     batches: Iterator[Batch] = read_batches(
         paths,
@@ -164,7 +164,7 @@ def read_selected(
 
 
 def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | None) -> Iterator[Batch]:
-    """The batches with the metrics that a table has of their kernels."""
+    """Adds the metrics in a table of launches to the kernels of the batches."""
     from ktrace.stages.metrics.stage import read_launches, with_metrics
 
     account = Report(strict=report.strict)
@@ -173,7 +173,7 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
         raise InputError(
             "has no launches with metrics",
             path=path,
-            expected="a report of Nsight Compute, or what it prints",
+            expected="a report of Nsight Compute, or its printed output",
             remedy="ncu --set full -o metrics ./app, then --metrics metrics.ncu-rep",
         )
     report.merge(account)
@@ -182,7 +182,7 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
 
 
 def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: Report) -> Iterator[Batch]:
-    """The batches with what the names of device work say, where that is wanted."""
+    """Labels device work by its names, if that is selected."""
     if not classify:
         return batches
     from ktrace.naming.taxonomy import taxonomy
@@ -192,7 +192,7 @@ def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: R
 
 
 def _columnar(paths: Sequence[str], from_: str | None) -> str | None:
-    """The format of a single input whose columns and rows can be read apart, and again; None for others."""
+    """Returns the format of a single input whose columns and rows can be read separately and twice; None for others."""
     if len(paths) != 1:
         return None
     source = Source(paths[0])
@@ -212,7 +212,7 @@ def _cropped_twice(
     progress: Progress | None,
     columns: frozenset[str] | None,
 ) -> Iterator[Batch]:
-    """The rows of a crop, by a first reading of the columns that decide and a second one of the rows that stay."""
+    """Reads a crop twice: first the columns that decide, then the rows that stay."""
     from ktrace.stages.select.crop_columnar import cropped_twice
 
     assert selection.crop is not None
@@ -231,7 +231,7 @@ def _cropped_twice(
 
 
 def _select(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, report: Report) -> Iterator[Batch]:
-    """The rows that pass; a slice passes or not as a whole, so that its halves are paired first."""
+    """Keeps the rows of the crop and filter. A slice stays or goes as a whole, so its halves are paired first."""
     from ktrace.stages.select.crop import cropped
     from ktrace.stages.select.filter import filtered
 
@@ -242,7 +242,7 @@ def _select(batches: Iterator[Batch], crop: Crop | None, filter: Filter | None, 
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

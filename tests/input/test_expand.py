@@ -45,7 +45,7 @@ def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
 
 
 def test_what_holds_no_trace_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing fits this pattern"):
+    with pytest.raises(InputError, match="no file matches this pattern"):
         ktrace.read(tmp_path / "*.json")
     (tmp_path / "notes.txt").write_text("on Monday it was slower\n")
     with pytest.raises(UnknownFormat, match="folder without a trace in it"):
@@ -82,7 +82,7 @@ def test_what_is_no_file_is_noted(tmp_path: Path) -> None:
     trace = ktrace.read(folder)
     assert trace.events["name"].tolist() == ["step0", "step0", "step1", "step2"]
     places = [(Path(where).name, why) for where, why in trace.report.issues["no-trace"].places]
-    assert places == [("gone.json", "is a link to nothing"), ("pipe.json", "is no plain file")]
+    assert places == [("gone.json", "is a link to nothing"), ("pipe.json", "isn't a plain file")]
 
 
 def test_a_folder_of_reports_that_only_their_tool_reads_says_how_to_export_them(tmp_path: Path) -> None:

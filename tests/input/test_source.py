@@ -124,7 +124,7 @@ def test_gzip_that_is_damaged_in_the_middle_is_told(tmp_path: Path) -> None:
 def test_an_archive_of_several_files_names_them(tmp_path: Path) -> None:
     path = tmp_path / "two.zip"
     path.write_bytes(zipped({"r0/a.json": b"{}", "r1/b.json": b"[1]"}))
-    with pytest.raises(InputError, match=r"holds 2 files: r0/a.json, r1/b.json") as caught:
+    with pytest.raises(InputError, match=r"contains 2 files: r0/a.json, r1/b.json") as caught:
         Source(str(path)).sample()
     assert f"{path}!r0/a.json" in (caught.value.remedy or "")
     source = Source(f"{path}!r1/b.json")

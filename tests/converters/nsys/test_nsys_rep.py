@@ -307,7 +307,7 @@ def test_the_newest_of_the_usual_folders_comes_first(tmp_path: Path, monkeypatch
 def test_a_pointer_of_git_lfs_is_named_as_one(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1234567\n")
-    with pytest.raises(UnknownFormat, match="pointer of Git LFS") as caught:
+    with pytest.raises(UnknownFormat, match="Git LFS pointer") as caught:
         ktrace.read(path)
     assert "1,234,567 bytes" in str(caught.value)
     assert f"git lfs pull --include '{name}'" in str(caught.value)
