@@ -301,7 +301,7 @@ class Trace:
         other : Trace, Summary or path
             The trace to compare with.
         by : sequence of str, optional
-            The tables to compute; by default all.
+            The tables to compute; the default is that of `ktrace.compare`.
         total : bool
             Compare the totals of both traces, even if both have steps.
 
