@@ -1,4 +1,4 @@
-"""What others do with the same file, each in a process of its own: `python others.py NAME FILE [OUT]`."""
+"""Other tools on the same file, each run in its own process: `python others.py NAME FILE [OUT]`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def orjson_loads(path: Path) -> None:
-    """Only reads: the whole document as Python objects."""
+    """Only reads the whole document into Python objects."""
     import gc
 
     import orjson
@@ -20,7 +20,7 @@ def orjson_loads(path: Path) -> None:
 
 
 def proto_builder(path: Path, out: Path) -> None:
-    """json, and a protobuf message a packet by perfetto's TraceProtoBuilder: slices, with arguments as texts."""
+    """Converts slices with json and one protobuf message per packet (TraceProtoBuilder); arguments become strings."""
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
     from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
@@ -52,7 +52,7 @@ def proto_builder(path: Path, out: Path) -> None:
 
 
 def sqlite3_fetch(path: Path) -> None:
-    """Only fetches the rows of kernels and calls of a database of Nsight Systems, as Python objects."""
+    """Only fetches the kernels and calls of an Nsight Systems database as Python objects."""
     import sqlite3
 
     connection = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
@@ -63,7 +63,7 @@ def sqlite3_fetch(path: Path) -> None:
 
 
 def read_sql(path: Path, out: Path) -> None:
-    """pandas.read_sql, and a protobuf message a packet: kernels and calls as slices, with a few arguments."""
+    """Converts kernels and calls to slices with pandas.read_sql and one protobuf message per packet."""
     import sqlite3
 
     import pandas as pd
@@ -98,14 +98,14 @@ def read_sql(path: Path, out: Path) -> None:
 
 
 def main(name: str, *paths: str) -> None:
-    """Runs one of them."""
-    ways: dict[str, Any] = {
+    """Runs the tool of that name."""
+    tools: dict[str, Any] = {
         "orjson": orjson_loads,
         "proto_builder": proto_builder,
         "sqlite3": sqlite3_fetch,
         "read_sql": read_sql,
     }
-    ways[name](*map(Path, paths))
+    tools[name](*map(Path, paths))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A command as a process: its time and its memory."""
+"""Measures the time and memory of a command that runs as a process."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-#: Seconds between two looks at the memory.
+#: Seconds between two samples of the memory.
 _STEP = 0.02
 
 Figures = dict[str, float]
 
 
 def ktrace(*arguments: object, times: int = 3) -> Figures:
-    """The figures of `ktrace` with these arguments."""
+    """Returns the figures of `ktrace` with these arguments."""
     return run([sys.executable, "-m", "ktrace", *map(str, arguments)], times=times)
 
 
 def run(command: Sequence[str], *, times: int = 3, env: dict[str, str] | None = None) -> Figures:
-    """Wall and CPU seconds, and the peak of anonymous memory in MB of its largest process: the fastest of so many runs.
+    """Returns wall and CPU seconds, and the peak anonymous memory of the largest process in MB, of the fastest run.
 
-    Files mapped into memory are not counted, as the system may take them back at any time.
+    Files mapped into memory aren't counted, since the system can drop them at any time.
     """
     return min((_once(command, env) for _ in range(times)), key=lambda figures: figures["wall s"])
 
@@ -44,15 +44,15 @@ def _once(command: Sequence[str], env: dict[str, str] | None) -> Figures:
         time.sleep(_STEP)
     wall = time.perf_counter() - began
     if child.returncode:
-        said = child.stderr.read().decode("utf-8", "replace") if child.stderr else ""
-        raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}\n{said}")
+        message = child.stderr.read().decode("utf-8", "replace") if child.stderr else ""
+        raise SystemExit(f"{' '.join(command)}: exit code {child.returncode}\n{message}")
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = usage.ru_utime + usage.ru_stime - before.ru_utime - before.ru_stime
     return {"wall s": wall, "CPU s": cpu, "peak MB": peak}
 
 
 def _family(pid: int) -> list[int]:
-    """The process and its children, theirs too."""
+    """Returns the ids of a process and of all its descendants."""
     family = [pid]
     for member in family:
         try:
@@ -63,7 +63,7 @@ def _family(pid: int) -> list[int]:
 
 
 def _anonymous(pid: int) -> float:
-    """MB of anonymous memory of a process, 0 where it has ended."""
+    """Returns the anonymous memory of a process in MB, 0 if it has ended."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
@@ -72,7 +72,7 @@ def _anonymous(pid: int) -> float:
 
 
 def table(results: dict[str, Figures]) -> str:
-    """The figures as lines of text."""
+    """Returns the figures as lines of text."""
     lines = []
     for what, figures in results.items():
         cells = "   ".join(f"{unit} {figure:,.2f}" for unit, figure in figures.items())
@@ -80,14 +80,14 @@ def table(results: dict[str, Figures]) -> str:
     return "\n".join(lines)
 
 
-def alone(
+def run_script(
     measure: Callable[[Path, int, int], dict[str, Figures]], size: str, rows: int, script: str, doc: str | None
 ) -> None:
-    """Runs one benchmark from the command line: measures, prints, keeps. `size` is its option, `rows` the default."""
+    """Runs one benchmark from the command line and writes its results. `rows` is the default of the option `size`."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(size, type=int, default=rows, dest="rows")
-    parser.add_argument("--times", type=int, default=3, help="runs of which the fastest counts")
-    parser.add_argument("--keep", type=Path, help="a folder for the input and the outputs")
+    parser.add_argument("--times", type=int, default=3, help="number of runs; the fastest counts")
+    parser.add_argument("--keep", type=Path, help="folder in which the input and the outputs are kept")
     parser.add_argument("--json", type=Path, default=Path(script).with_suffix(".results.json"))
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -1,9 +1,9 @@
-"""Everything that is measured, in one command.
+"""Runs all benchmarks.
 
     python benchmarks/run.py [--rows N] [--events N] [--keep FOLDER] [--json results.json]
 
-Prints a table and keeps a JSON. Times of commands are those of a whole process, imports included: the best of
-three. The Doppler log is the real seed 000 where it is at hand, else our sample, repeated to its size.
+Prints a table and writes the results as JSON. The time of a command is that of the whole process, including imports;
+the best of three runs. The Doppler log is the real seed 000 if available, otherwise our sample repeated to its size.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SEED_BYTES = 480_000
 
 
 def doppler_log(folder: Path) -> Path:
-    """The log that is converted."""
+    """Returns the log to convert."""
     seeds = sorted((ROOT.parent / "shared" / "seeds").glob("000_*.txt"))
     if seeds:
         return seeds[0]
@@ -37,11 +37,11 @@ def doppler_log(folder: Path) -> Path:
 
 
 def main() -> None:
-    """Measures, prints, keeps."""
+    """Measures, prints a table and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the big inputs")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the large inputs")
     parser.add_argument("--events", type=int, default=1_000_000, help="events of the Kineto input")
-    parser.add_argument("--keep", type=Path, help="a folder for the Kineto input and its outputs")
+    parser.add_argument("--keep", type=Path, help="folder in which the Kineto input and its outputs are kept")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "results.json")
     options = parser.parse_args()
     results: dict[str, Figures] = {f"ktrace {word}": {"CPU s": ktrace(word)["CPU s"]} for word in ("--help", "formats")}
@@ -57,7 +57,7 @@ def main() -> None:
         results |= kineto.measure(options.keep or folder, options.events, 3)
         results |= nsys.measure(options.keep or folder, 2 * options.rows, 3)
     for way in order.WAYS:
-        found = order.in_a_process(way, options.rows)
+        found = order.measure_in_process(way, options.rows)
         costs = {f"{part} µs/row": found[part] * 1e6 / options.rows for part in ("take", "give")}
         results[f"order, {way}"] = {**costs, "peak MB": found["peak"]}
     print(table(results))

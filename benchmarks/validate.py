@@ -1,4 +1,4 @@
-"""Records a second of `ktrace validate`, on a file of a million lines made here.
+"""Measures `ktrace validate` in records per second, on a generated file of a million lines.
 
 python benchmarks/validate.py [records]
 """
@@ -21,8 +21,8 @@ EVENT = (
 )
 
 
-def make(path: Path, records: int) -> None:
-    """Writes a canonical file of kernels."""
+def write_kernels(path: Path, records: int) -> None:
+    """Writes a canonical file with kernels."""
     with path.open("w") as file:
         file.write('{"ktrace":"1.0"}\n')
         for number in range(1, records + 1):
@@ -38,11 +38,11 @@ def make(path: Path, records: int) -> None:
 
 
 def rates(folder: Path, records: int) -> dict[str, float]:
-    """Makes a file of lines and one of columns, checks them, and gives the records a second of each."""
+    """Generates a JSON Lines and a Parquet file, validates both, and returns the records per second of each."""
     from ktrace.pipeline.validate import validate
 
     lines, table = folder / "run.jsonl", folder / "run.parquet"
-    make(lines, records)
+    write_kernels(lines, records)
     ktrace.convert(lines, table, from_="jsonl")
     found = {}
     for path in (lines, table):
@@ -54,7 +54,7 @@ def rates(folder: Path, records: int) -> dict[str, float]:
 
 
 def main(records: int = 1_000_000) -> None:
-    """Prints the rates."""
+    """Prints the rates of both files."""
     with tempfile.TemporaryDirectory() as folder:
         for name, rate in rates(Path(folder), records).items():
             print(f"{name}: {rate:,.0f} records/s")

@@ -1,9 +1,9 @@
-"""Many traces into one dataset of Parquet, by many processes or a cluster.
+"""Converts many traces into one Parquet dataset, in several processes or on a cluster.
 
     patterns ──► finding ──► tasks ──► executor ──► shards ──► manifests
                  (places)              (a process   run_name=a/host_name=n1/rank=3/rank3-5f0c….parquet
                                         a file)     _ktrace/inputs/rank3-5f0c….json, written last
 
 `batch` runs all of it, `sources` names the sources of a dataset, and `ranges` divides one big input into several tasks.
-`ktrace.input.stores` knows local folders and object stores, `ktrace.input.dataset_manifest` what is done already.
+`ktrace.input.stores` accesses local folders and object stores; `ktrace.input.dataset_manifest` records what is done.
 """

@@ -1,4 +1,4 @@
-"""`ktrace.batch`: what patterns name, into a dataset; what is done already isn't done again.
+"""`ktrace.batch`: converts the inputs that patterns name into a dataset, except those that are converted already.
 
 found, options ──► done? ──► kept
                     └──► task ──► executor ──► done | failed
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
 @dataclass
 class BatchReport:
-    """What became of each input.
+    """The result for each input.
 
-    `done` were converted now, `kept` before and haven't changed since; `failed` maps the path of an input to the
-    reason. `found` is how many inputs the patterns name, `left_out` those of them that are of ranks not asked for.
-    `as_whole` maps the path of a big input to the reason why it couldn't be read in ranges.
-    `finding` notes what is no trace in folders that are named.
+    `done` inputs were converted now; `kept` ones were converted earlier and haven't changed since. `failed` maps the
+    path of an input to the reason. `found` is the number of inputs that the patterns name; `left_out` lists those of
+    other ranks than the wanted ones. `as_whole` maps the path of a big input to the reason why it couldn't be read in
+    byte ranges. `finding` lists the files in the given folders that aren't traces.
     """
 
     output: str
@@ -52,7 +52,7 @@ class BatchReport:
     finding: Report = field(default_factory=Report)
 
     def take(self, outcome: Outcome) -> None:
-        """Notes what came of an input."""
+        """Records the outcome of an input."""
         if outcome.manifest:
             self.done.append(outcome.manifest)
             self.seconds[outcome.path] = outcome.seconds
@@ -61,11 +61,11 @@ class BatchReport:
 
     @property
     def rows(self) -> int:
-        """Rows of events, summaries and links of the inputs that are in the dataset, but for the catalog."""
+        """Number of rows (events, summaries and links, without the catalog) of the inputs in the dataset."""
         return sum(manifest.rows for manifest in (*self.done, *self.kept))
 
     def line(self) -> str:
-        """The line that stands at the end of a batch."""
+        """The line printed at the end of a batch."""
         left = f", {len(self.left_out):,} of other ranks left out" if self.left_out else ""
         return (
             f"{self.found:,} inputs: {len(self.done):,} done, {len(self.kept):,} already there, "
@@ -73,20 +73,20 @@ class BatchReport:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole report as plain values, for `--report`."""
+        """Returns the whole report as plain values, for `--report`."""
         states = (("done", self.done), ("kept", self.kept))
-        inputs = [_told(state, manifest) for state, found in states for manifest in found]
-        for told in inputs:
-            if told["path"] in self.seconds:
-                told["seconds"] = round(self.seconds[told["path"]], 3)
-            if told["path"] in self.as_whole:
-                told["as_whole"] = self.as_whole[told["path"]]
+        inputs = [_entry(state, manifest) for state, found in states for manifest in found]
+        for entry in inputs:
+            if entry["path"] in self.seconds:
+                entry["seconds"] = round(self.seconds[entry["path"]], 3)
+            if entry["path"] in self.as_whole:
+                entry["as_whole"] = self.as_whole[entry["path"]]
         inputs += [{"path": path, "state": "failed", "reason": reason} for path, reason in self.failed.items()]
         inputs += [{"path": path, "state": "left out"} for path in self.left_out]
-        return {"output": self.output, "rows": self.rows, "inputs": sorted(inputs, key=lambda told: told["path"])}
+        return {"output": self.output, "rows": self.rows, "inputs": sorted(inputs, key=lambda entry: entry["path"])}
 
 
-def _told(state: str, manifest: Manifest) -> dict[str, Any]:
+def _entry(state: str, manifest: Manifest) -> dict[str, Any]:
     return {
         "path": manifest.path,
         "state": state,
@@ -111,8 +111,8 @@ def batch(
 ) -> BatchReport:
     """Converts every input that the patterns name into one dataset: Parquet files by run, host and rank.
 
-    An input that can't be read doesn't stop the others. Inputs that an earlier call finished, and that haven't changed
-    since, are kept. In a script the call belongs under `if __name__ == "__main__":`, since processes import the script.
+    An input that can't be read doesn't stop the others. Inputs that an earlier call converted are kept if they haven't
+    changed since. In a script, put the call under `if __name__ == "__main__":`, since workers import the script.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def batch(
     dask : str, optional
         Address of a Dask scheduler whose workers convert, instead of processes on this machine.
     strict : bool
-        Fail an input where anything had to be repaired, skipped or cut off.
+        Fail an input if anything had to be repaired, skipped or cut off.
     selection : Selection, optional
         As for `ktrace.convert`, without `metrics`, `align`, `split_by` and `keep_export`.
     progress : callable, optional
@@ -134,7 +134,7 @@ def batch(
     Returns
     -------
     BatchReport
-        What became of each input; `failed` maps paths to reasons.
+        The result for each input; `failed` maps paths to reasons.
 
     Raises
     ------
@@ -155,21 +155,24 @@ def batch(
     wanted = selected(selection, options)
     wanted.require_unset("a batch", "metrics", "align", "split_by", "keep_export")
     if dask is not None and wanted.jobs is not None:
-        raise UsageError("jobs are processes of this machine, Dask has workers", remedy="leave out --jobs or --dask")
+        raise UsageError(
+            "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
+        )
     if not isinstance(wanted.classify, bool):
         wanted = wanted.but(classify=_absolute(str(wanted.classify)))
     paths = paths_of(patterns)
     store = open_store(_absolute(str(dst)))
     finding = Report()
     finding.output = store.path
-    found = [one for one in find(paths, finding, wanted.from_) if not one.path.startswith(store.path.rstrip("/") + "/")]
-    files = _prepared(store)
-    tasks, report = _planned(found, store, files, wanted, strict)
+    inside = store.path.rstrip("/") + "/"
+    found = [each for each in find(paths, finding, wanted.from_) if not each.path.startswith(inside)]
+    files = _prepare(store)
+    tasks, report = _plan(found, store, files, wanted, strict)
     report.finding = finding
     joiner = Joiner(store, files)
     report.as_whole = joiner.as_whole
     try:
-        for outcome in _settled(joiner, tasks, wanted.jobs or cores(), dask):
+        for outcome in _outcomes(joiner, tasks, wanted.jobs or cores(), dask):
             report.take(outcome)
             if progress:
                 progress(outcome, report)
@@ -178,8 +181,8 @@ def batch(
     return report
 
 
-def _settled(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[Outcome]:
-    """What comes of each input; those that turn out not to be divisible are read once more, as a whole."""
+def _outcomes(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None) -> Iterator[Outcome]:
+    """Yields the outcome of each input. Inputs that can't be divided after all are read again as a whole."""
     tasks = joiner.plan(tasks)
     yield from joiner.ready()
     while tasks or (tasks := joiner.again()):
@@ -190,40 +193,40 @@ def _settled(joiner: Joiner, tasks: Sequence[Task], jobs: int, dask: str | None)
 
 
 def _absolute(path: str) -> str:
-    """The path as workers elsewhere understand it."""
+    """Returns an absolute path, which workers with other working directories understand."""
     return path if is_remote(path) else os.path.abspath(path)  # noqa: PTH100 (resolve would follow links)
 
 
-def _planned(
+def _plan(
     found: Sequence[Found], store: Store, files: dict[str, int], selection: Selection, strict: bool
 ) -> tuple[list[Task], BatchReport]:
-    """What is to be done, and the report with what is done already. Shards of unfinished inputs are removed."""
+    """Returns the tasks to do, and a report of the inputs done already. Removes the shards of unfinished inputs."""
     known = {manifest.path: manifest for manifest in manifests(store, files)}
     named = {shard.name for manifest in known.values() for shard in manifest.shards}
     store.remove(name for name in files if is_shard(name) and name not in named)
     label = labels(found, {path: manifest.label for path, manifest in known.items()})
     report = BatchReport(store.path, len(found))
     tasks = []
-    for one in found:
-        place = place_of(one.inside)
-        wanted = _wanted(selection, place)
+    for input in found:
+        place = place_of(input.inside)
+        wanted = _selection_for(selection, place)
         if wanted is None:
-            report.left_out.append(one.path)
+            report.left_out.append(input.path)
             continue
         digest = f"{wanted.fingerprint()}{'-strict' * strict}"
-        before = known.get(one.path)
-        if before and _is_done(before, one, digest, files):
+        before = known.get(input.path)
+        if before and _is_done(before, input, digest, files):
             report.kept.append(before)
             continue
         old = tuple(shard.name for shard in before.shards) if before else ()
         tasks.append(
-            Task(one.path, one.stamp, label[one.path], place, one.root, store.path, wanted, strict, digest, old)
+            Task(input.path, input.stamp, label[input.path], place, input.root, store.path, wanted, strict, digest, old)
         )
     return tasks, report
 
 
-def _wanted(selection: Selection, place: Place) -> Selection | None:
-    """The selection for an input whose path says that place; None where it says that the input is of another rank."""
+def _selection_for(selection: Selection, place: Place) -> Selection | None:
+    """Returns the selection for an input whose path names that place, None if the path names an unwanted rank."""
     filter = selection.filter
     if not filter or not filter.ranks or place.rank is None:
         return selection
@@ -233,8 +236,8 @@ def _wanted(selection: Selection, place: Place) -> Selection | None:
     return selection.but(filter=None if rest == type(filter)() else rest)
 
 
-def _prepared(store: Store) -> dict[str, int]:
-    """The files of the dataset, which is made where there is none. Raises OutputError for another folder."""
+def _prepare(store: Store) -> dict[str, int]:
+    """Returns the files of the dataset; creates it if needed. Raises OutputError for a folder that isn't a dataset."""
     if not is_remote(store.path) and Path(store.path).exists() and not Path(store.path).is_dir():
         raise OutputError("is a file", path=store.path, expected="a folder", remedy="another name with -o")
     store.tidy()
@@ -253,6 +256,6 @@ def _prepared(store: Store) -> dict[str, int]:
 
 
 def _is_done(manifest: Manifest, found: Found, digest: str, files: dict[str, int]) -> bool:
-    """Whether that input was converted in the same way, hasn't changed, and all its shards are there."""
+    """Returns whether an input was converted with the same options, hasn't changed, and all its shards exist."""
     same = (manifest.stamp, manifest.ktrace, manifest.options) == (found.stamp, __version__, digest)
     return same and all(files.get(shard.name) == shard.size for shard in manifest.shards)

@@ -1,10 +1,10 @@
-"""Who does the tasks: processes of this machine, or the workers of a Dask cluster.
+"""Runs tasks in processes of this machine, or on the workers of a Dask cluster.
 
-    tasks ──► executor ──► outcomes, in the order in which they come
+    tasks ──► executor ──► outcomes, in the order of completion
 
-A worker may die, of memory most likely. Of processes, the files that were being read then are read once more, each
-alone, so that the one that kills is told from those beside it. Dask gives them to other workers, three times, and those
-that it then gives up are likewise done once more alone.
+A worker may die, most likely for lack of memory. With processes, each file that was being read at that time is read
+again on its own, which separates the file that kills its process from those read at the same time. Dask gives such
+tasks to other workers, three times; those that Dask then gives up are run once more on their own as well.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from multiprocessing.process import BaseProcess
 from ktrace.errors import UsageError, import_extra
 from ktrace.fleet.tasks import Outcome, Task, convert_one
 
-_DIED = "its process died twice, the second time with no other file beside it: it may need more memory than there is"
+_DIED = "its process died twice, the second time reading this file alone: it may need more memory than there is"
 
 
 def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, None]:
-    """Does the tasks in so many processes, which end with the iterator and with this process."""
+    """Runs the tasks in `jobs` processes, which end with the iterator or with this process. Yields the outcomes."""
     with tempfile.TemporaryDirectory(prefix="ktrace.") as scratch:
         suspects = yield from _in_pool(deque(tasks), jobs, scratch)
         for task in suspects:
@@ -36,7 +36,7 @@ def in_processes(tasks: Iterable[Task], jobs: int) -> Generator[Outcome, None, N
 
 
 def _in_pool(waiting: deque[Task], jobs: int, scratch: str) -> Generator[Outcome, None, list[Task]]:
-    """Does the tasks; returns those that were being done when a process died. The others go on in a new pool."""
+    """Runs the tasks. If a process dies, a new pool runs the rest. Returns the tasks that were running at a death."""
     suspects: list[Task] = []
     while waiting:
         others = set(multiprocessing.active_children())
@@ -46,7 +46,7 @@ def _in_pool(waiting: deque[Task], jobs: int, scratch: str) -> Generator[Outcome
         try:
             suspects += yield from _feed(pool, waiting, running, jobs)
         finally:
-            # After the last task they are idle; after an interruption or a death nobody waits for what they do.
+            # After the last task they are idle; after an interruption or a death their results aren't needed.
             _end(set(multiprocessing.active_children()) - others)
             pool.shutdown(cancel_futures=True)
     return suspects
@@ -55,7 +55,7 @@ def _in_pool(waiting: deque[Task], jobs: int, scratch: str) -> Generator[Outcome
 def _feed(
     pool: ProcessPoolExecutor, waiting: deque[Task], running: dict[Future[Outcome], Task], jobs: int
 ) -> Generator[Outcome, None, list[Task]]:
-    """Gives each process one task at a time, so that what a dead one did is known."""
+    """Gives each process one task at a time, so that the tasks of a dead process are known. Returns these."""
     while waiting or running:
         try:
             while waiting and len(running) < jobs:
@@ -66,15 +66,15 @@ def _feed(
                 yield future.result()
                 del running[future]
         except BrokenProcessPool:
-            whole = [future for future in running if future.done() and not future.exception()]
-            suspects = [task for future, task in running.items() if future not in whole]
-            yield from [future.result() for future in whole]
+            finished = [future for future in running if future.done() and not future.exception()]
+            suspects = [task for future, task in running.items() if future not in finished]
+            yield from [future.result() for future in finished]
             return suspects
     return []
 
 
 def _be_worker(scratch: str) -> None:
-    """Prepares a process: its parent removes its temporary files, is interrupted for it, and takes it along."""
+    """Prepares a worker: its parent handles Ctrl-C and its temporary files, and it ends when its parent ends."""
     tempfile.tempdir = scratch
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -94,10 +94,10 @@ def _end(processes: Iterable[BaseProcess]) -> None:
 
 
 def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, None]:
-    """Does the tasks on the workers of the cluster whose scheduler has that address.
+    """Runs the tasks on the workers of the cluster whose scheduler has that address. Yields the outcomes.
 
-    Tasks that run when the iterator is closed go on where they are; those that wait are given up.
-    Raises UsageError where dask.distributed is not installed or no scheduler answers there.
+    If the iterator is closed early, running tasks continue on their workers and waiting tasks are cancelled.
+    Raises UsageError if dask.distributed isn't installed or no scheduler answers.
     """
     distributed = import_extra("distributed", "dask", "--dask", hint=", on the workers, too", error=UsageError)
     try:
@@ -118,7 +118,7 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
                     suspects.append(futures[future])
                 else:
                     yield _outcome(future, futures[future])
-            for task in suspects:  # each alone, as one may only have been beside the one that kills
+            for task in suspects:  # each alone: a task may have died only because of another one on the same worker
                 again = executor.submit(convert_one, task)
                 futures[again] = task
                 yield _outcome(again, task)
@@ -129,10 +129,10 @@ def on_dask(tasks: Sequence[Task], address: str) -> Generator[Outcome, None, Non
 
 
 def _outcome(future: Future[Outcome], task: Task) -> Outcome:
-    """What a task gave, or what Dask says of it: a task that killed its workers, a cluster that is gone."""
+    """Returns the outcome of a task, or the reason that Dask reports: killed workers, a lost cluster."""
     try:
         return future.result()
     except CancelledError:
-        return Outcome(task.path, reason=f"{task.path}: the cluster gave it up")
-    except Exception as error:  # of Dask or of what unpickles; `convert_one` raises none
+        return Outcome(task.path, reason=f"{task.path}: the cluster cancelled it")
+    except Exception as error:  # from Dask or from unpickling; `convert_one` raises none
         return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")

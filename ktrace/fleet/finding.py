@@ -1,4 +1,4 @@
-"""What patterns name, on this machine or in a store: the inputs of a batch, with what tells a changed one.
+"""Finds the inputs of a batch, on this machine or in a store, with a stamp that reveals changes.
 
 'runs/*/rank*.json.gz'        root runs     inside 2026-11-20/rank3.json.gz
 's3://bucket/run/*.json'      root s3://bucket/run     inside rank3.json
@@ -28,7 +28,11 @@ from ktrace.report import Report
 
 @dataclass(frozen=True)
 class Found:
-    """An input: its path (absolute) or URL, the path below the fixed part of its pattern, that part's own name."""
+    """An input of a batch.
+
+    `path` is absolute or a URL, `root` the name of the folder before the first wildcard of the pattern, and `inside`
+    the path below that folder.
+    """
 
     path: str
     inside: str
@@ -37,20 +41,20 @@ class Found:
 
 
 def find(patterns: Sequence[str], report: Report, format: str | None = None) -> list[Found]:
-    """The inputs that the patterns name, each once, in their order.
+    """Returns the inputs that the patterns name, each once, in their order.
 
-    A folder is one input where a format claims it, else it stands for the traces in it. Raises InputError where a
-    pattern names nothing, and where something can't be reached.
+    A folder is one input if a format claims it; otherwise it means the traces in it. Raises InputError if a pattern
+    names nothing or a store can't be reached.
     """
     found: dict[str, Found] = {}
     for pattern in patterns:
-        for one in _remote(pattern) if is_remote(pattern) else _local(pattern, report, format):
-            found.setdefault(one.path, one)
+        for input in _remote(pattern) if is_remote(pattern) else _local(pattern, report, format):
+            found.setdefault(input.path, input)
     return list(found.values())
 
 
 def _fixed(pattern: str) -> str:
-    """The folder of a pattern before its first wildcard; of a plain path the folder that it is in."""
+    """Returns the folder before the first wildcard of a pattern, or the folder that contains a plain path."""
     parts = pattern.split("/")
     fixed = next((number for number, part in enumerate(parts) if has_magic(part)), len(parts) - 1)
     return "/".join(parts[: min(fixed, len(parts) - 1)])
@@ -60,30 +64,30 @@ def _local(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
     whole = os.path.lexists(pattern)
     root = Path(pattern) if Path(pattern).is_dir() else Path(pattern).parent if whole else Path(_fixed(pattern))
     root = Path(os.path.abspath(root))  # noqa: PTH100 (resolve would follow links)
-    for one in expanded([pattern], report, format):
-        path = Path(os.path.abspath(one.path))  # noqa: PTH100
+    for input in expanded([pattern], report, format):
+        path = Path(os.path.abspath(input.path))  # noqa: PTH100
         stored = Path(split_member(str(path))[0])
         if not stored.exists():
-            raise InputError("no such file", path=one.path, remedy="check the spelling and the folder")
+            raise InputError("no such file", path=input.path, remedy="check the spelling and the folder")
         folder = root if path != root else root.parent
         yield Found(str(path), path.relative_to(folder).as_posix(), folder.name, _stamp(stored))
 
 
 def _stamp(path: Path) -> Stamp:
-    """The stamp of a file, or of all files of a folder that is one trace."""
+    """Returns the stamp of a file, or of all files of a folder that is one trace."""
     if not path.is_dir():
         status = path.stat()
         return Stamp(status.st_size, status.st_mtime_ns)
     files = sorted(file for file in path.rglob("*") if file.is_file())
     stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
-    told_apart = repr([(name, status.st_size, status.st_mtime_ns) for name, status in stats])
-    return Stamp(sum(status.st_size for _, status in stats), tag=sha256(told_apart.encode()).hexdigest()[:16])
+    files_text = repr([(name, status.st_size, status.st_mtime_ns) for name, status in stats])
+    return Stamp(sum(status.st_size for _, status in stats), tag=sha256(files_text.encode()).hexdigest()[:16])
 
 
 def _remote(pattern: str) -> Iterable[Found]:
     fs, path = filesystem(pattern)
     protocol = pattern.partition("://")[0]
-    magic = any(mark in path for mark in "*[")  # '?' begins the query of a web address
+    magic = any(mark in path for mark in "*[")  # '?' begins the query of a URL
     with told(pattern):
         fs.invalidate_cache()
         try:
@@ -102,7 +106,7 @@ def _remote(pattern: str) -> Iterable[Found]:
 
 
 def _remote_stamp(info: dict[str, Any]) -> Stamp:
-    """The stamp that a store gives: its tag, or the time of writing under whatever name."""
+    """Returns the stamp from the metadata of a store: its tag, otherwise the time of writing."""
     tag = next((str(info[key]) for key in ("ETag", "etag", "md5Hash") if info.get(key)), None)
     when = next((info[key] for key in ("LastModified", "mtime", "updated", "last_modified") if info.get(key)), None)
     if isinstance(when, datetime):
@@ -111,23 +115,23 @@ def _remote_stamp(info: dict[str, Any]) -> Stamp:
 
 
 def labels(found: Sequence[Found], known: dict[str, str]) -> dict[str, str]:
-    """A label for each path: the one that it is `known` by, its stem, the path in the pattern where stems repeat.
+    """Returns a label for each path: the `known` one, otherwise the stem, or the path below the root if stems repeat.
 
-    No two inputs of a dataset have the same; `known` are the labels of those that are done, by their paths.
+    Labels are unique within a dataset; `known` contains the labels of the inputs done already, by their paths.
     """
-    often = Counter(stem(one.path) for one in found)
-    for path in known.keys() - {one.path for one in found}:
-        often[stem(path)] += 1
-    taken = set(known.values())
-    given = {}
-    for one in found:
-        if one.path in known:
-            given[one.path] = known[one.path]
+    stems = Counter(stem(input.path) for input in found)
+    for path in known.keys() - {input.path for input in found}:
+        stems[stem(path)] += 1
+    used = set(known.values())
+    by_path = {}
+    for input in found:
+        if input.path in known:
+            by_path[input.path] = known[input.path]
             continue
-        label = stem(one.path) if often[stem(one.path)] == 1 else _without_suffix(one.inside)
-        given[one.path] = unique_name(label, taken.__contains__)
-        taken.add(given[one.path])
-    return given
+        label = stem(input.path) if stems[stem(input.path)] == 1 else _without_suffix(input.inside)
+        by_path[input.path] = unique_name(label, used.__contains__)
+        used.add(by_path[input.path])
+    return by_path
 
 
 def _without_suffix(inside: str) -> str:

@@ -1,10 +1,10 @@
-"""One big input as several tasks, a range of its bytes each, and what they made put together again.
+"""Divides a big input into tasks of one byte range each, and joins their results.
 
     rank0.json  | 0 | 1 | 2 |  ──► tasks ──► parts   _ktrace/ranges/rank0-5f0c81a2b3c4.1, ....1.json
-                 all there, and each begins where the one before ended ──► shards, manifest
-                 else                                                  ──► the input is read as a whole
+                 all done, and each begins where the previous one ended ──► shards, manifest
+                 otherwise                                              ──► the input is read as a whole
 
-Parts that are done stay until their input is, so that a batch that was interrupted goes on with the others.
+Finished parts are kept until their input is finished, so that an interrupted batch continues with the others.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from ktrace.input.detection import by_name, choose
 from ktrace.input.source import Source
 from ktrace.input.stores import Store, told
 
-#: Bytes of a range, about. What has less than two of them is read as a whole.
+#: Approximate size of a range. An input smaller than two ranges is read as a whole.
 STEP = 256 << 20
 
-#: The folder of parts.
+#: The folder of finished parts.
 RANGES = "_ktrace/ranges/"
 
 
 def divided(task: Task) -> list[Task]:
-    """The tasks for the ranges of an input; none where it is to be read as a whole, as for a part of the time."""
+    """Returns the tasks for the ranges of an input; [] if it has to be read as a whole, for instance to crop it."""
     selection = task.selection
     if selection.crop or selection.filter or (task.stamp.size or 0) < 2 * STEP:
         return []
@@ -40,9 +40,9 @@ def divided(task: Task) -> list[Task]:
             return []
         with told(task.path):
             known = by_name(selection.from_) if selection.from_ else choose(source)
-            able = known.capability("ranges")
-            parts = able.ranges(source, task.stamp.size or 0, STEP) if able else []
-    except (KtraceError, OSError):  # told when it is read
+            capability = known.capability("ranges")
+            parts = capability.ranges(source, task.stamp.size or 0, STEP) if capability else []
+    except (KtraceError, OSError):  # reported when the input is read
         return []
     selection = selection.but(from_=known.name)
     stem = f"{RANGES}{file_stem(task.path)}"
@@ -54,7 +54,7 @@ def divided(task: Task) -> list[Task]:
 
 @dataclass
 class _Divided:
-    """An input, the tasks for its ranges, what came of them."""
+    """An input, the tasks for its ranges, and their outcomes."""
 
     whole: Task
     tasks: list[Task]
@@ -62,7 +62,10 @@ class _Divided:
 
 
 class Joiner:
-    """Holds back what comes of ranges until their input is settled. `as_whole` says why inputs had to be read whole."""
+    """Collects the outcomes of ranges until their input is complete.
+
+    `as_whole` maps paths to the reason why that input is read as a whole instead.
+    """
 
     def __init__(self, store: Store, files: dict[str, int]) -> None:
         self._store = store
@@ -72,25 +75,25 @@ class Joiner:
         self.as_whole: dict[str, str] = {}
 
     def plan(self, tasks: Iterable[Task]) -> list[Task]:
-        """The tasks that are to be done for these inputs: ranges of big ones, but for those that are done already."""
+        """Replaces the tasks of big inputs by tasks for their ranges, without the ranges done already."""
         planned: list[Task] = []
         for task in tasks:
             ranges = divided(task)
             if not ranges:
                 planned.append(task)
                 continue
-            outcomes = [Outcome(task.path, part=part) for one in ranges if (part := self._done(one))]
+            outcomes = [Outcome(task.path, part=part) for range_task in ranges if (part := self._done(range_task))]
             self._inputs[task.path] = _Divided(task, ranges, outcomes)
             kept = {outcome.part.staged for outcome in outcomes if outcome.part}
-            planned += [one for one in ranges if one.staged not in kept]
-        staged = {task.staged for one in self._inputs.values() for task in one.tasks}
+            planned += [range_task for range_task in ranges if range_task.staged not in kept]
+        staged = {task.staged for input in self._inputs.values() for task in input.tasks}
         self._store.remove(
             name for name in self._files if name.startswith(RANGES) and name.removesuffix(".json") not in staged
         )
         return planned
 
     def _done(self, task: Task) -> RangeResult | None:
-        """The part that an earlier batch made by that task."""
+        """Returns the part that an earlier batch made for that task, if there is one."""
         if not {task.staged, f"{task.staged}.json"} <= self._files.keys():
             return None
         [text] = self._store.read([f"{task.staged}.json"])
@@ -101,64 +104,65 @@ class Joiner:
         return part if part.is_of(task) and part.shard.size == self._files[task.staged] else None
 
     def ready(self) -> list[Outcome]:
-        """What came of inputs of which all ranges were done before."""
-        settled = [self._settled(one) for one in list(self._inputs.values())]
-        return [outcome for outcome in settled if outcome]
+        """Returns the outcomes of inputs whose ranges were all done by an earlier batch."""
+        outcomes = [self._settle(input) for input in list(self._inputs.values())]
+        return [outcome for outcome in outcomes if outcome]
 
     def take(self, outcome: Outcome) -> Outcome | None:
-        """What came of an input; None where it is one of ranges, and not all of them are settled."""
-        one = self._inputs.get(outcome.path)
-        if one is None:
+        """Takes an outcome of a task; returns that of its input, or None while other ranges are missing."""
+        input = self._inputs.get(outcome.path)
+        if input is None:
             return outcome
-        one.outcomes.append(outcome)
-        return self._settled(one)
+        input.outcomes.append(outcome)
+        return self._settle(input)
 
     def again(self) -> list[Task]:
-        """The inputs that have to be read as a whole after all, each once."""
+        """Returns the tasks of inputs that have to be read as a whole after all, and forgets them."""
         tasks, self._again = self._again, []
         return tasks
 
-    def _settled(self, one: _Divided) -> Outcome | None:
-        if len(one.outcomes) < len(one.tasks):
+    def _settle(self, input: _Divided) -> Outcome | None:
+        """Joins the ranges of an input. Returns None if ranges are missing, or if the input has to be read again."""
+        if len(input.outcomes) < len(input.tasks):
             return None
-        del self._inputs[one.whole.path]
-        if failed := next((outcome for outcome in one.outcomes if outcome.reason), None):
+        del self._inputs[input.whole.path]
+        if failed := next((outcome for outcome in input.outcomes if outcome.reason), None):
             return failed
-        parts = [outcome.part for outcome in one.outcomes if outcome.part]
+        parts = [outcome.part for outcome in input.outcomes if outcome.part]
         parts.sort(key=lambda part: part.part.start)
-        why = next((outcome.undivided for outcome in one.outcomes if outcome.undivided), "") or _gap(parts)
+        why = next((outcome.undivided for outcome in input.outcomes if outcome.undivided), "") or _gap(parts)
         if why:
-            self._store.remove(_staged(one.tasks))
-            self.as_whole[one.whole.path] = why
-            self._again.append(one.whole)
+            self._store.remove(_staged(input.tasks))
+            self.as_whole[input.whole.path] = why
+            self._again.append(input.whole)
             return None
-        manifest = self._joined(one, parts)
-        return Outcome(one.whole.path, manifest, seconds=sum(outcome.seconds for outcome in one.outcomes))
+        manifest = self._joined(input, parts)
+        return Outcome(input.whole.path, manifest, seconds=sum(outcome.seconds for outcome in input.outcomes))
 
-    def _joined(self, one: _Divided, parts: Sequence[RangeResult]) -> Manifest:
-        """Gives the parts their places as shards, and writes the manifest of the input."""
-        place, path = parts[-1].shard.place, one.whole.path
+    def _joined(self, input: _Divided, parts: Sequence[RangeResult]) -> Manifest:
+        """Moves the parts to their places as shards, and writes the manifest of the input."""
+        place, path = parts[-1].shard.place, input.whole.path
         names = [f"{place.folder()}/{file_stem(path, number)}.parquet" for number in range(len(parts))]
         issues: Counter[str] = Counter()
         for part in parts:
             issues.update(part.manifest.issues)
         shards = [Shard(name, part.shard.size, part.shard.rows, place) for name, part in zip(names, parts, strict=True)]
         manifest = replace(parts[-1].manifest, shards=tuple(shards), issues=dict(issues))
-        self._store.remove([manifest.name, *one.whole.old])
+        self._store.remove([manifest.name, *input.whole.old])
         for name, part in zip(names, parts, strict=True):
             self._store.move(part.staged, name)
         write_manifest(self._store, manifest)
-        self._store.remove(_staged(one.tasks))
+        self._store.remove(_staged(input.tasks))
         return manifest
 
 
 def _staged(tasks: Iterable[Task]) -> list[str]:
-    """The files of parts."""
+    """Returns the names of the files of parts."""
     return [name for task in tasks for name in (f"{task.staged}.json", task.staged)]
 
 
 def _gap(parts: Sequence[RangeResult]) -> str:
-    """Why ranges, in their order, aren't the whole document; '' where they are."""
+    """Returns why ordered ranges don't make up the whole document; '' if they do."""
     ends = [parts[-1].part.list, *(part.part.end for part in parts[:-1])]
     meet = all(end == part.part.begun for end, part in zip(ends, parts, strict=True))
     if not meet or any(part.part.closed for part in parts[:-1]):

@@ -1,9 +1,9 @@
-"""One input becomes shards of a dataset: what a worker does, alone in its process, on whatever machine.
+"""Converts one input to shards of a dataset: the work of one worker, in its own process and on any machine.
 
     Task ──► read ──► Parquet under a temporary name ──► moved to its place ──► manifest ──► Outcome
 
-A range of a big input waits in the dataset for the others (`ranges`).
-A task is plain data and `convert_one` a function of a module, so that both go to other processes by their names.
+The part made from a byte range of a big input waits in the dataset for the other parts (`ranges`).
+A task is plain data and `convert_one` a module-level function, so that both can be pickled.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from ktrace.report import Report
 class Task:
     """An input to be converted into the dataset `dst`.
 
-    `label` is what its source is called there, `place` what its path says of run, host and rank, `run` the run where
-    nothing else says one, `digest` that of the options. `old` are the shards of an earlier conversion, which go.
-    Of a big input `part` is the range that is read, `staged` the file of the dataset that waits for the other ranges.
+    `label` is the name of its source in the dataset, `place` the run, host and rank that its path names, `run` the
+    default run, `digest` that of the options. `old` lists shards of an earlier conversion, which are removed. For a
+    byte range of a big input, `part` is that range and `staged` the file in the dataset that waits for the other parts.
     """
 
     path: str
@@ -59,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class RangeResult:
-    """A range of an input that is done: where its events began and ended, its file, its manifest with that shard."""
+    """A finished byte range of an input: where its events begin and end, its file, and a manifest with that shard."""
 
     part: ByteRange
     staged: str
@@ -67,11 +67,11 @@ class RangeResult:
 
     @property
     def shard(self) -> Shard:
-        """The file."""
+        """The file as a shard."""
         return self.manifest.shards[0]
 
     def is_of(self, task: Task) -> bool:
-        """Whether that task would make it again."""
+        """Returns whether that task would produce this result again."""
         mine, made = self.part, self.manifest
         same = task.part is not None and (mine.start, mine.stop) == (task.part.start, task.part.stop)
         return same and (made.stamp, made.ktrace, made.options) == (task.stamp, __version__, task.digest)
@@ -79,9 +79,10 @@ class RangeResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a task: its manifest, or the reason why it failed; seconds of work.
+    """The outcome of a task: its manifest, or the reason why it failed; and the seconds that it took.
 
-    Of a range it is a part, or `undivided` says why this input can't be read in ranges.
+    The task of a byte range has a `part` instead of a manifest, or in `undivided` the reason why the input can't be
+    read in ranges.
     """
 
     path: str
@@ -92,29 +93,30 @@ class Outcome:
     undivided: str = ""
 
 
-class _Undivided(Exception):
+class _NotDivisible(Exception):
     """The input has to be read as a whole."""
 
 
 def convert_one(task: Task) -> Outcome:
-    """Does a task. What goes wrong is told, not raised: an error of a library may be one that can't be pickled."""
+    """Runs a task. Returns errors in the outcome instead of raising them: errors of libraries may not be picklable."""
     began = time.monotonic()
     manifest = part = None
     try:
         if task.part is None:
-            manifest = _converted(task)
+            manifest = _convert(task)
         else:
-            part = _range(task, replace(task.part))
-    except _Undivided as why:
+            part = _convert_range(task, replace(task.part))
+    except _NotDivisible as why:
         return Outcome(task.path, undivided=str(why))
     except KtraceError as error:
         return Outcome(task.path, reason=str(error))
-    except Exception as error:  # a fault of ktrace or of a library shall not stop the other inputs
+    except Exception as error:  # a bug in ktrace or a library must not stop the other inputs
         return Outcome(task.path, reason=f"{task.path}: {type(error).__name__}: {error}")
     return Outcome(task.path, manifest, seconds=time.monotonic() - began, part=part)
 
 
-def _converted(task: Task) -> Manifest:
+def _convert(task: Task) -> Manifest:
+    """Converts an input as a whole and publishes its shards."""
     store, report = open_store(task.dst), Report(strict=task.strict)
     sources = Sources(task.label, stem(task.path), task.place)
     batches = read_selected([task.path], report, task.selection.but(jobs=1))
@@ -126,7 +128,7 @@ def _converted(task: Task) -> Manifest:
         if len(set(places.values())) == 1:
             files[whole] = next(iter(places.values()))
         else:
-            files |= _parted(whole, places, store)
+            files |= _split_by_place(whole, places, store)
             whole.unlink()
             del files[whole]
         shards = {file: _shard(task, file, place) for file, place in files.items()}
@@ -138,8 +140,8 @@ def _converted(task: Task) -> Manifest:
     return manifest
 
 
-def _range(task: Task, part: ByteRange) -> RangeResult:
-    """Reads a range of an input. What its document says of itself comes with the last range, and so do its places."""
+def _convert_range(task: Task, part: ByteRange) -> RangeResult:
+    """Converts a byte range of an input. The last range contains the document's metadata, which names the places."""
     store, report = open_store(task.dst), Report(strict=task.strict)
     sources = Sources(task.label, stem(task.path), task.place if part.stop is None else Place())
     batches = read_selected([task.path], report, task.selection.but(jobs=1), part=part)
@@ -148,7 +150,7 @@ def _range(task: Task, part: ByteRange) -> RangeResult:
         _write(sources.batches(_without_halves(batches)), file, report)
         places = sources.places(task.run)
         if set(places) != {task.label}:
-            raise _Undivided("it has sources of its own")
+            raise _NotDivisible("its rows name their own sources")
         shard = Shard(task.staged, file.stat().st_size, pq.read_metadata(file).num_rows, *places.values())
         result = RangeResult(part, task.staged, _manifest(task, report, sources, [shard]))
         store.put(file, task.staged)
@@ -159,10 +161,10 @@ def _range(task: Task, part: ByteRange) -> RangeResult:
 
 
 def _without_halves(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """The batches. Raises _Undivided at a slice that comes in halves: the other one may be in another range."""
+    """Yields the batches. Raises _NotDivisible at a half of a slice, since the other half may be in another range."""
     for batch in batches:
         if batch.has("half") and batch.column("half").null_count < len(batch):
-            raise _Undivided("it has slices whose begin and end stand apart")
+            raise _NotDivisible("it records begins and ends of slices separately")
         yield batch
 
 
@@ -173,9 +175,9 @@ def _manifest(task: Task, report: Report, sources: Sources, shards: Iterable[Sha
         __version__,
         task.digest,
         task.label,
-        ", ".join(dict.fromkeys(one["format"] for one in report.inputs)),
+        ", ".join(dict.fromkeys(input["format"] for input in report.inputs)),
         tuple(shards),
-        sources.said,
+        sources.origins,
         {kind: issue.rows for kind, issue in report.issues.items()},
     )
 
@@ -187,8 +189,8 @@ def _write(batches: Iterable[Batch], file: Path, report: Report) -> None:
         report.require_balance()
 
 
-def _parted(whole: Path, places: dict[str, Place], store: Store) -> dict[Path, Place]:
-    """A file for each place of the sources in one."""
+def _split_by_place(whole: Path, places: dict[str, Place], store: Store) -> dict[Path, Place]:
+    """Writes one file for each place of the sources in a Parquet file."""
     files = {store.temporary(): place for place in dict.fromkeys(places.values())}
     for file, place in files.items():
         mine = frozenset(source for source, where in places.items() if where == place)
@@ -205,7 +207,7 @@ def _shard(task: Task, file: Path, place: Place) -> Shard:
 
 
 def _publish(store: Store, task: Task, manifest: Manifest, shards: dict[Path, Shard]) -> None:
-    """Puts the shards in place of the old ones. The manifest goes first and comes last: between, nothing is done."""
+    """Replaces the old shards. Removes the manifest first and writes it last, so that interruptions are noticed."""
     store.remove([manifest.name, *task.old])
     for file, shard in shards.items():
         store.put(file, shard.name)

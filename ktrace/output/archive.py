@@ -1,14 +1,14 @@
-"""An archive of a Perfetto trace for each source, which the viewer merges: `ktrace merge ... -o run.tar`.
+"""An archive with one Perfetto trace per source: `ktrace merge ... -o run.tar`. The viewer merges the traces.
 
 perfetto_manifest.json   {"perfetto_manifest": {"version": 1, "files": [{"path": "rank0.perfetto", "machines": ...}]}}
 rank0.perfetto           packets of machine 1, named "rank 0 on node0"
-rank1.perfetto           packets of machine 2, at times by the same clock
+rank1.perfetto           packets of machine 2, times by the same clock
 
-The manifest is that of Perfetto's page "Trace manifest format" (perfetto.dev/docs/reference/perfetto-manifest,
-version 1, read from v58 on): `machines` names the machine ids of a file's packets. Each trace has its own machine, so
-that equal process ids never meet, and a clock snapshot where unix time is known; all are by one clock already, so that
-the manifest relates none. Older viewers read the archive, too, and call the machines by number; v52 does so only where
-the traces stand in the order of their names.
+The manifest follows Perfetto's page "Trace manifest format" (perfetto.dev/docs/reference/perfetto-manifest, version 1,
+read from v58 on): `machines` names the machine ids of a file's packets. Each trace has its own machine, so that equal
+process ids don't collide, and a clock snapshot where unix time is known. All traces already use one clock, so all
+offsets in the manifest are 0. Older viewers read the archive as well and show the machines by number; v52 only if
+the traces are sorted by name.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from ktrace.output.write import write_batches
 from ktrace.report import Report
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
-#: The name that Perfetto's own tools give the manifest.
+#: The name that Perfetto's own tools use for the manifest.
 MANIFEST = "perfetto_manifest.json"
 
-#: Letters of the name of a member, of which the format holds 100 bytes.
-_LONGEST = 80
+#: Most characters of a member's name, without the suffix. TAR allows 100 bytes.
+_NAME_LENGTH = 80
 
 
 def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
-    """Writes a trace for each source into a TAR; equal input gives equal bytes."""
+    """Writes a trace for each source into a TAR archive. Equal inputs yield equal bytes."""
     report = conversion.report
     spill = Spill(SPILL_BYTES)
     try:
@@ -51,9 +51,9 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         names = _names(members)
         members = {source: members[source] for source in sorted(members, key=names.__getitem__)}
         machines = {source: number for number, source in enumerate(members, 1)}
-        least = min([0, *(member.begin for member in members.values())])
-        agree = len({offset for member in members.values() for offset in member.catalog.unix_offsets()}) == 1
-        anchored = {} if agree else {"unix": "none"}
+        origin = min([0, *(member.begin for member in members.values())])
+        same_anchor = len({offset for member in members.values() for offset in member.catalog.unix_offsets()}) == 1
+        anchored = {} if same_anchor else {"unix": "none"}
         with (
             TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True) as folder,
             sink.open() as stream,
@@ -65,9 +65,9 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
                 path = Path(folder) / names[source]
                 account = Report(strict=report.strict)
                 account.rows.update(member.rows)
-                options = {**conversion.options, **anchored, "machine": str(machines[source]), "origin": str(least)}
-                with writing(Sink(str(path))) as one:
-                    write_batches(member.batches(), fmt, one, Conversion(account, options=options))
+                options = {**conversion.options, **anchored, "machine": str(machines[source]), "origin": str(origin)}
+                with writing(Sink(str(path))) as member_sink:
+                    write_batches(member.batches(), fmt, member_sink, Conversion(account, options=options))
                 report.add_part(account)
                 _add(archive, names[source], path)
                 path.unlink()
@@ -76,7 +76,7 @@ def write_archive(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
 
 
 class _Member:
-    """The rows of a source, and its catalog."""
+    """The rows of a source, its row counts and its catalog."""
 
     def __init__(self, spill: Spill, number: int) -> None:
         self.catalog = Catalog()
@@ -86,7 +86,7 @@ class _Member:
         self._kept = Batches(spill, f"member{number}")
 
     def keep(self, batch: Batch) -> None:
-        """Takes a batch of this source."""
+        """Keeps a batch of this source."""
         if batch.record == "catalog":
             self.catalog.add(batch)
             return
@@ -97,14 +97,14 @@ class _Member:
         self._kept.append(batch.columns)
 
     def batches(self) -> Iterator[Batch]:
-        """All that was taken, the catalog first."""
+        """Yields the catalog, then all batches kept."""
         yield self.catalog.to_batch()
         for number, record in enumerate(self._records):
             yield Batch(record, self._kept.get(number))
 
 
 def _by_source(batches: Iterable[Batch], spill: Spill) -> dict[str, _Member]:
-    """The batches sorted by source, in the order in which these come."""
+    """Groups the batches by source. Sources are in the order of their first rows."""
     members: dict[str, _Member] = {}
     for batch in batches:
         for source, rows in each_source(batch):
@@ -115,13 +115,13 @@ def _by_source(batches: Iterable[Batch], spill: Spill) -> dict[str, _Member]:
 
 
 def _names(members: Iterable[str]) -> dict[str, str]:
-    """A name of a file for each source: its label without what file systems or viewers may trip over, unique."""
+    """Returns a unique file name per source: its label without characters that trouble file systems or viewers."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for source in members:
         stem = (
-            re.sub(r"[^A-Za-z0-9_#.-]", "_", source)[:_LONGEST].lstrip(".") or "trace"
-        )  # viewers pass over hidden files
+            re.sub(r"[^A-Za-z0-9_#.-]", "_", source)[:_NAME_LENGTH].lstrip(".") or "trace"
+        )  # viewers ignore hidden files
         name = unique_name(stem, taken.__contains__, "-")
         taken.add(name)
         names[source] = f"{name}.perfetto"
@@ -129,10 +129,10 @@ def _names(members: Iterable[str]) -> dict[str, str]:
 
 
 def _manifest(members: dict[str, _Member], names: dict[str, str], machines: dict[str, int]) -> str:
-    """The text of the manifest: a machine for each trace, called by rank and host, else by the source.
+    """Returns the manifest: one machine per trace, named after its rank and host, or after the source without a rank.
 
-    All traces have one clock, which is that of the first: else a viewer would bring them together by the time of day,
-    or leave out those that don't know it. The format is Perfetto's (docs/reference/perfetto-manifest.md, v58).
+    All traces refer to the clock of the first one. Otherwise a viewer would align them by unix time, and leave out
+    traces without it. The format is Perfetto's (docs/reference/perfetto-manifest.md, v58).
     """
     shown: dict[str, str] = {}
     for source, member in members.items():
@@ -140,8 +140,8 @@ def _manifest(members: dict[str, _Member], names: dict[str, str], machines: dict
         rank, host = rank_of(process, member.catalog), host_of(process, member.catalog)
         words = [f"rank {rank}"] if rank is not None else [source]
         shown[source] = " ".join([*words, *([f"on {host}"] if host else [])])
-    several = [source for source, name in shown.items() if list(shown.values()).count(name) > 1]
-    shown |= {source: f"{shown[source]} ({source})" for source in several}
+    ambiguous = [source for source, name in shown.items() if list(shown.values()).count(name) > 1]
+    shown |= {source: f"{shown[source]} ({source})" for source in ambiguous}
     first = next(iter(members))
     reference = {"file": names[first], "machine": shown[first], "clock": "BOOTTIME"}
     files: list[dict[str, Any]] = []
@@ -153,7 +153,7 @@ def _manifest(members: dict[str, _Member], names: dict[str, str], machines: dict
 
 
 def _add(archive: tarfile.TarFile, name: str, path: Path, data: bytes | None = None) -> None:
-    """Adds a file, without a time and an owner."""
+    """Adds a file without a time or an owner, so that equal inputs yield equal archives."""
     if data is not None:
         path.write_bytes(data)
     info = tarfile.TarInfo(name)

@@ -1,4 +1,4 @@
-"""Where a conversion writes: which format, which form, one output or numbered parts."""
+"""Where a conversion writes: the format, its form, and whether to one output or to numbered parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ktrace.output.sink import open_sink, writing
 from ktrace.output.write import write_batches
 from ktrace.stages.split.split_by import SplitBy
 
-#: How a trace shows device work where its format has two ways; "auto" is "stages".
+#: Ways in which Perfetto traces show device work; "auto" means "stages".
 GPU_FORMS = ("auto", "stages", "slices")
 
 #: Writes batches to an output.
@@ -25,9 +25,9 @@ Write = Callable[[Iterable[Batch], Conversion], None]
 
 
 def output_format(path: str, to: str | None = None) -> Format:
-    """The format that an output is written in: by `to`, else by the longest file pattern that fits its name.
+    """Returns the format of an output: `to`, otherwise the format with the longest file pattern that matches the name.
 
-    Raises UsageError where neither says.
+    Raises UsageError if neither decides the format.
     """
     if to:
         return by_name(to, writes=True)
@@ -45,9 +45,9 @@ def output_format(path: str, to: str | None = None) -> Format:
 
 
 def gpu_option(gpu: str, fmt: Format) -> dict[str, str]:
-    """The option of a conversion that says how device work is shown, one of `GPU_FORMS`.
+    """Returns the conversion option that chooses how device work is shown, one of `GPU_FORMS`.
 
-    Raises UsageError for another word, and for a format that has one form alone.
+    Raises UsageError for an unknown form, and for a format that has only one.
     """
     if gpu not in GPU_FORMS:
         raise UsageError(f"'{gpu}' isn't a form of device work", expected=", ".join(GPU_FORMS))
@@ -58,7 +58,7 @@ def gpu_option(gpu: str, fmt: Format) -> dict[str, str]:
 
 @contextmanager
 def writing_to(path: str, fmt: Format, split_by: str | None, *, overwrite: bool = False) -> Iterator[Write]:
-    """What writes batches to an output, or to numbered parts of it, which appear at the end of the block."""
+    """Yields a function that writes batches to an output or to its numbered parts. Files appear when the block ends."""
     if split_by is None:
         with writing(open_sink(path, fmt, overwrite=overwrite)) as sink:
             yield lambda batches, conversion: write_batches(batches, fmt, sink, conversion)

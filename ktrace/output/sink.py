@@ -1,4 +1,4 @@
-"""Where output goes: a temporary file beside the target, renamed when all is well."""
+"""Writes output to a temporary file next to the target, and renames it when the conversion succeeds."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ktrace.parallel.write_behind import WriteBehind
 if TYPE_CHECKING:
     from ktrace.input.format import Format
 
-#: Of ISA-L's levels 0 to 3 the last one that is fast.
+#: ISA-L has levels 0 to 3; this is the highest fast one.
 GZIP_LEVEL = 2
 
 
 class Sink:
     """One output: a file, a folder, standard output ('-'), or a device or pipe, which is never replaced.
 
-    Nothing stands at the target before `commit()`; `abort()` leaves nothing behind. Output whose name
-    ends in .gz or .zst is compressed. A symbolic link stays, what it points to is written. Raises
-    OutputError where the target exists (unless `overwrite`), `make()` where nothing can be written there.
+    The target doesn't change before `commit()`; `abort()` removes all temporary files. Output whose name ends in .gz
+    or .zst is compressed. A symbolic link is kept, and its target is written. Raises OutputError if the target exists
+    and `overwrite` isn't set; `make()` raises it if the folder can't be written to.
     """
 
     def __init__(self, path: str, *, overwrite: bool = False, folder: bool = False) -> None:
@@ -42,12 +42,12 @@ class Sink:
         if not self._is_stream:
             self._check(self._target, overwrite)
         where = Path(tempfile.gettempdir()) if self._is_stream else self._target.parent
-        # A long name is cut, so that the temporary one isn't longer than file systems allow.
+        # Long names are shortened, so that the temporary name doesn't exceed what file systems allow.
         prefix = "ktrace." if self._is_stream else f".{self._target.name[:50]}."
         self._temporary = where / f"{prefix}{secrets.token_hex(8)}.tmp"
 
     def make(self) -> None:
-        """Makes the temporary file or folder, for nobody else to read. Its name is known before: `abort` finds it."""
+        """Creates the temporary file or folder, readable only by its owner. `abort` knows its name in any case."""
         try:
             if self.is_folder:
                 self._temporary.mkdir(0o700)
@@ -70,7 +70,7 @@ class Sink:
             raise OutputError("is a folder", path=self.path, expected="a file name", remedy="name a file in it")
 
     def _check_folder(self, target: Path, overwrite: bool) -> None:
-        """An empty folder may be filled, one of ours overwritten; somebody's folder is never removed."""
+        """Raises OutputError unless the folder is empty, or contains only Parquet files and may be overwritten."""
         inside = [entry.name for entry in target.iterdir()]
         if any(name.rpartition(".")[2] != "parquet" for name in inside):
             raise OutputError("is a folder with other files in it", path=self.path, remedy="another name with -o")
@@ -78,14 +78,14 @@ class Sink:
             raise OutputError("exists already", path=self.path, remedy="--overwrite, or another name with -o")
 
     def open(self, name: str | None = None) -> BinaryIO:
-        """A stream of bytes to the output, or to the file `name` in a folder."""
+        """Opens a byte stream to the output, or to the file `name` of an output folder."""
         stream: BinaryIO = open(self._temporary / name if name else self._temporary, "wb", buffering=1 << 18)  # noqa: SIM115
         self._streams.append(stream)
         target = name or self.path
         if target.endswith(".gz"):
             from isal import igzip
 
-            # With no name and no time, so that equal input gives equal bytes.
+            # Without a name and a time, so that equal inputs yield equal bytes.
             packer: Any = igzip.IGzipFile
             stream = packer("", "wb", GZIP_LEVEL, stream, mtime=0)
         elif target.endswith(".zst"):
@@ -94,18 +94,18 @@ class Sink:
             stream = pa.CompressedOutputStream(pa.PythonFile(stream), "zstd")  # level 1
         if stream is not self._streams[-1]:
             self._streams.append(stream)
-        behind: Any = WriteBehind(stream)
-        self._streams.append(behind)
-        return behind  # type: ignore[no-any-return]
+        in_background: Any = WriteBehind(stream)
+        self._streams.append(in_background)
+        return in_background  # type: ignore[no-any-return]
 
     def finish(self) -> int:
-        """Closes what is written, before `commit`, and returns its bytes."""
+        """Closes the output before `commit` and returns its size in bytes."""
         self._close()
         files = self._temporary.iterdir() if self.is_folder else [self._temporary]
         return sum(file.stat().st_size for file in files)
 
     def commit(self) -> None:
-        """Puts the output in its place."""
+        """Moves the output to its target."""
         self._close()
         if self._is_stream:
             with open(self._temporary, "rb") as done:
@@ -121,7 +121,7 @@ class Sink:
         self._temporary.replace(target)
 
     def _send(self, done: BinaryIO) -> None:
-        """Copies the finished output to standard output, or to the device or pipe."""
+        """Copies the finished output to standard output, the device or the pipe."""
         if self.path == "-":
             shutil.copyfileobj(done, sys.stdout.buffer)
             sys.stdout.buffer.flush()
@@ -130,7 +130,7 @@ class Sink:
             shutil.copyfileobj(done, target)
 
     def abort(self) -> None:
-        """Leaves nothing behind."""
+        """Removes all temporary files."""
         with contextlib.suppress(OSError, ValueError):
             self._close()
         if self._temporary.is_dir():
@@ -144,7 +144,7 @@ class Sink:
 
 
 def _is_stream(target: Path) -> bool:
-    """Whether bytes go through the target instead of staying in it: a device, a pipe, a socket."""
+    """Returns whether the target is a device, a pipe or a socket, which passes bytes on instead of storing them."""
     try:
         mode = target.stat().st_mode
     except OSError:
@@ -153,28 +153,28 @@ def _is_stream(target: Path) -> bool:
 
 
 class Output(Protocol):
-    """What is written beside its place: a sink, or several."""
+    """An output that is written next to its target: one sink or several."""
 
     path: str
 
     def make(self) -> None:
-        """Makes what is written to."""
+        """Creates the temporary files."""
 
     def commit(self) -> None:
-        """Puts it in its place."""
+        """Moves the output to its target."""
 
     def abort(self) -> None:
-        """Leaves nothing behind."""
+        """Removes all temporary files."""
 
 
-Some = TypeVar("Some", bound=Output)
+AnyOutput = TypeVar("AnyOutput", bound=Output)
 
 
 @contextlib.contextmanager
-def writing(sink: Some) -> Iterator[Some]:
-    """Makes what is written to; commits it at the end of the block, aborts it when anything goes wrong or Ctrl-C comes.
+def writing(sink: AnyOutput) -> Iterator[AnyOutput]:
+    """Creates the output, commits it at the end of the block, and aborts it on any error or Ctrl-C.
 
-    A failing disk becomes an OutputError.
+    Raises OutputError if the disk fails.
     """
     try:
         sink.make()
@@ -195,9 +195,9 @@ def writing(sink: Some) -> Iterator[Some]:
 
 
 def open_sink(path: str, fmt: Format, *, overwrite: bool = False) -> Sink:
-    """The output of that name: a folder where it is called so ("run.parquet/") or is one already.
+    """Returns the output of that name: a folder if the name ends in a slash ("run.parquet/") or is an existing folder.
 
-    Raises OutputError where it can't be, among others for a folder of a format that is one file.
+    Raises OutputError as `Sink` does, and for a folder name if the format writes a single file.
     """
     if path.endswith("/") and not fmt.folder:
         raise OutputError(f"is named as a folder, but {fmt.name} is one file", path=path, remedy="leave out the '/'")

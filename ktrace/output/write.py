@@ -1,4 +1,4 @@
-"""Batches into a writer, through the stages that its format needs."""
+"""Passes batches through the stages that a format needs, and into its writer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ktrace.stages.pair import pair_halves
 
 
 def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion: Conversion) -> None:
-    """Takes the batches through the stages that the format needs into its writer."""
+    """Passes the batches through the stages that the format needs, and into its writer."""
     report = conversion.report
     writer = fmt.open_writer(sink, conversion)
     if fmt.timeline:
@@ -31,7 +31,7 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         batches = pair_halves(batches, report)
         table = conversion.options.get("table")
         if table:
-            batches = _only(table, batches, report.stage("--table"))
+            batches = _only_record(table, batches, report.stage("--table"))
         ledger = report.stage(fmt.name)
         for batch in batches:
             kept = writer.write(batch)
@@ -40,8 +40,8 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
     writer.close()
 
 
-def _only(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterator[Batch]:
-    """The batches of one record, and the catalog."""
+def _only_record(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterator[Batch]:
+    """Yields the catalog and the batches of one record."""
     for batch in batches:
         if batch.record != "catalog":
             ledger.taken += len(batch)

@@ -1,4 +1,4 @@
-"""What a writer is: the protocols that `writer.py` of a room follows."""
+"""The protocols that the `writer.py` of a room implements."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
 
 
 class TableWriter(Protocol):
-    """A writer that takes batches as they come."""
+    """A writer that accepts batches in any order."""
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
 
     def write(self, batch: Batch) -> int:
-        """Writes the rows and returns how many it kept (rows of the catalog are not counted)."""
+        """Writes the rows and returns how many it kept, not counting the catalog."""
 
     def close(self) -> None:
         """Finishes the output."""
 
 
 class TimelineWriter(Protocol):
-    """A writer that takes what `order` gives: sorted, paired, nested, with its arrows."""
+    """A writer that accepts the rows of the stage `order`: sorted, paired and nested, with their arrows."""
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
 
     def start(self, timeline: Timeline) -> None:
-        """Is told the catalog, the tracks and the span before the first batch."""
+        """Receives the catalog, the tracks and the span, before the first batch."""
 
     def write(self, batch: TimelineBatch) -> int:
         """Writes the rows and returns how many events and arrow ends it kept."""

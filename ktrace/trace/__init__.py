@@ -1,8 +1,8 @@
 """A trace in a notebook.
 
-trace         `Trace`: the rows in memory, and what can be done with them
+trace         `Trace`: the rows in memory, and the methods on them
 read          `ktrace.read`: inputs as a `Trace`
-arrow_tables  batches joined into Arrow tables, values compared, DataFrames
-frames        events with the names of processes, threads and devices; the HTML that notebooks show
-hta           the events as Holistic Trace Analysis has them
+arrow_tables  joins batches into Arrow tables, compares values, makes DataFrames
+frames        adds names of processes, threads and devices to events; makes the HTML that notebooks show
+hta           events in the form of Holistic Trace Analysis
 """

@@ -1,4 +1,4 @@
-"""The tables of a `Trace`: batches joined into Arrow tables, their values compared, tables as DataFrames."""
+"""The tables of a `Trace`: joins batches into Arrow tables, compares values, converts tables to DataFrames."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def whole(batch: Batch) -> pa.RecordBatch:
-    """All columns of the model with plain strings for dictionaries, then those of other packages."""
+def all_columns(batch: Batch) -> pa.RecordBatch:
+    """Returns all columns of the model, dictionaries decoded to strings, followed by columns of other packages."""
     full = batch.full()
     arrays = [decoded(array) for array in full.columns]
     names = list(full.schema.names)
@@ -26,6 +26,7 @@ def whole(batch: Batch) -> pa.RecordBatch:
 
 
 def joined_table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
+    """Joins the batches of one record into a table with the schema of the record."""
     if not parts:
         return arrow_schema(record).empty_table()
     table = pa.concat_tables([pa.Table.from_batches([part]) for part in parts], promote_options="permissive")
@@ -35,7 +36,7 @@ def joined_table(record: str, parts: list[pa.RecordBatch]) -> pa.Table:
 
 
 def values(table: pa.Table) -> dict[str, Any]:
-    """The columns that aren't null throughout, in a form in which equal values are equal."""
+    """Returns the columns that aren't entirely null, in a form in which equal values compare as equal."""
     return {
         name: comparable(column)
         for name, column in zip(table.column_names, table.columns, strict=True)
@@ -44,6 +45,7 @@ def values(table: pa.Table) -> dict[str, Any]:
 
 
 def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decodes dictionaries, and returns floats as their bits, so that NaN equals NaN."""
     import pyarrow.compute as pc
 
     if pa.types.is_float64(column.type):
@@ -53,6 +55,7 @@ def comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def data_frame(table: pa.Table) -> pd.DataFrame:
+    """Returns a table as a DataFrame with nullable integers and strings."""
     import pandas as pd
 
     plain = pa.table({name: decoded(column) for name, column in zip(table.column_names, table.columns, strict=True)})

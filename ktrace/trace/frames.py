@@ -1,4 +1,4 @@
-"""Names of the catalog beside the numbers of a trace, and how a trace shows itself."""
+"""Adds names from the catalog to the events of a trace, and shows a trace as HTML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _JOINED = {
 
 
 def join_names(frame: pd.DataFrame, catalog: Catalog) -> pd.DataFrame:
-    """The events with `process_name`, `thread_name`, `device_name`, `stream_name`, `host_name` and `rank` added."""
+    """Adds `process_name`, `thread_name`, `device_name`, `stream_name`, `host_name` and `rank` to the events."""
     import pandas as pd
 
     for column, (entity, key) in _JOINED.items():
@@ -44,7 +44,7 @@ def _look_up(frame: pd.DataFrame, key: tuple[str, ...], names: dict[tuple[Any, .
 
 
 def trace_html(trace: Trace) -> str:
-    """A small table for notebooks: the records, the span, the longest device work."""
+    """Returns a small table for notebooks: the number of rows of each record, the span and the device time."""
     tables = trace.to_arrow()
     cells = "".join(
         f"<tr><td>{record}</td><td style='text-align:right'>{table.num_rows:,}</td></tr>"

@@ -1,11 +1,11 @@
-"""The events of a trace as Holistic Trace Analysis (HTA) holds them: its columns, its categories, microseconds.
+"""The events of a trace in the form of Holistic Trace Analysis (HTA): its columns and categories, microseconds.
 
 index cat          name               pid  tid  ts  dur stream correlation index_correlation iteration end
     7 cuda_runtime cudaLaunchKernel  4242 4242 167    6     -1         102                49         3 173
    49 kernel       at::native::...      0    7 173   13      7         102                 7         3 186
 
-What the columns hold is what `parse_trace_file` of HTA (facebookresearch/HolisticTraceAnalysis, hta/common/trace.py
-and trace_parser.py) makes of Kineto's JSON; here it is made of any format.
+The columns have the values that `parse_trace_file` of HTA (facebookresearch/HolisticTraceAnalysis, hta/common/trace.py
+and trace_parser.py) computes from Kineto's JSON. Here they come from any format.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ktrace.trace.trace import Trace
 
-#: Kind -> Kineto's category, for sources that have others or none. Ranges on a device are gpu_user_annotation.
+#: Kind -> Kineto's category, for sources without Kineto's categories. Ranges on a device are gpu_user_annotation.
 CATEGORIES = {
     "kernel": "kernel",
     "graph": "kernel",
@@ -33,7 +33,7 @@ CATEGORIES = {
     "overhead": "overhead",
 }
 
-#: Those of Kineto that stay as they are.
+#: Categories of Kineto that are kept.
 _KNOWN = {*CATEGORIES.values(), "gpu_user_annotation", "cuda_driver", "python_function", "cuda_profiler_range"}
 
 _STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)")
@@ -45,11 +45,11 @@ COLUMNS = (
 
 
 def to_hta(trace: Trace) -> dict[int, pd.DataFrame]:
-    """A DataFrame for each rank, as `TraceAnalysis.t.traces` of HTA; a source without a rank gets the next free number.
+    """Returns a DataFrame per rank, like `TraceAnalysis.t.traces` of HTA. Sources without a rank get free numbers.
 
-    Columns as in `COLUMNS`, int64 but for `cat` and `name`, which are text (HTA's own are ids in its symbol table).
-    Times are whole microseconds, begins rounded up and ends down, as HTA does, so that slices that don't overlap still
-    don't; a slice within one microsecond has `dur` 0. Rows are slices with an end: HTA has no others.
+    The columns are those of `COLUMNS`: int64, except for the texts `cat` and `name` (HTA has ids of its symbol table).
+    Times are whole microseconds; like HTA this rounds begins up and ends down, so that slices that don't overlap still
+    don't afterwards. A slice within one microsecond has `dur` 0. Rows are slices with an end, as in HTA.
     """
     catalog = trace._catalog()
     frames: dict[int, pd.DataFrame] = {}
@@ -63,7 +63,7 @@ def to_hta(trace: Trace) -> dict[int, pd.DataFrame]:
 
 
 def _frame(events: pd.DataFrame) -> pd.DataFrame:
-    """The events of one source. Rows are numbered from 1, since 0 is HTA's word for a partner that isn't there."""
+    """Returns the events of one source. Rows are numbered from 1, since 0 means a missing partner in HTA."""
     import pandas as pd
 
     rows = events[events["dur"].notna() & events["kind"].isin([*CATEGORIES])].reset_index(drop=True)
@@ -88,7 +88,7 @@ def _frame(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def _partners(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.Series[int]:
-    """The row of a call's device work and of the work's call; 0 where it isn't there, -1 where there is none."""
+    """Returns the row of a call's device work or of the work's call; 0 if missing, -1 without a correlation id."""
     partners = frame["correlation"].clip(upper=0)
     pids = rows["pid"].set_axis(frame.index)
     linked = frame[["index", "correlation"]].assign(pid=pids)[frame["correlation"] >= 0]
@@ -101,7 +101,7 @@ def _partners(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.Series[int]:
 
 
 def _iterations(frame: pd.DataFrame, rows: pd.DataFrame) -> pd.Series[int]:
-    """The number of the `ProfilerStep#N` in which a host row begins; of device work that of its call; else -1."""
+    """Returns the N of the `ProfilerStep#N` in which a host row begins, for device work that of its call, or -1."""
     import pandas as pd
 
     rows = rows.set_axis(frame.index)

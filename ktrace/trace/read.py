@@ -1,4 +1,4 @@
-"""`ktrace.read`: inputs as a `Trace` in memory."""
+"""`ktrace.read`: reads inputs into a `Trace` in memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ktrace.trace.trace import Trace
 
 
 def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, strict: bool = False) -> Trace:
-    """Reads one or several inputs whole into memory.
+    """Reads one or several inputs into memory.
 
     Parameters
     ----------
@@ -22,12 +22,12 @@ def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, s
     from_ : str, optional
         Format of the inputs. By default it is detected from the content of each.
     strict : bool
-        Fail where anything had to be repaired, skipped or cut off.
+        Fail if anything had to be repaired, skipped or cut off.
 
     Returns
     -------
     Trace
-        All rows. `Trace.report` is the account of the reading.
+        All rows. `Trace.report` is the report of the reading.
 
     Raises
     ------

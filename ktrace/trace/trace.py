@@ -14,7 +14,7 @@ from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded
 from ktrace.report import Report
-from ktrace.trace.arrow_tables import data_frame, joined_table, values, whole
+from ktrace.trace.arrow_tables import all_columns, data_frame, joined_table, values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class Trace:
     batches : iterable of Batch
         The rows, such as those of `ktrace.open_batches`.
     report : Report, optional
-        The account of their reading, kept as `report`.
+        The report of their reading, kept as `report`.
 
     Examples
     --------
@@ -47,24 +47,24 @@ class Trace:
     """
 
     def __init__(self, batches: Iterable[Batch], report: Report | None = None) -> None:
-        found: dict[str, list[pa.RecordBatch]] = {record: [] for record in RECORDS}
+        by_record: dict[str, list[pa.RecordBatch]] = {record: [] for record in RECORDS}
         catalog = Catalog()
         for batch in batches:
             if batch.record == "catalog":
                 catalog.add(batch)
             else:
-                found[batch.record].append(whole(batch))
+                by_record[batch.record].append(all_columns(batch))
         if len(catalog):
-            found["catalog"].append(whole(catalog.to_batch()))
+            by_record["catalog"].append(all_columns(catalog.to_batch()))
         self.report = report or Report()
-        self._tables = {record: joined_table(record, parts) for record, parts in found.items()}
+        self._tables = {record: joined_table(record, parts) for record, parts in by_record.items()}
 
     def to_arrow(self) -> dict[str, pa.Table]:
-        """The four records as Arrow tables: {'events': ..., 'summaries': ..., 'links': ..., 'catalog': ...}."""
+        """Returns the four records as Arrow tables: {'events': ..., 'summaries': ..., 'links': ..., 'catalog': ...}."""
         return dict(self._tables)
 
     def batches(self) -> Iterator[Batch]:
-        """The trace as batches, the catalog first."""
+        """Yields the trace as batches, the catalog first."""
         for record in ("catalog", "events", "summaries", "links"):
             for columns in self._tables[record].to_batches(max_chunksize=65_536):
                 if columns.num_rows:
@@ -72,26 +72,26 @@ class Trace:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """One row a thing that happened; `ts` and `dur` in ns."""
+        """One row per event; `ts` and `dur` in ns."""
         return data_frame(self._tables["events"])
 
     @cached_property
     def summaries(self) -> pd.DataFrame:
-        """One row a metric of a thing; its figures in `unit`."""
+        """One row per metric of a thing, such as a kernel; the figures are in `unit`."""
         return data_frame(self._tables["summaries"])
 
     @cached_property
     def links(self) -> pd.DataFrame:
-        """One row an end of an arrow."""
+        """One row per end of an arrow."""
         return data_frame(self._tables["links"])
 
     @cached_property
     def catalog(self) -> pd.DataFrame:
-        """One row an entity; `facts` is JSON text."""
+        """One row per entity; `facts` is JSON text."""
         return data_frame(self._tables["catalog"])
 
     def frame(self, names: bool = True) -> pd.DataFrame:
-        """Returns the events; with `names`, joined with names of process, thread, device and host, and the rank."""
+        """Returns the events, by default with the names of process, thread, device, stream and host, and the rank."""
         frame = self.events.copy()
         if names:
             from ktrace.trace.frames import join_names
@@ -100,7 +100,7 @@ class Trace:
         return frame
 
     def to_hta(self) -> dict[int, pd.DataFrame]:
-        """The events of each rank with the columns, categories and microseconds of Holistic Trace Analysis (HTA)."""
+        """Returns the events of each rank with the columns, categories and microseconds of Holistic Trace Analysis."""
         from ktrace.trace.hta import to_hta
 
         return to_hta(self)
@@ -117,7 +117,7 @@ class Trace:
         Parameters
         ----------
         path : path
-            The output; its name decides the format, unless `to` does.
+            The output. Its name decides the format, unless `to` is given.
         to : str, optional
             Format of the output.
         overwrite : bool
@@ -126,14 +126,14 @@ class Trace:
         Returns
         -------
         Report
-            The account of the writing.
+            The report of the writing.
 
         Raises
         ------
         UsageError
             Neither the name nor `to` decides the format.
         OutputError
-            The output can't be written; then there is none.
+            The output can't be written. Then no output is left.
 
         Examples
         --------
@@ -154,22 +154,22 @@ class Trace:
         return report
 
     def crop(self, part: Crop) -> Trace:
-        """Returns the part of this trace in some time; its `report` lists what was left out.
+        """Returns the part of this trace in a time interval; its `report` lists what was left out.
 
         Parameters
         ----------
         part : Crop
-            The time to keep.
+            The interval to keep.
 
         Returns
         -------
         Trace
-            The rows that stay, events in order of time.
+            The remaining rows, events in order of time.
 
         Raises
         ------
         InputError
-            The trace has no such time, name, step or range.
+            The trace has no such interval, name, step or range.
 
         Examples
         --------
@@ -194,12 +194,12 @@ class Trace:
         Returns
         -------
         Trace
-            The rows that stay.
+            The remaining rows.
 
         Raises
         ------
         InputError
-            A rank is wanted that no source has.
+            No source has the wanted rank.
 
         Examples
         --------
@@ -216,12 +216,12 @@ class Trace:
     def merge(
         self, *others: Trace, align: str | Align = "auto", offsets: Mapping[str, int | str] | None = None
     ) -> Trace:
-        """Returns this trace and others in one, all times in the clock of this trace's first source.
+        """Merges this trace with others. All times are in the clock of this trace's first source.
 
         Parameters
         ----------
         *others : Trace
-            Traces to merge with this one. Equal source labels are told apart ("rank0#2").
+            Traces to merge with this one. Equal source labels become distinct ("rank0#2").
         align : str or Align
             "auto", "unix", "collective", "marker NAME" or "none".
         offsets : mapping, optional
@@ -230,7 +230,7 @@ class Trace:
         Returns
         -------
         Trace
-            Its `report.alignment` records what was done with each source.
+            Its `report.alignment` records how each source was aligned.
 
         Raises
         ------
@@ -256,14 +256,14 @@ class Trace:
         return Trace(aligned(batches, wanted, report, labels.inputs), report)
 
     def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary:
-        """Sums up where the time went, as `ktrace.summarise` does for inputs.
+        """Summarises where the time went, as `ktrace.summarise` does for inputs.
 
         Parameters
         ----------
         by : sequence of str, optional
-            What to group work by, by default all.
+            The groups to compute; by default all.
         rules : path, optional
-            A file of rules for operations and layers that come before those of ktrace.
+            A file of rules for operations and layers, which take precedence over those of ktrace.
 
         Returns
         -------
@@ -273,9 +273,9 @@ class Trace:
         Raises
         ------
         UsageError
-            `by` names something unknown.
+            `by` names an unknown group.
         InputError
-            The rules have a fault.
+            The rules are invalid.
 
         Examples
         --------
@@ -294,21 +294,21 @@ class Trace:
     def diff(
         self, other: Trace | Summary | str | Path, by: Sequence[str] | None = None, *, total: bool = False
     ) -> Diff:
-        """Compares this trace with another one: see `ktrace.compare`.
+        """Compares this trace with another one, as `ktrace.compare` does for inputs.
 
         Parameters
         ----------
         other : Trace, Summary or path
-            The other side.
+            The trace to compare with.
         by : sequence of str, optional
-            The tables wanted.
+            The tables to compute; the default is that of `ktrace.compare`.
         total : bool
-            Compare the totals of each whole, also where both sides have steps.
+            Compare the totals of both traces, even if both have steps.
 
         Returns
         -------
         Diff
-            What changed from this trace to the other.
+            The changes from this trace to the other.
 
         Raises
         ------
@@ -327,7 +327,7 @@ class Trace:
         return compare(self, other, by=by, total=total)
 
     def _counted(self) -> Report:
-        """A new account, of the rows of this trace."""
+        """Returns a new report with the row counts of this trace."""
         report = Report()
         report.rows.update({record: table.num_rows for record, table in self._tables.items()})
         return report
@@ -338,17 +338,17 @@ class Trace:
         Parameters
         ----------
         rules : path, optional
-            A file of rules that come before those of ktrace.
+            A file of rules, which take precedence over those of ktrace.
 
         Returns
         -------
         Trace
-            The same rows with these columns filled.
+            The same rows with these columns filled in.
 
         Raises
         ------
         InputError
-            The rules have a fault.
+            The rules are invalid.
 
         Examples
         --------
@@ -376,11 +376,11 @@ class Trace:
         return [entry.key.get("source", "") for entry in self._catalog().of("source")]
 
     def equals(self, other: Trace) -> bool:
-        """Returns whether both traces have the same rows in the same order; their reports don't count."""
+        """Returns whether both traces have the same rows in the same order; reports aren't compared."""
         return all(values(self._tables[record]) == values(other._tables[record]) for record in RECORDS)
 
     def span(self) -> tuple[int, int] | None:
-        """First begin and last end of the events in ns, None where there are none."""
+        """Returns the first begin and the last end of the events in ns, None without events."""
         import pyarrow.compute as pc
 
         events = self._tables["events"]
@@ -390,7 +390,7 @@ class Trace:
         return pc.min(events["ts"]).as_py(), pc.max(ends).as_py()
 
     def device_time(self) -> int:
-        """Sum of the durations of device work (kernel, memcpy, memset, graph), in ns."""
+        """Returns the total duration of device work (kernel, memcpy, memset, graph), in ns."""
         import pyarrow.compute as pc
 
         events = self._tables["events"]

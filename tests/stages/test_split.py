@@ -276,7 +276,7 @@ def test_what_ways_mean() -> None:
         (["-o", "-", "--to", "jsonl", "--split-by", "time=1ms"], "several files"),
         (["-o", "x.parquet", "--table", "events", "--split-by", "time=1ms"], "--table"),
         (["-o", "x.perfetto", "--split-by", "time=1parsec"], "isn't a unit of time"),
-        (["-o", "x.perfetto", "--split-by", "size=100B"], "without any event"),
+        (["-o", "x.perfetto", "--split-by", "size=100B"], "without events"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], told: str) -> None:
@@ -288,7 +288,7 @@ def test_wrong_usage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list
 
 
 def test_more_parts_than_there_are_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "MOST", 10)
+    monkeypatch.setattr(parts, "MAX_PARTS", 10)
     rows = [event(n, "op", "x", n, 1) for n in range(11)]
     for by in ("time=1ns", "size=200B"):
         with pytest.raises(UsageError, match="parts"):
