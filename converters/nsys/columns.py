@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Int64 = npt.NDArray[np.int64]
+from ktrace.model.arrays import Int64
 
 
 def filled(column: pa.Array | None, rows: int, null: int) -> Int64:
