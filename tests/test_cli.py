@@ -249,7 +249,7 @@ def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
     last = ["rules", "classify", "split_by", "gpu", "strict", "report", "overwrite", "jobs"]
     said: dict[str, str] = {}
     for name in COMMANDS:
-        command = import_module(f"ktrace.cli.{name}").command
+        command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
         options = [option for option in command.params if option.param_type_name == "option"]
         names = [option.name for option in options]
         part = names.index("time") if "time" in names else len(names)
@@ -370,8 +370,8 @@ def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
         ("convert {log} -o {out}.csv >&-", 0, "read "),
         ("formats >&-", 0, ""),
         ("convert /dev/zero -o {out}.csv", 1, "is a device"),
-        ("convert {log} -o {out}.csv --report {out}.csv", 2, "--report needs a file of its own"),
-        ("convert {log} -o {out}.csv --report {log}", 2, "--report needs a file of its own"),
+        ("convert {log} -o {out}.csv --report {out}.csv", 2, "--report needs a separate file"),
+        ("convert {log} -o {out}.csv --report {log}", 2, "--report needs a separate file"),
     ],
 )
 def test_unlucky_streams_are_explained(tmp_path: Path, arguments: str, code: int, words: str) -> None:
@@ -417,7 +417,7 @@ def test_arguments_nested_without_end_are_no_fault_of_ours(tmp_path: Path, name:
     done = ktrace("convert", deep, "-o", tmp_path / name, "--report", report)
     assert b"fault of ktrace" not in done.stderr
     if done.returncode:  # A document is taken whole or not at all.
-        fails(done, 1, "no whole canonical document", "remedy")
+        fails(done, 1, "a whole canonical document", "remedy")
         assert form == "json"
     else:
         assert json.loads(report.read_text())["chain"][0]["removed"].get("bad-record") == 1

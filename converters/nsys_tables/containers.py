@@ -88,7 +88,8 @@ def _parquet(file: Source, name: str, conversion: Conversion) -> Iterator[TableB
         try:
             with pq.ParquetFile(path) as table:
                 yield name, pa.RecordBatch.from_pylist([], table.schema_arrow)
-                for batch in table.iter_batches(conversion.batch_rows):
+                # pyarrow 18 refuses a file without row groups.
+                for batch in table.iter_batches(conversion.batch_rows) if table.num_row_groups else ():
                     yield name, batch
         except (pa.ArrowInvalid, OSError) as error:
             raise _damaged(file, name, str(error).splitlines()[0]) from None

@@ -96,7 +96,7 @@ def _remote(pattern: str) -> Iterable[Found]:
             found = {}
     files = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
     if not files:
-        what = "nothing fits this pattern" if magic else "no such file"
+        what = "no file matches this pattern" if magic else "no such file"
         raise InputError(what, path=pattern, remedy="check the spelling; a remote folder needs a pattern: .../*")
     root = _fixed(path)
     for name, info in files.items():

@@ -228,7 +228,7 @@ def test_a_rank_that_only_the_path_says_is_a_fact_and_can_be_asked_for(runs: Pat
 
 
 def test_wrong_uses_say_so(runs: Path, tmp_path: Path) -> None:
-    with pytest.raises(ktrace.InputError, match="nothing fits this pattern"):
+    with pytest.raises(ktrace.InputError, match="no file matches this pattern"):
         ktrace.batch(f"{runs}/*.nothing", tmp_path / "out")
     with pytest.raises(ktrace.OutputError, match="folder with other files"):
         ktrace.batch(f"{runs}/**/*.json", runs)
