@@ -1,4 +1,4 @@
-"""What a reader or writer is told about the conversion that it is part of."""
+"""The settings that a reader or writer gets for one conversion."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def served(
 ) -> Iterator[View]:
     """Serves one or several inputs as one trace on 127.0.0.1 until the end of the block.
 
-    A Perfetto trace of which all is wanted is served as it is; anything else is converted to a temporary file first.
+    A whole Perfetto trace is served as it is; anything else is converted to a temporary file first.
 
     Parameters
     ----------
