@@ -249,7 +249,7 @@ def test_on_a_timeline_they_fill_the_gpu_tab_and_come_back(tmp_path: Path) -> No
 
 def test_launches_are_skipped_for_metrics_alone(tmp_path: Path) -> None:
     timeline = _timeline(tmp_path / "t.jsonl", {"name": "gemm"})
-    with pytest.raises(UsageError, match="--launch-skip is for --metrics"):
+    with pytest.raises(UsageError, match="--launch-skip needs --metrics"):
         ktrace.convert(timeline, tmp_path / "out.perfetto", launch_skip=0)
 
 

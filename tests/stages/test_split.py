@@ -18,7 +18,7 @@ from engine import FAULTS, query
 
 import ktrace
 from ktrace.cli import cli
-from ktrace.converters.jsonl import writer
+from ktrace.converters._shared.canonical.record_forms import RecordWriter
 from ktrace.errors import InputError, OutputError, UsageError
 from ktrace.output import parts
 from ktrace.stages.split.split_by import SplitBy
@@ -221,7 +221,7 @@ def test_parts_of_an_earlier_run_are_refused_or_go(tmp_path: Path) -> None:
 
 def test_after_a_failure_there_is_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed: list[Any] = []
-    close = writer.Writer.close
+    close = RecordWriter.close
 
     def fail(self: Any) -> None:
         close(self)
@@ -229,7 +229,7 @@ def test_after_a_failure_there_is_no_part(tmp_path: Path, monkeypatch: pytest.Mo
         if len(closed) == 3:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(writer.Writer, "close", fail)
+    monkeypatch.setattr(RecordWriter, "close", fail)
     with pytest.raises(OutputError, match="No space"):
         ktrace.convert(STEP, tmp_path / "run.jsonl", split_by="time=100us")
     assert len(closed) == 3

@@ -197,7 +197,7 @@ def test_where_the_port_is_taken_only_offline_takes_another(perfetto: Path, monk
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = other.getsockname()[1]
         monkeypatch.setattr(viewer, "PORT", taken)
-        with pytest.raises(KtraceError, match="is taken"), viewer.served(perfetto):
+        with pytest.raises(KtraceError, match="is in use"), viewer.served(perfetto):
             pass
         with viewer.served(perfetto, offline=True, gpu="stages") as view:
             assert view.account is None

@@ -224,7 +224,7 @@ def test_it_listens_on_this_machine_alone(server: Server) -> None:
 
 
 def test_a_port_that_is_taken_is_told(server: Server, trace: Path) -> None:
-    with pytest.raises(PortTaken, match=f"port {server.port} .* is taken"):
+    with pytest.raises(PortTaken, match=f"port {server.port} .* is in use"):
         Server(server.port, {PATH: File(trace, "", {})}, PATH, UI)
 
 

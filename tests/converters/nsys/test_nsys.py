@@ -557,8 +557,8 @@ def test_numbers_that_are_texts_and_fractions(tmp_path: Path) -> None:
     trace = ktrace.read(path)
     assert [(row["ts"], row["dur"], row["device"]) for row in rows(trace)] == [(5, 4, 1)]
     assert trace.report.issues["bad-record"].places == [
-        (f"{CUPTI}KERNEL row 2", "start is 'a', no integer"),
-        (f"{CUPTI}KERNEL row 3", "end is 9.5, no integer"),
+        (f"{CUPTI}KERNEL row 2", "start is 'a', not an integer"),
+        (f"{CUPTI}KERNEL row 3", "end is 9.5, not an integer"),
     ]
 
 
