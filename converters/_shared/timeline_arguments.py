@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
-from functools import partial
+from collections.abc import Container, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch, EventRows
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import slice_mask
+from ktrace.model.masks import slice_rows, words_in
 
 #: The columns that become arguments under their own name, in display order.
 PLAIN = (
@@ -37,7 +36,7 @@ def argument_columns(batch: Batch, show_kind: Bools | None) -> dict[str, pa.Arra
     kind = batch.column("kind")
     if show_kind is not None:
         columns["kind"] = masked(kind, show_kind)
-    columns["timing"] = masked(batch.column("timing"), ~is_in(batch.column("timing"), ("measured",)))
+    columns["timing"] = masked(batch.column("timing"), ~words_in(batch.column("timing"), ("measured",)))
     if batch.column("dur").null_count:
         unfinished = slice_rows(batch) & batch.column("dur").is_null().to_numpy(zero_copy_only=False)
         columns["unfinished"] = pc.if_else(pa.array(unfinished), pa.scalar(True), pa.scalar(None, pa.bool_()))
@@ -46,7 +45,7 @@ def argument_columns(batch: Batch, show_kind: Bools | None) -> dict[str, pa.Arra
             columns[name] = batch.column(name)
     for name in ("value", "unit"):
         if batch.has(name):
-            columns[name] = masked(batch.column(name), ~is_in(kind, ("counter",)))
+            columns[name] = masked(batch.column(name), ~words_in(kind, ("counter",)))
     for name in batch.columns.schema.names:
         if name.startswith("x_"):
             columns[name] = batch.columns.column(name)
@@ -59,18 +58,6 @@ def argument_name(key: str, columns: Container[str]) -> str:
     Readers of ktrace's own output remove one `args.`.
     """
     return f"args.{key}" if key in RESERVED or key in columns or key.startswith("args.") else key
-
-
-def slice_rows(batch: EventRows) -> Bools:
-    """Which rows are slices: those with a duration, or of a kind that has one even if it is unknown."""
-    timed = batch.column("dur").is_valid().to_numpy(zero_copy_only=False)
-    return slice_mask(partial(is_in, batch.column("kind")), timed)
-
-
-def is_in(column: pa.Array, words: Collection[str]) -> Bools:
-    """Whether each text is one of the words; false for null."""
-    found: Bools = word_numbers(column, dict.fromkeys(words, 1), 0) == 1
-    return found
 
 
 def word_numbers(column: pa.Array, numbers: Mapping[str, int], other: int) -> Int64:

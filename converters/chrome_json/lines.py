@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.timeline_arguments import slice_rows
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_rows import Cells, Part, as_text, fold_args, join_rows, patched_begins
 from ktrace.model.json_text import dump_json, json_cells
+from ktrace.model.masks import slice_rows
 from ktrace.stages.order.arrows import ARROW_KINDS
 from ktrace.stages.order.timeline import Arrows
 

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import ktrace
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import as_bytes, json_rows
-from ktrace.converters._shared.timeline_arguments import is_in
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import dump_json
+from ktrace.model.masks import words_in
 from ktrace.output.sink import Sink
 from ktrace.stages.order.timeline import Timeline, TimelineBatch
 
@@ -68,7 +68,7 @@ class Writer:
         events = Batch("events", batch.batch.columns.slice(first, CHUNK))
         track = batch.track[first : first + CHUNK]
         flows = self._lines.flows(events, track, batch.arrows, first, flow_ids)
-        counter = is_in(events.column("kind"), ("counter",))
+        counter = words_in(events.column("kind"), ("counter",))
         if not counter.any():
             self._put(self._lines.slices(events, track, flows))
             return len(events)

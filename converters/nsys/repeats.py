@@ -19,6 +19,7 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.input.sqlite_file import quoted_name
 from ktrace.model.arrays import Bools, Int64
+from ktrace.store.joins import among, positions
 
 from .columns import filled_part
 
@@ -55,20 +56,11 @@ class Repeats:
     def of(self, block: Block) -> tuple[Bools, Bools, pa.Array]:
         """Returns masks of the rows within another call and of repeats, and the call chains of repeated calls."""
         numbers = block.numbers.to_numpy()
-        place = np.searchsorted(self._chains[:, 0], numbers)
         chains = pa.nulls(len(numbers), pa.int64())
         if len(self._chains):
-            place = np.minimum(place, len(self._chains) - 1)
-            chains = pa.array(self._chains[place, 1], mask=self._chains[place, 0] != numbers)
-        return _among(numbers, self._inner), _among(numbers, self._folded), chains
-
-
-def _among(numbers: Int64, known: Int64) -> Bools:
-    if not len(known):
-        return np.zeros(len(numbers), np.bool_)
-    place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-    mask: Bools = known[place] == numbers
-    return mask
+            place = positions(numbers, self._chains[:, 0])
+            chains = pa.array(self._chains[place, 1], mask=place < 0)
+        return among(numbers, self._inner), among(numbers, self._folded), chains
 
 
 def _rows(database: Database, table: str) -> Iterator[Int64]:

@@ -18,6 +18,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Int32, Int64
+from ktrace.store.joins import positions
 
 from .columns import filled
 from .strings import NO_NAME, Strings
@@ -54,8 +55,8 @@ class Stacks:
         if not len(known) or ids.null_count == len(ids):
             return None
         numbers = ids.fill_null(-1).to_numpy(zero_copy_only=False)
-        place = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
-        absent = known[place] != numbers
+        place = positions(numbers, known)
+        absent = place < 0
         if absent.all():
             return None
         if self._names is None or len(self._names) < len(self._codes):

@@ -17,6 +17,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.store.joins import positions
 
 from .columns import distinct_words
 from .typed import as_numbers, as_text
@@ -73,10 +74,8 @@ def _finder(ids: Int64) -> Callable[[Int64], Int64]:
     ordered = ids[order]
 
     def search(wanted: Int64) -> Int64:
-        if not len(ordered):
-            return np.full(len(wanted), -1, np.int64)
-        place = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
-        return np.where(ordered[place] == wanted, order[place], -1)
+        place = positions(wanted, ordered)
+        return np.where(place < 0, -1, order[place]) if len(order) else place
 
     return search
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.sqlite.database import Database
-from ktrace.model.arrays import Bools, Int64
+from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
+from ktrace.store.joins import positions
 
 from .columns import filled, filled_part
 from .places import NOTHING
@@ -48,8 +49,8 @@ class Waits:
         """Keeps the first call of each correlation that recorded an event."""
         if not len(self._wanted) or pid is None or correlation is None:
             return
-        place, known = _find(self._wanted, _key(_numbers(pid), _numbers(correlation)))
-        matches = np.flatnonzero(known)[::-1]
+        place = positions(_key(_numbers(pid), _numbers(correlation)), self._wanted)
+        matches = np.flatnonzero(place >= 0)[::-1]
         new = matches[self._calls[place[matches]] < 0]
         self._calls[place[new]] = ids[new]
 
@@ -60,8 +61,8 @@ class Waits:
 
     def arrivals(self, ids: Int64, pids: Int64, records: Int64) -> Iterator[Batch]:
         """Yields both ends of the arrows to synchronisations; their ids are the two after the synchronisation's."""
-        place, known = _find(self._records, _key(pids, records))
-        calls = np.full(len(ids), -1, np.int64)
+        place = positions(_key(pids, records), self._records)
+        known, calls = place >= 0, np.full(len(ids), -1, np.int64)
         calls[known] = self._calls_by_key(self._call_of[place[known]])
         waits = np.flatnonzero((calls >= 0) & (records != NOTHING))
         if not len(waits):
@@ -75,18 +76,10 @@ class Waits:
 
     def _calls_by_key(self, keys: Int64) -> Int64:
         """Returns the ids of the calls with these keys, -1 if there is none."""
-        place, known = _find(self._wanted, keys)
-        calls = np.full(len(keys), -1, np.int64)
+        place = positions(keys, self._wanted)
+        known, calls = place >= 0, np.full(len(keys), -1, np.int64)
         calls[known] = self._calls[place[known]]
         return calls
-
-
-def _find(known: Int64, wanted: Int64) -> tuple[Int64, Bools]:
-    """Returns the places of numbers in a sorted array, and whether they are in it."""
-    if not len(known):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
-    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return place, known[place] == wanted
 
 
 def _key(pid: Int64, number: Int64) -> Int64:

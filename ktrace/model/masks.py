@@ -7,12 +7,13 @@ name   gemm    -    memset     NameTest(lambda name: "mem" in name)      False F
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.model.arrays import Bools
-from ktrace.model.batch import ALWAYS_SLICES, POINT_KINDS, Batch
+from ktrace.model.batch import ALWAYS_SLICES, POINT_KINDS, Batch, EventRows
 from ktrace.model.json_text import decoded, encoded
 
 
@@ -23,8 +24,11 @@ def truth(mask: pa.Array) -> Bools:
 
 
 def words_in(column: pa.Array, words: tuple[str, ...]) -> Bools:
-    """Which rows of a text column have one of these words."""
-    return truth(pc.is_in(decoded(column), pa.array(words, pa.string())))
+    """Which rows of a text column have one of these words; null has none. Of a dictionary only its words are tested."""
+    wanted = pa.array(words, pa.string())
+    if pa.types.is_dictionary(column.type):
+        return truth(pc.is_in(column.dictionary, wanted).take(column.indices))
+    return truth(pc.is_in(column, wanted))
 
 
 class NameTest:
@@ -53,6 +57,11 @@ def slice_mask(of_kinds: Callable[[tuple[str, ...]], Bools], has_dur: Bools) -> 
     only with a duration.
     """
     return of_kinds(ALWAYS_SLICES) | (has_dur & ~of_kinds(POINT_KINDS))
+
+
+def slice_rows(batch: EventRows) -> Bools:
+    """Which rows are slices: those with a duration, or of a kind that has one even if it is unknown."""
+    return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
 
 
 def rows_where(batch: Batch, mask: Bools) -> Batch:

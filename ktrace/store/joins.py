@@ -2,7 +2,8 @@
 
 starts     where sorted rows begin a new group
 find       for each wanted row the first known row that is equal
-among      which values are among known ones
+positions  where values stand among sorted ones
+among      which values are among sorted ones
 coded      a column as codes from 0, and the values that these stand for
 combined   one code for the codes of several columns
 distinct   the first row of each code, and for each row the position of its code
@@ -47,9 +48,17 @@ def find(wanted: Columns, known: Columns) -> Int64:
     return found[count:]
 
 
+def positions(wanted: Int64, known: Int64) -> Int64:
+    """The first position of each wanted value among known ones, which are sorted; -1 where it isn't among them."""
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[at] == wanted, at, -1)
+
+
 def among(values: Int64, known: Int64) -> Bools:
-    """Which values are among known ones, which rise and are at least one."""
-    found: Bools = known[np.minimum(np.searchsorted(known, values), len(known) - 1)] == values
+    """Which values are among known ones, which are sorted."""
+    found: Bools = positions(values, known) >= 0
     return found
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ktrace.model.arrays import AnyArray, Bools, Int32, Int64
-from ktrace.store.joins import starts
+from ktrace.store.joins import positions, starts
 
 #: Device work whose launches are looked up at once.
 BLOCK = 1 << 18
@@ -95,6 +95,5 @@ def _look_up(wanted: Int64, keys: Int64, places: Int64) -> Int64:
     """The place of each wanted key, -1 where there is none; `keys` rise."""
     if not len(keys):
         return np.full(len(wanted), -1, np.int64)
-    at = np.searchsorted(keys, wanted)
-    at[at == len(keys)] = 0
-    return np.where(keys[at] == wanted, places[at], -1)
+    at = positions(wanted, keys)
+    return np.where(at < 0, -1, places[at])

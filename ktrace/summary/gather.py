@@ -183,10 +183,7 @@ class SummaryInput:
 
 def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
     """For each set of kinds, which rows have one of them."""
-    column = batch.column("kind")
-    coded = encoded(column)
-    words, codes = coded.dictionary.to_pylist(), coded.indices.to_numpy(zero_copy_only=False)
-    return [np.array([word in kinds for word in words], np.bool_)[codes] for kinds in map(tuple, sets)]
+    return [words_in(batch.column("kind"), tuple(kinds)) for kinds in sets]
 
 
 def durations(batch: Batch) -> Int64:

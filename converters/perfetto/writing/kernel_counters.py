@@ -14,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.timeline_arguments import is_in, plain
+from ktrace.converters._shared.timeline_arguments import plain
 from ktrace.model.arrays import AnyArray, Bools, Int64
 from ktrace.model.batch import EventRows
+from ktrace.model.masks import words_in
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import LAUNCH_METRICS
@@ -163,7 +164,7 @@ def metrics_of(batch: EventRows, stage: Bools) -> KernelMetrics:
     Samples within a kernel are ordinary counters.
     """
     kernel = np.full(len(batch), -1, np.int64)
-    counter = is_in(batch.column("kind"), ("counter",))
+    counter = words_in(batch.column("kind"), ("counter",))
     if batch.has("parent") and stage.any() and counter.any():
         source = plain(batch, "source").dictionary_encode().indices.to_numpy().astype(np.int64)
         child = np.flatnonzero(counter & batch.column("parent").is_valid().to_numpy(zero_copy_only=False))

@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.timeline_arguments import PLAIN, is_in, plain, slice_rows
+from ktrace.converters._shared.timeline_arguments import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
+from ktrace.model.masks import slice_rows, words_in
 from ktrace.stages.order.timeline import TimelineBatch
 
 from ..proto import field_numbers as f
@@ -196,7 +197,7 @@ class Machine:
         of = kernel[rows]
         part = _select(batch, rows)
         series, numbers = _counter_series(part)
-        derived = is_in(part.column("timing"), ("derived",))
+        derived = words_in(part.column("timing"), ("derived",))
         key = numbers * 2 + derived
         names = np.zeros(2 * len(series), np.int64)
         for one in np.unique(key).tolist():
@@ -272,7 +273,7 @@ def _select(batch: TimelineBatch, rows: Int64) -> Batch:
 
 def _without_value(batch: EventRows) -> Bools:
     """Returns which rows are counters without a finite value."""
-    counter = is_in(batch.column("kind"), ("counter",))
+    counter = words_in(batch.column("kind"), ("counter",))
     if not counter.any():
         return np.zeros(len(batch), np.bool_)
     finite = pc.fill_null(pc.is_finite(batch.column("value")), False).to_numpy(zero_copy_only=False)
@@ -283,7 +284,7 @@ def _without_value(batch: EventRows) -> Bools:
 def _counter_series(batch: EventRows) -> tuple[list[tuple[str, str | None]], Int64]:
     """Returns name and unit of the counters of a batch, and the number of each row's counter, else -1."""
     numbers = np.full(len(batch), -1, np.int64)
-    rows = np.flatnonzero(is_in(batch.column("kind"), ("counter",)))
+    rows = np.flatnonzero(words_in(batch.column("kind"), ("counter",)))
     if not len(rows):
         return [], numbers
     which = pa.array(rows)

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared import timeline_arguments
-from ktrace.converters._shared.timeline_arguments import is_in, masked, plain, word_numbers
+from ktrace.converters._shared.timeline_arguments import masked, plain, word_numbers
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
+from ktrace.model.masks import words_in
 
 from ..proto import field_numbers as f
 from ..proto.sidecar import CATEGORY_KINDS, RESERVED, argument_name
@@ -109,7 +110,7 @@ class TrackEvents:
 
     def _fields(self, rows: HostRows) -> list[Field]:
         batch = rows.batch
-        counter = is_in(batch.column("kind"), ("counter",))
+        counter = words_in(batch.column("kind"), ("counter",))
         names = masked(batch.column("name"), ~counter) if counter.any() else batch.column("name")
         fields: list[Field] = [
             rows.place,

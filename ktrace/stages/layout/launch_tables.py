@@ -26,7 +26,7 @@ from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded, dump_json
 from ktrace.model.unique import unique_name
 from ktrace.report import Ledger
-from ktrace.store.joins import distinct_rows
+from ktrace.store.joins import distinct_rows, positions
 
 #: The clock of samples whose times count from the begin of the launch that is their parent.
 LAUNCH_CLOCK = "launch"
@@ -113,19 +113,21 @@ class Launches:
         ids, begins, extents = self._places()
         order = np.argsort(ids)
         parent = batch.column("parent").to_numpy(zero_copy_only=False)
-        at = order[np.minimum(np.searchsorted(ids[order], parent), max(len(ids) - 1, 0))] if len(ids) else None
-        known = ids[at] == parent if at is not None else np.zeros(len(batch), np.bool_)
+        at = positions(parent, ids[order])
+        known = at >= 0
+        launch = order[at[known]]
         ts = batch.column("ts").to_numpy(zero_copy_only=False)
-        inside = known if at is None else known & (ts >= 0) & (ts < extents[at])
+        inside = known.copy()
+        inside[known] = (ts[known] >= 0) & (ts[known] < extents[launch])
         self._ledger.given += int(inside.sum())
         if not known.all():
             self._ledger.removed["launch left out"] += int((~known).sum())
         if (known & ~inside).any():
             self._ledger.removed["outside of the launch"] += int((known & ~inside).sum())
-        if at is None or not inside.any():
+        if not inside.any():
             return
         kept = batch.columns.filter(pa.array(inside)).drop_columns(["parent", "clock", "timing"])
-        moved = pa.array((ts + begins[at])[inside])
+        moved = pa.array(ts[inside] + begins[launch[inside[known]]])
         made = {name: kept.column(name) for name in kept.schema.names} | {"ts": moved}
         yield _batch(made, kept.num_rows)
 

@@ -12,7 +12,6 @@ ids of all other rows are remembered there (13 bytes each), and begin, end and t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from ktrace.model.arrays import AnyArray, Bools, Int64, Structured
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import decoded
-from ktrace.model.masks import slice_mask, truth, words_in
+from ktrace.model.masks import slice_rows, truth, words_in
 from ktrace.model.tracks import Track
 from ktrace.stages.order.slices import Slices, no_slices
 from ktrace.store.events import LIMIT, values
@@ -47,11 +46,6 @@ def are_figures(batch: Batch) -> Bools:
         other = truth(pc.not_equal(decoded(batch.column("metric")), "duration"))
         figure = other | words_in(batch.column("kind"), ("metric", "note"))
     return figure & truth(batch.column("parent").is_valid())
-
-
-def are_slices(batch: Batch) -> Bools:
-    """Which events are slices."""
-    return slice_mask(partial(words_in, batch.column("kind")), truth(batch.column("dur").is_valid()))
 
 
 class Dependents:
@@ -90,7 +84,7 @@ class Dependents:
     def _remember_slices(self, batch: Batch, places: pa.RecordBatch, kept: AnyArray) -> None:
         ts, _ = values(batch.columns, "ts")
         dur, has_dur = values(batch.columns, "dur")
-        good = are_slices(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
+        good = slice_rows(batch) & (dur >= 0) & (dur < LIMIT) & (ts > -LIMIT) & (ts < LIMIT)
         end = np.where(has_dur, ts + np.where(good, dur, 0), LIMIT)
         id_, track = batch.column("id").to_numpy()[good], self._tracks.index(places)[good]
         self._slices.append(ts=ts[good], end=end[good], id=id_, track=track, kept=kept[good])
