@@ -1,9 +1,8 @@
-"""Small conversions of columns: nulls to a number, distinct words to a dictionary."""
+"""Small conversions of columns: nulls to a number, words to their distinct ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -31,10 +30,3 @@ def distinct_words(words: Iterable[str | None]) -> tuple[pa.Int32Array, pa.Strin
     places: dict[str, int] = {}
     indices = [None if word is None else places.setdefault(word, len(places)) for word in words]
     return pa.array(indices, pa.int32()), pa.array(list(places), pa.string())
-
-
-def worded(column: pa.Array, word: Callable[[Any], str | None]) -> pa.DictionaryArray:
-    """Returns the words of a column's values; `word` is called once for each distinct value."""
-    encoded = column.dictionary_encode()
-    words = pa.array([word(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return pa.DictionaryArray.from_arrays(encoded.indices, words)

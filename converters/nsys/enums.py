@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.dictionaries import mapped_words
 from ktrace.converters._shared.sqlite.database import Database
-
-from .columns import worded
 
 #: Column -> the enumeration of its numbers, in any table.
 COLUMNS = {
@@ -117,4 +116,4 @@ class Enums:
         span = pc.min_max(numbers)
         if span["min"].as_py() is None or 0 <= span["min"].as_py() <= span["max"].as_py() < len(words):
             return pa.DictionaryArray.from_arrays(numbers.cast(pa.int32()), words)
-        return worded(numbers, lambda number: self.word(enum, number))
+        return mapped_words(numbers, lambda number: self.word(enum, number))

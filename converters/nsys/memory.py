@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.converters._shared.columnar.dictionaries import constant, mapped_words
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch
 
@@ -60,8 +60,7 @@ def _totals(reading: Reading, rows: Int64) -> Iterator[Batch]:
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
         kinds = reading.enums.column("CUDA_MEM_KIND", pa.array(part[:, 5], mask=part[:, 5] == _NULL))
-        words = [f"allocated ({word})" for word in kinds.dictionary.to_pylist()]
-        track = pa.DictionaryArray.from_arrays(kinds.indices, pa.array(words, pa.string()))
+        track = mapped_words(kinds, lambda word: f"allocated ({word})")
         yield reading.batches.batch(
             "events",
             reading.batches.ids(len(part)),
@@ -91,8 +90,7 @@ def pools(reading: Reading, table: str) -> Iterator[Batch]:
         operation = args.pop("args.operationType", None)
         name: pa.DictionaryArray | str = "memory pool"
         if operation is not None:
-            words = ["memory pool " + word.lower() for word in operation.dictionary.to_pylist()]
-            name = pa.DictionaryArray.from_arrays(operation.indices, pa.array(words))
+            name = mapped_words(operation, lambda word: "memory pool " + word.lower())
         columns: dict[str, Any] = {"name": name, "correlation": correlation, "track": "memory pools"}
         yield reading.batches.events(block, ids, kind="instant", ts=ts, **place, **columns, **args)
 

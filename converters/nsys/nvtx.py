@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.blocks import Block
-from ktrace.converters._shared.columnar.dictionaries import constant, words
+from ktrace.converters._shared.columnar.dictionaries import constant, mapped_words, words
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 
-from .columns import distinct_words, worded
+from .columns import distinct_words
 from .payloads import parsed
 from .places import LOW, pid_of, without
 from .reading import Reading
@@ -197,7 +197,7 @@ def _end_thread(numbers: pa.Array, pids: pa.Array | None) -> dict[str, pa.Array]
 
 def _argb(colours: pa.Array) -> pa.DictionaryArray:
     """Returns "#FF76B900" (alpha, red, green, blue) for 4285970688, which SQLite may store as a negative number."""
-    return worded(colours, lambda number: f"#{number & 0xFFFFFFFF:08X}")
+    return mapped_words(colours, lambda number: f"#{number & 0xFFFFFFFF:08X}")
 
 
 def _without_zeros(block: Block) -> Block:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.converters._shared.columnar.dictionaries import mapped_words
 from ktrace.model.json_text import dump_json
 
 #: Keys in the payload of NCCL's ranges that are columns of the model.
@@ -19,9 +20,7 @@ _COMM, _BYTES = "NCCL communicator ID", "Message size [bytes]"
 
 def json_column(text: pa.StringArray) -> pa.DictionaryArray:
     """Returns the texts as JSON if they are JSON, else as JSON strings."""
-    encoded = text.dictionary_encode()
-    words = [None if word is None else _payload(word, nccl=False)[0] for word in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(words, pa.binary()))
+    return mapped_words(text, lambda word: _payload(word, nccl=False)[0], pa.binary())
 
 
 def parsed(text: pa.StringArray, tracks: pa.DictionaryArray | None) -> dict[str, pa.Array]:

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.dictionaries import mapped_words
 from ktrace.converters._shared.sqlite.database import Database
 from ktrace.model.arrays import Int64
 
-from .columns import worded
 from .enums import COLUMNS, Enums
 from .places import Places, without
 from .stacks import Stacks
@@ -131,4 +131,4 @@ class Reading:
 
 def numbered(word: str, numbers: pa.Array) -> pa.DictionaryArray:
     """Returns "SM 3" for each 3, and the word alone for null."""
-    return worded(pc.fill_null(numbers, -1), lambda number: word if number < 0 else f"{word} {number}")
+    return mapped_words(pc.fill_null(numbers, -1), lambda number: word if number < 0 else f"{word} {number}")

@@ -122,8 +122,10 @@ def note_failures(matches: list[Detected], source: Source, report: Report | None
 
     Raises StrictFailure where the conversion is strict: a format that failed might have been the right one.
     """
-    for match in matches if report else ():
-        if not match.failed or not report:
+    if report is None:
+        return
+    for match in matches:
+        if not match.failed:
             continue
         noted = report.issues.get("broken-format")
         if noted is None or (match.format, match.reason) not in noted.places:

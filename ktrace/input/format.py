@@ -127,10 +127,9 @@ class Format:
 
             with stand_in(self._module("export").exported, source, Conversion(Report())) as made:
                 return self._other().about(made)
-        if not self._has("about"):
-            return {}
-        said: dict[str, list[str]] = self._module("about").about(source)
-        return said
+        room = self.capability("about")
+        more: dict[str, list[str]] = room.about(source) if room else {}
+        return more
 
     def capability(self, name: str) -> Any:
         """Returns the module of a capability (`ktrace.input.capabilities`), None if the room doesn't have it."""

@@ -1,4 +1,4 @@
-"""From inputs to an output: the only place that knows both a reader and a writer."""
+"""From inputs to an output: a reader, the stages between, a writer."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from conftest import SAMPLES
 
 import ktrace
 from ktrace import Crop, Filter, Selection, UsageError
+from ktrace.pipeline.selection import Options
 
 STEP = SAMPLES / "kineto" / "one-step-of-training.pt.trace.json"
 
@@ -80,3 +82,7 @@ def test_convert_aligns_where_the_selection_asks_for_it(tmp_path: Path) -> None:
     by_merge = ktrace.merge(ranks, tmp_path / "b.jsonl", align="collective")
     assert by_convert.alignment == by_merge.alignment != []
     assert rows(tmp_path / "a.jsonl") == rows(tmp_path / "b.jsonl")
+
+
+def test_every_field_is_a_keyword() -> None:
+    assert set(Options.__annotations__) == {field.name for field in dataclasses.fields(Selection)}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +19,16 @@ def constant(word: str, rows: int) -> pa.DictionaryArray:
 def words(values: list[str], codes: AnyArray) -> pa.DictionaryArray:
     """A column of words from their codes."""
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(values, pa.string()))
+
+
+def mapped_words(column: pa.Array, value: Callable[[Any], Any], kind: pa.DataType | None = None) -> pa.DictionaryArray:
+    """What `value` returns for each cell, computed once for each distinct one; null stays null.
+
+    `kind` is the type of the new values, text by default.
+    """
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    values = [None if cell is None else value(cell) for cell in coded.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(coded.indices, pa.array(values, kind or pa.string()))
 
 
 def indices(column: pa.DictionaryArray) -> AnyArray:
