@@ -15,9 +15,8 @@ import pyarrow.csv
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.canonical.encode import table_texts
 from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
-from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source
+from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.report import Report

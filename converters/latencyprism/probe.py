@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ktrace.converters._shared.text.likely import has_any
 from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
@@ -11,13 +12,13 @@ from .columns import columns_of
 _TITLE = "Performance Comparison"
 
 #: Every comparison contains one of these; checking for them first avoids searching other files for tables.
-_WORDS = (_TITLE.casefold(), "β", "rank", "suspicion")
+_WORDS = (_TITLE.casefold(), "function name", "functionname", "function_name", "time rank", "timerank", "time_rank")
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title with a table, or for a table of functions or cycles without the title."""
     text = sample.text
-    if not text or ("|" not in text and "," not in text) or not any(word in text.casefold() for word in _WORDS):
+    if not text or ("|" not in text and "," not in text) or not has_any(sample, _WORDS):
         return None
     for table in find_tables(sample, columns_of):
         for title in table.path:

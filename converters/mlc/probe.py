@@ -14,7 +14,7 @@ _TITLES = ("profiling analysis:", "kernel execution statistics")
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a table below one of MLC's titles, or with MLC's three characteristic columns."""
     text = sample.text
-    if not text or "|" not in text or not _may_be(text.casefold()):
+    if not text or "|" not in text or not _may_be(sample.folded):
         return None
     for table in find_tables(sample, columns_of):
         for title in table.path:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ktrace.converters._shared.text.headings import STATISTICS, Columns
+from ktrace.converters._shared.text.headings import STATISTICS, Columns, Heading
 
 #: Columns next to the name that describe it: the range of a kernel, the call that launched it.
 _BESIDE = ("style", "nvtx range", "nvtx inst", "api name", "qcount", "source", "event type", "hwid", "vmid")
@@ -116,3 +117,21 @@ def report_in_title(title: str) -> str:
     """Returns the report that a title names in brackets, as nsys writes it; "" if it names none."""
     found = _NAMED.search(title)
     return found[1] if found and found[1] in NAMES else ""
+
+
+#: Measures of the reports of unified memory: counts of faults, and sizes in bytes.
+FAULTS = ("cpu page faults", "gpu page faults", "total cpu page faults", "total gpu page faults")
+_SIZES = tuple(f"{total}{way} migration size" for total in ("", "total ") for way in ("htod", "dtoh"))
+MEASURES = (*FAULTS, *_SIZES, "migration throughput")
+
+MEMORY = Columns(
+    {"name": ("virtual address", "cpu instruction address")},
+    required=(),
+    others=(*MEASURES, "minimum virtual address", "maximum virtual address", "source file", "source line"),
+)
+
+
+def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
+    """Returns field -> index of its column for a report of unified memory, None for other tables."""
+    keys = {head.key for head in headings}
+    return MEMORY.match(headings) if keys & {*FAULTS, *_SIZES} else None

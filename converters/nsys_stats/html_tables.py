@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.converters._shared.text.headings import heading
 from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
 from ktrace.converters._shared.text.titles import Title
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source
+from ktrace.input.source import Source, utf8
 from ktrace.report import Report
 
 #: Bytes that are read at once, and the most characters of a tag or cell.

@@ -18,12 +18,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from ktrace.converters._shared.canonical.record_lines import utf8
 from ktrace.converters._shared.text.headings import heading
 from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
-from ktrace.input.source import Source
+from ktrace.input.source import Source, utf8
 from ktrace.report import Report
 
 #: Bytes that are read at once, and the most characters of an object.

@@ -6,31 +6,15 @@ Virtual Address  HtoD Migration Size (MB)  DtoH Migration Size (MB)  CPU Page Fa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ktrace.converters._shared.text.headings import Columns, Heading, cell_quantity, own_key, plain, to_base
+from ktrace.converters._shared.text.headings import cell_quantity, own_key, plain, to_base
 from ktrace.converters._shared.text.numbers import is_missing
 from ktrace.converters._shared.text.tables import Row
 from ktrace.model.row_builder import RowBuilder
 
 from .block import IDS
-
-_FAULTS = ("cpu page faults", "gpu page faults", "total cpu page faults", "total gpu page faults")
-_SIZES = tuple(f"{total}{way} migration size" for total in ("", "total ") for way in ("htod", "dtoh"))
-_MEASURES = (*_FAULTS, *_SIZES, "migration throughput")
-
-MEMORY = Columns(
-    {"name": ("virtual address", "cpu instruction address")},
-    required=(),
-    others=(*_MEASURES, "minimum virtual address", "maximum virtual address", "source file", "source line"),
-)
-
-
-def memory_columns_of(headings: Sequence[Heading]) -> Mapping[str, int] | None:
-    """Returns field -> index of its column for a report of unified memory, None for other tables."""
-    keys = {head.key for head in headings}
-    return MEMORY.match(headings) if keys & {*_FAULTS, *_SIZES} else None
+from .columns import FAULTS, MEASURES
 
 
 def memory_row(row: Row, scope: list[str], rows: RowBuilder) -> bool:
@@ -38,9 +22,9 @@ def memory_row(row: Row, scope: list[str], rows: RowBuilder) -> bool:
     args: dict[str, Any] = {}
     measures: list[tuple[str, str, float]] = []
     for index, (head, cell) in enumerate(zip(row.table.headings, row.cells, strict=True)):
-        figure = cell_quantity(cell) if head.key in _MEASURES else None
+        figure = cell_quantity(cell) if head.key in MEASURES else None
         if figure and figure.number.is_finite():
-            unit = figure.unit or head.unit or ("count" if head.key in _FAULTS else "B")
+            unit = figure.unit or head.unit or ("count" if head.key in FAULTS else "B")
             base, exact = to_base(figure.number, unit)
             measures.append((head.name, base, float(exact)))
         elif index != (row.table.fields or {}).get("name") and not is_missing(cell):

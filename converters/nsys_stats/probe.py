@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from ktrace.converters._shared.text.headings import Heading, heading
+from ktrace.converters._shared.text.likely import has_any, likely_lines
 from ktrace.converters._shared.text.prefixes import without_prefix
 from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
@@ -17,15 +18,28 @@ from .tables import columns_of, is_memory, is_trace
 
 _TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \(.*\))?:?$")
 
-#: The headings of each report contain one of these words.
-_WORDS = ("Total", "Strm", "GrdX", "T-Pri", "CorrID", "RangeStack", "Projected Start", "API Start", "QCount")
-_RARE_WORDS = ("PeerRank", "Send wait", "Page Faults", "Migration", "Utilization")
+#: The headings of each report contain one of these words, or those of a total and of a count.
+_WORDS = (
+    "strm",
+    "grdx",
+    "t-pri",
+    "corrid",
+    "rangestack",
+    "projected start",
+    "api start",
+    "qcount",
+    "q type",
+    "peerrank",
+)
+_RARE_WORDS = ("send wait", "page faults", "migration size", "migration throughput", '"total', "<th>")
+_TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
+_COUNTS = ("inst", "calls", "count", "operations")
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
     text = sample.text
-    if not text or not any(word in text for word in (*_WORDS, *_RARE_WORDS)):
+    if not text or not _may_be(sample):
         return None
     for kind, first in (("JSON", json_headings), ("HTML", html_headings)):
         keys = first(text)
@@ -38,6 +52,18 @@ def probe(sample: Sample) -> Match | None:
         if report := _report_kind(table.headings):
             return Match(Score.DIALECT, f"has the headings of an nsys {report} (line {table.line})")
     return None
+
+
+def _may_be(sample: Sample) -> bool:
+    """Whether the text has the words at all; checking first avoids searching most files for tables."""
+    if has_any(sample, (*_WORDS, *_RARE_WORDS)):
+        return True
+    return any(map(_has_total_and_count, (line for _, line in likely_lines(sample, ("total",)))))
+
+
+def _has_total_and_count(line: str) -> bool:
+    words = line.lower()
+    return "operations" in words or bool(_TOTAL.search(line) and any(count in words for count in _COUNTS))
 
 
 def _report_kind(headings: Sequence[Heading]) -> str:

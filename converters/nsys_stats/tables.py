@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from ktrace.converters._shared.text.headings import Columns, Heading
 
-from .columns import COLUMNS
-from .memory import MEMORY, memory_columns_of
+from .columns import COLUMNS, MEMORY, memory_columns_of
 from .trace_columns import trace_columns_of
 
 

@@ -19,6 +19,9 @@ _NAME = re.compile(
 _OTHER = re.compile(r"(?:(?P<folder>.*)/)?(?P<prefix>[^/]*)_(?:results\.(?:json|db|pftrace|otf2)|config\.json)")
 _PID = re.compile(r"(?:.*[_.-])?(\d{1,18})")
 
+#: The title of a table in the summary that rocprofv3 prints, or writes to a file of any name.
+TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
+
 #: Greatest depth of files below the folder of `-d`: `pass_1/host/4242_kernel_trace.csv`.
 _DEEPEST = 2
 

@@ -8,8 +8,7 @@ from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .files import own_files
-from .summary import TITLE
+from .files import TITLE, own_files
 
 
 def probe(sample: Sample) -> Match | None:

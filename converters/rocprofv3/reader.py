@@ -16,8 +16,8 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .files import in_order, is_of, named
-from .summary import TITLE, read_summary
+from .files import TITLE, in_order, is_of, named
+from .summary import read_summary
 
 _HEAD = 1 << 16
 

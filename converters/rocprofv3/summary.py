@@ -10,7 +10,6 @@ ROCPROFV3 KERNEL_DISPATCH SUMMARY:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
@@ -22,7 +21,7 @@ from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-TITLE = re.compile(r"\s*(ROCPROFV3 (?:.* )?SUMMARY):?\s*")
+from .files import TITLE
 
 #: The title of the table of all domains.
 _ALL = "ROCPROFV3 SUMMARY"

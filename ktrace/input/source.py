@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
@@ -67,6 +68,11 @@ class Sample:
         return (self.text or "").lower()
 
     @cached_property
+    def line_starts(self) -> list[int]:
+        """Where each line of `folded` begins; the last number is its length."""
+        return [0, *accumulate(map(len, self.folded.splitlines(keepends=True)))]
+
+    @cached_property
     def lines(self) -> list[str]:
         """The lines of `text` without a last one that may be cut; none if the head is binary."""
         lines = (self.text or "").splitlines()
@@ -82,6 +88,16 @@ def text_encoding(head: bytes) -> str | None:
         return None
     control = sum(byte < 32 and byte not in b"\t\n\r\f\x1b\b" for byte in start)
     return None if control * 50 > len(start) else "utf-8"
+
+
+def utf8(stream: BinaryIO) -> BinaryIO:
+    """The stream in UTF-8, without its byte order mark."""
+    head: bytes = stream.peek(4)[:4]  # type: ignore[attr-defined]
+    if text_encoding(head) == "utf-16":
+        return io.BytesIO(stream.read().decode("utf-16", "replace").encode())
+    if head.startswith(b"\xef\xbb\xbf"):
+        stream.read(3)
+    return stream
 
 
 @dataclass

@@ -13,14 +13,14 @@ import msgspec
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source
+from ktrace.input.source import Source, utf8
 from ktrace.model.batch import VERSION, Batch
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.output.sink import Sink
 
 from .encode import encode
 from .record_batches import RecordBatches
-from .record_lines import HEADER, line_texts, read_lines, utf8
+from .record_lines import HEADER, line_texts, read_lines
 from .records import BadRecord, check_version
 
 

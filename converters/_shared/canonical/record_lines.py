@@ -20,7 +20,6 @@ from typing import BinaryIO
 
 from ktrace.conversion import Conversion
 from ktrace.errors import DamagedInput
-from ktrace.input.source import text_encoding
 from ktrace.model.batch import Batch
 from ktrace.model.record_texts import Fault, RecordRun
 
@@ -39,16 +38,6 @@ CLOSING = re.compile(rb"\s*\]\s*\}\s*")
 
 #: What a line can be other than a record.
 _ROLE = re.compile(rb'\s*(?:(?P<blank>$)|(?P<header>\{"ktrace")|(?P<closing>\]\s*\}\s*$))')
-
-
-def utf8(stream: BinaryIO) -> BinaryIO:
-    """The stream in UTF-8, without its byte order mark."""
-    head: bytes = stream.peek(4)[:4]  # type: ignore[attr-defined]
-    if text_encoding(head) == "utf-16":
-        return io.BytesIO(stream.read().decode("utf-16", "replace").encode())
-    if head.startswith(b"\xef\xbb\xbf"):
-        stream.read(3)
-    return stream
 
 
 @dataclass(frozen=True, slots=True)

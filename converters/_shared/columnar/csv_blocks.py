@@ -22,9 +22,8 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.input.source import Source
+from ktrace.input.source import Source, utf8
 
-from ..canonical.record_lines import utf8
 from ..text.line_account import LineAccount
 from ..text.lines import Line
 from .blocks import Block
