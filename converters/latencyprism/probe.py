@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from ktrace.converters._shared.text.likely import has_any
-from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
-
-from .columns import columns_of
 
 _TITLE = "Performance Comparison"
 
@@ -20,6 +17,10 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text
     if not text or ("|" not in text and "," not in text) or not has_any(sample, _WORDS):
         return None
+    from ktrace.converters._shared.text.tables import find_tables
+
+    from .columns import columns_of
+
     for table in find_tables(sample, columns_of):
         for title in table.path:
             if _TITLE in title.text:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.text.tables import find_tables
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
-
-from .columns import columns_of
 
 
 def probe(sample: Sample) -> Match | None:
@@ -14,6 +11,10 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text
     if not text or ("counter_name" not in text and "function_name" not in text):
         return None
+    from ktrace.converters._shared.text.tables import find_tables
+
+    from .columns import columns_of
+
     for table in find_tables(sample, columns_of):
         words = "beta_pct" if "metric" in (table.fields or {}) else "counter_name, timestamp"
         return Match(Score.DIALECT, f"has the columns {words} of LatencyPrism (line {table.line})")

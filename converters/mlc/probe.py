@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.text.tables import Table, find_tables
+from typing import TYPE_CHECKING
+
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .columns import PEAKS, columns_of
+if TYPE_CHECKING:
+    from ktrace.converters._shared.text.tables import Table
 
 _TITLES = ("profiling analysis:", "kernel execution statistics")
 
@@ -16,6 +18,10 @@ def probe(sample: Sample) -> Match | None:
     text = sample.text
     if not text or "|" not in text or not _may_be(sample.folded):
         return None
+    from ktrace.converters._shared.text.tables import find_tables
+
+    from .columns import columns_of
+
     for table in find_tables(sample, columns_of):
         for title in table.path:
             if any(words in title.text.casefold() for words in _TITLES):
@@ -31,5 +37,7 @@ def _may_be(text: str) -> bool:
 
 
 def _has_typical_columns(table: Table) -> bool:
+    from .columns import PEAKS
+
     keys = {head.key for head in table.headings}
     return {"iterations", "cumulative %"} <= keys and PEAKS.match(table.headings) is not None

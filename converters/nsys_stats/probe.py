@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from ktrace.converters._shared.text.headings import Heading, heading
 from ktrace.converters._shared.text.likely import has_any, likely_lines
-from ktrace.converters._shared.text.prefixes import without_prefix
-from ktrace.converters._shared.text.tables import find_tables
-from ktrace.input.format import Match, Score
+from ktrace.input.format import Match
 from ktrace.input.source import Sample
-
-from .html_tables import first_headings as html_headings
-from .json_tables import first_headings as json_headings
-from .tables import columns_of, is_memory, is_trace
-
-_TITLE = re.compile(r"^ ?\*\* .+ \(\w+\):|^(?:CUDA|NVTX|Operating System Runtime).* Statistics(?: \(.*\))?:?$")
 
 #: The headings of each report contain one of these words, or those of a total and of a count.
 _WORDS = (
@@ -38,25 +28,16 @@ _COUNTS = ("inst", "calls", "count", "operations")
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
-    text = sample.text
-    if not text or not _may_be(sample):
+    if not sample.text or not _may_be(sample):
         return None
-    for kind, first in (("JSON", json_headings), ("HTML", html_headings)):
-        keys = first(text)
-        if keys and (report := _report_kind(tuple(map(heading, keys)))):
-            return Match(Score.DIALECT, f"is {kind} with the headings of an nsys {report}")
-    for table in find_tables(sample, columns_of):
-        title = next(filter(None, (_TITLE.search(without_prefix(line)) for line in sample.lines)), None)
-        if title:
-            return Match(Score.DIALECT, f"has the title '{title.group().strip(' *:')}' of an nsys report")
-        if report := _report_kind(table.headings):
-            return Match(Score.DIALECT, f"has the headings of an nsys {report} (line {table.line})")
-    return None
+    from .recognise import recognised
+
+    return recognised(sample, sample.text)
 
 
 def _may_be(sample: Sample) -> bool:
-    """Whether the text has the words at all; checking first avoids searching most files for tables."""
-    if has_any(sample, (*_WORDS, *_RARE_WORDS)):
+    """Whether the text has the words at all; most files don't, and aren't searched for tables."""
+    if has_any(sample, _WORDS):
         return True
     return any(map(_has_total_and_count, (line for _, line in likely_lines(sample, ("total",)))))
 
@@ -64,35 +45,3 @@ def _may_be(sample: Sample) -> bool:
 def _has_total_and_count(line: str) -> bool:
     words = line.lower()
     return "operations" in words or bool(_TOTAL.search(line) and any(count in words for count in _COUNTS))
-
-
-def _report_kind(headings: Sequence[Heading]) -> str:
-    """Returns the kind of report with these headings, "" if no report has them."""
-    fields = columns_of(headings)
-    if fields is None:
-        return ""
-    if is_trace(fields) or is_memory(fields):
-        return "trace or memory report"
-    return "summary" if _is_summary({head.key for head in headings}) else ""
-
-
-def _is_summary(keys: set[str]) -> bool:
-    """Whether an untitled table has the headings of nsys: a share of the time, a total, its count."""
-    shared = bool(keys & {"time", "time %"})
-    if shared and keys & {"instances", "num calls", "operation", "range"}:
-        return True
-    counted = bool(keys & {"count", "operations"}) and len(keys & _STATISTICS) >= 3
-    return (counted and (shared or "operation" in keys)) or any(rare <= keys for rare in _ALONE)
-
-
-#: Statistics; a table whose other headings are common must have three of these.
-_STATISTICS = {"avg", "average", "med", "min", "minimum", "max", "maximum", "stddev"}
-
-#: Headings of summaries without shares that only nsys has.
-_ALONE = (
-    {"total message volume", "instances"},
-    {"total proj time", "range"},
-    {"qcount", "kernel name"},
-    {"nvtx inst", "kern inst"},
-    {"q type", "instances"},
-)
