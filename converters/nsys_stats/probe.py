@@ -10,18 +10,9 @@ from ktrace.input.source import Sample
 
 #: The headings of each report contain one of these words, or those of a total and of a count.
 _WORDS = (
-    "strm",
-    "grdx",
-    "t-pri",
-    "corrid",
-    "rangestack",
-    "projected start",
-    "api start",
-    "qcount",
-    "q type",
-    "peerrank",
+    *("strm", "grdx", "t-pri", "corrid", "rangestack", "projected start", "api start", "qcount", "q type", "peerrank"),
+    *("send wait", "page faults", "migration size", "migration throughput", '"total', "<th>"),
 )
-_RARE_WORDS = ("send wait", "page faults", "migration size", "migration throughput", '"total', "<th>")
 _TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
 _COUNTS = ("inst", "calls", "count", "operations")
 

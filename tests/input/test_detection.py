@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -131,3 +133,15 @@ def test_other_packages_are_asked_where_ours_are_not_sure(
     monkeypatch.setattr(ktrace.input.detection, "by_name", lambda name: name)
     assert str(choose(Source(str(tmp_path / "x")))) == "ours"
     assert bool(scans) == asked
+
+
+def test_probes_load_neither_numpy_nor_pyarrow() -> None:
+    """All of them are imported before anything is known about an input."""
+    script = (
+        "import sys\nfrom ktrace.input.format import builtin_formats\n"
+        "for fmt in builtin_formats():\n    fmt.reads and fmt._module('probe')\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "ktrace" in loaded
+    assert not {"numpy", "pyarrow", "pandas", "msgspec", "google"} & set(loaded)
