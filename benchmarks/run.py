@@ -15,6 +15,7 @@ import platform
 import tempfile
 from pathlib import Path
 
+import detection
 import kineto
 import nsys
 import order
@@ -54,6 +55,7 @@ def main() -> None:
         results["ktrace info, Doppler log"] = ktrace("info", log)
         for file, rate in validate.rates(folder, options.rows).items():
             results[f"validate {file}"] = {"records/s": rate}
+        results |= detection.measure(detection.inputs())
         results |= kineto.measure(options.keep or folder, options.events, 3)
         results |= nsys.measure(options.keep or folder, 2 * options.rows, 3)
     for way in order.WAYS:

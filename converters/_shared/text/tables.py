@@ -45,8 +45,9 @@ _LONGEST_CELL = 64
 #: Lines needed to recognise headings: two of headings, a rule, units, a row, and the line after it.
 _HEADING_LINES = 6
 
-#: Lines that are examined for the decimal separator of a file.
+#: Lines that are examined for the decimal separator of a file, and by a probe.
 _EXAMINED_LINES = 2_000
+_EXAMINED_BY_PROBES = 100
 
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
@@ -165,7 +166,8 @@ def read_tables(lines: _Lines, recognise: Recogniser) -> Iterator[Table | Row | 
 def _has_decimal_commas(lines: _Lines, recognise: Recogniser) -> bool:
     """Whether the figures in the first lines have decimal commas."""
     texts: list[str] = []
-    while len(texts) < _EXAMINED_LINES and (text := lines.peek(len(texts) + 1)) is not None:
+    most = _EXAMINED_LINES if isinstance(lines, Lines) else _EXAMINED_BY_PROBES
+    while len(texts) < most and (text := lines.peek(len(texts) + 1)) is not None:
         texts.append(text)
     if not may_have(texts):
         return False
