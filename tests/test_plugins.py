@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES
 
-import ktrace.converters.mlc.probe as ktrace_mlc_probe
+import ktrace.converters.kineto.probe as ktrace_kineto_probe
 from ktrace import __version__
 from ktrace.errors import StrictFailure
 from ktrace.input.detection import detect
@@ -220,15 +220,15 @@ def test_a_probe_of_ours_that_raises_is_named_and_the_others_go_on(
     def probe(sample: object) -> None:
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr(ktrace_mlc_probe, "probe", probe)
+    monkeypatch.setattr(ktrace_kineto_probe, "probe", probe)
     report = convert(log, tmp_path / "out.jsonl")
     assert report.inputs[0]["format"] == "doppler"
     [(where, detail)] = report.issues["broken-format"].places
-    assert where == "mlc"
+    assert where == "kineto"
     assert detail == f"its probe, of ktrace {__version__}, raised IndexError: list index out of range"
     assert report.balanced()
-    assert [match.format for match in detect(log) if match.failed] == ["mlc"]
-    with pytest.raises(StrictFailure, match="the format mlc couldn't be asked"):
+    assert [match.format for match in detect(log) if match.failed] == ["kineto"]
+    with pytest.raises(StrictFailure, match="the format kineto couldn't be asked"):
         convert(log, tmp_path / "strict.jsonl", strict=True)
     report = convert(log, tmp_path / "folder.jsonl", strict=True, from_="doppler")
     assert "broken-format" not in report.issues

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.text.likely import has_any
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -14,14 +13,11 @@ _STAMPED = re.compile(r"^(?:\[browser:\w+\] )?\[\d+(?:\.\d+)?ms\]\[[A-Za-z]\w*\]
 _BROWSER = re.compile(r"^\[browser:\w+\] ", re.M)
 _TOOL = re.compile(r"^\[(?:metrics|ok)\] \S+=", re.M)
 
-#: Every log of Doppler contains one of these, in lower case.
-_LIKELY = ("gpu profile report", "ms][", "[browser:", "[metrics] ", "[ok] ")
-
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for its report, or for lines with Doppler's own time stamp."""
     text = sample.text
-    if not text or not has_any(sample, _LIKELY):
+    if not text:
         return None
     if _REPORT.search(text) and (_HEADER.search(text) or _STAMPED.search(text)):
         return Match(Score.DIALECT, "has the line 'GPU Profile Report'")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from ktrace.converters._shared.text.likely import has_any
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
 _TITLE = "Performance Comparison"
 
-#: Every comparison contains one of these; checking for them first avoids searching other files for tables.
-_WORDS = (_TITLE.casefold(), "function name", "functionname", "function_name", "time rank", "timerank", "time_rank")
-
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title with a table, or for a table of functions or cycles without the title."""
     text = sample.text
-    if not text or ("|" not in text and "," not in text) or not has_any(sample, _WORDS):
+    if not text or ("|" not in text and "," not in text):
         return None
     from ktrace.converters._shared.text.tables import find_tables
 

@@ -8,9 +8,6 @@ from ktrace.input.source import Sample
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the headings of either file."""
-    text = sample.text
-    if not text or ("counter_name" not in text and "function_name" not in text):
-        return None
     from ktrace.converters._shared.text.tables import find_tables
 
     from .columns import columns_of

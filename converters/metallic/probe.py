@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.text.likely import has_any
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -12,14 +11,11 @@ _TITLE = re.compile(r"^=== Analyzing .+ ===\s*$", re.M)
 _ROW = re.compile(r"^ {2,}\S.*: count=\d+ \| total=[\d.]+ms \| avg=[\d.]+ms", re.M)
 _EVENTS = re.compile(r"^Total events: \d+\s*$", re.M)
 
-#: Every analysis contains one of these, in lower case.
-_LIKELY = ("=== analyzing ", ": count=")
-
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title with a row or the number of events, or for a row without the title."""
     text = sample.text
-    if not text or not has_any(sample, _LIKELY):
+    if not text:
         return None
     title, row, events = _TITLE.search(text), _ROW.search(text), _EVENTS.search(text)
     if title and (row or events):

@@ -16,7 +16,7 @@ _RECORD = re.compile(r'(?:^|\bMETRIC: )\s*(\{.*"event"\s*:.*)')
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a line that is a record with `timestamp`, `span_id` and a typed `event`."""
     text = sample.text
-    if not text or '"event"' not in text:
+    if not text:
         return None
     near = None
     lines = text.splitlines() if sample.whole else sample.lines

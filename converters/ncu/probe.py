@@ -12,19 +12,6 @@ from .marks import AVERAGES, METRICS, OWN, SECTION, headings, is_placed, launch_
 #: The start of ncu's own remarks; other tools write ==WARNING==, too.
 _REMARKS = ("Connected to process", "Disconnected from process", "Profiling ", "No kernels were profiled", "ERR_NV")
 
-#: Every output of ncu contains one of these.
-_WORDS = (
-    "==",
-    ", Context ",
-    ")x(",
-    "Kernel Name",
-    "Metric Name",
-    '"Source",',
-    "Launch Attribute",
-    " invocation",
-    AVERAGES,
-)
-
 #: The headings of `--page source`, whose rows are instructions or lines of the program, not launches.
 _SOURCE_PAGE = re.compile(
     r'^"(?:#|Address|Line No|Line)",(?=[^\n]*"Source",)[^\n]*"(?:# Samples|Instructions Executed|Warp Stall Sampling)',
@@ -49,7 +36,7 @@ _NEAR_TOP = 2000
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the line of a launch, the headings of a CSV page, or a remark about ncu's work."""
     text = sample.text
-    if not text or not any(word in text for word in _WORDS):
+    if not text:
         return None
     lines = sample.lines or text.splitlines()
     for number, line in enumerate(lines, 1):

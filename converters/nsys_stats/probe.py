@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.text.likely import has_any, likely_lines
+from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match
 from ktrace.input.source import Sample
 
@@ -28,7 +28,7 @@ def probe(sample: Sample) -> Match | None:
 
 def _may_be(sample: Sample) -> bool:
     """Whether the text has the words at all; most files don't, and aren't searched for tables."""
-    if has_any(sample, _WORDS):
+    if sample.has_any(_WORDS):
         return True
     return any(map(_has_total_and_count, (line for _, line in likely_lines(sample, ("total",)))))
 

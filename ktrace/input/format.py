@@ -79,6 +79,9 @@ class Format:
     folder. `closed`: the room only recognises files that the vendor alone can read. `via`: the format that this one is
     read as. `surest`: the best score of the probe; a format that may claim any table is asked only where no other one
     is sure.
+
+    The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case, in
+    its head or tail, or without tables for a `database`. It is asked about every folder.
     """
 
     name: str
@@ -93,13 +96,24 @@ class Format:
     closed: bool = False
     via: str = ""
     surest: Score = Score.MAGIC
+    words: tuple[str, ...] = ()
+    database: bool = False
 
     def probe(self, sample: Sample) -> Match | None:
         """Returns the answer of the room's probe. Raises whatever the probe raises; `detect_sample` doesn't."""
+        if not self._may_be(sample):
+            return None
         match: Match | None = self._module("probe").probe(sample)
         if match is not None and not isinstance(match, Match):
             raise TypeError(f"the probe returned a {type(match).__name__}, not a Match or None")
         return match
+
+    def _may_be(self, sample: Sample) -> bool:
+        if sample.listing is not None:
+            return True
+        if self.database:
+            return sample.tables is not None
+        return not self.words or sample.has_any(self.words)
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         """Yields the batches of the source."""

@@ -14,7 +14,7 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,6 +66,15 @@ class Sample:
     def folded(self) -> str:
         """The text in lower case, empty if the head is binary."""
         return (self.text or "").lower()
+
+    @cached_property
+    def folded_tail(self) -> str:
+        """The tail of a text in lower case, empty if the head is binary."""
+        return self.tail.decode("utf-8", "replace").lower() if self.text else ""
+
+    def has_any(self, words: Iterable[str]) -> bool:
+        """Whether head or tail of a text contain one of the words, which are in lower case."""
+        return any(word in self.folded or word in self.folded_tail for word in words)
 
     @cached_property
     def line_starts(self) -> list[int]:

@@ -30,9 +30,3 @@ def _lines_with(sample: Sample, word: str) -> Iterator[int]:
         number = bisect_right(sample.line_starts, at)
         yield number
         at = sample.folded.find(word, sample.line_starts[number])
-
-
-def has_any(sample: Sample, words: Sequence[str]) -> bool:
-    """Whether a text contains one of the words. Words are in lower case, the text in any."""
-    folded = sample.folded
-    return any(word in folded for word in words)
