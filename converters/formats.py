@@ -39,6 +39,7 @@ FORMATS = (
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True),
     Format("onnxruntime", "ONNX Runtime profiles", ".onnxruntime", ("onnxruntime_profile*.json",), reads=True),
     Format("ort-web", "onnxruntime-web profiling in a console log", ".ort_web", ("*.log", "*.txt"), reads=True),
+    Format("llama", "llama.cpp timings in logs: server, tools, Vulkan backend, test-backend-ops", ".llama", ("*.log", "*.txt"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

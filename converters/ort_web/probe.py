@@ -15,6 +15,9 @@ _SESSION = re.compile(r'^[^\[{\n][^\n]{0,200}\{"cat" : "Session",', re.MULTILINE
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a line of one of the profilers."""
+    start = sample.head[:2].lstrip()
+    if start in (b"[", b"[{") or (start.startswith(b"{") and not sample.head.startswith(b'{"version":')):
+        return None  # a document of JSON
     text = sample.text
     if not text:
         return None
