@@ -37,6 +37,10 @@ FORMATS = (
     Format("rpd", "ROCm rocmProfileData (RPD) database", ".rpd", ("*.rpd",), reads=True, database=True),
     Format("rpd2tracing", "ROCm rocmProfileData (RPD) as Trace Event JSON", ".rpd2tracing", ("*.json",), reads=True, words=('"desc"', '"api_op"')),
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True, words=("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %")),
+    Format("onnxruntime", "ONNX Runtime profiles", ".onnxruntime", ("onnxruntime_profile*.json",), reads=True, words=('"cat"',)),
+    Format("ort-web", "onnxruntime-web profiling in a console log", ".ort_web", ("*.log", "*.txt"), reads=True, words=("[profiling] kernel", "ms on event", '"inputsmetadata"', '"cat" : "session"')),
+    Format("llama", "llama.cpp timings in logs: server, tools, Vulkan backend, test-backend-ops", ".llama", ("*.log", "*.txt"), reads=True, words=("print_timing", "perf_", "vulkan timings:", "us/run")),
+    Format("ggml-opencl", "ggml OpenCL profiles: cl_profiling.csv, cl_trace.json", ".ggml_opencl", ("cl_profiling*.csv", "cl_trace*.json"), reads=True, words=("op name", '"opencl"')),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

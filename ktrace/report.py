@@ -45,6 +45,9 @@ KINDS: dict[str, Kind] = {
     "disagreement": Kind(
         Severity.NOTE, "Two places in the source contain different figures for the same thing; both are kept."
     ),
+    "unit-corrected": Kind(
+        Severity.NOTE, "The tool printed a wrong unit with a figure; it was read in the unit that the tool measures in."
+    ),
     "no-nulls": Kind(
         Severity.NOTE,
         "The file can't mark a value as missing; zeros in columns that may lack values were read as missing.",

@@ -1,0 +1,183 @@
+"""Turns each timing line into a row; other lines are facts or unrecognised.
+
+The timings of a server's slot, in a log with times, are events: generation ends when they are printed, and begins where
+the prompt's evaluation ends. All other figures are sums over a run, and become summaries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.lines import Line, Lines
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .kernels import Work, tested, vulkan_row, vulkan_total
+from .timings import Place, Timing, metric_of, place_of, timing_of
+
+PROMPT, GENERATION, TOTAL = "prompt eval", "eval", "total"
+
+#: Slots whose prompt waits for the generation. Servers have a few.
+MOST_SLOTS = 1_000
+
+_HEADER = re.compile(r"(?:.{0,40} )?Vulkan Timings:\s*")
+_RULE = re.compile(r"\s*-{8,}\s*")
+_MODEL = re.compile(r".{0,100}\bgeneral\.name\s+(?:str\s+)?=\s*(?P<name>\S.*)")
+_BUILD = re.compile(r".{0,60}\bbuild(?:_info)?\s*[:=]\s*(?P<build>b?\d.*)")
+_DEVICE = re.compile(r"\s*(?:ggml_vulkan: (?P<number>\d{1,3}) = |  Device (?P<cuda>\d{1,3}): )(?P<name>[^|,]{1,200}).*")
+_BACKEND = re.compile(r"\s*Backend (?P<number>\d{1,3})/\d{1,3}: (?P<name>\S+)\s*")
+_DESCRIPTION = re.compile(r"\s*Device description: (?P<name>\S.*)")
+_UNSUPPORTED = re.compile(r"\s*\w+\(.*\): not supported.*")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields the events and summaries of a log."""
+    return _Log(source, conversion).read()
+
+
+class _Log:
+    """The state of reading: the place of figures that follow without one, the slots' prompts, the open table."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        self._lines = Lines(source, conversion)
+        self._rows = RowBuilder(conversion)
+        self._report = conversion.report
+        self._place: Place | None = None
+        self._prompts: dict[int, tuple[Place, Timing]] = {}
+        self._tables = 0
+        self._open = False
+        self._backend: tuple[int, str] | None = None
+
+    def read(self) -> Iterator[Batch]:
+        self._rows.fact("source", facts={"tool": "llama.cpp"})
+        self._rows.fact("clock", facts={"kind": "session"})
+        for line in self._lines:
+            if not line.text.strip() or _RULE.fullmatch(line.text):
+                self._lines.structure()
+            elif not (self._take_timing(line.text) or self._take_kernel(line) or self._take_fact(line.text)):
+                self._place = None
+            yield from self._rows.ready()
+        self._end_prompts()
+        yield from self._rows.rest()
+
+    # Timings
+
+    def _take_timing(self, text: str) -> bool:
+        """Reads a figure of the server or of a tool; returns False for any other line."""
+        found = place_of(text)
+        place, rest = found or (self._place, text)
+        if place is None:
+            return False
+        if timing := timing_of(rest):
+            self._lines.used()
+            self._add(place, timing)
+        elif metric := metric_of(rest):
+            self._lines.used()
+            value: dict[str, Any] = {"value": metric.value, "unit": metric.unit, "args": metric.args}
+            self._rows.summary("metric", metric.name, metric=metric.name, scope=place.scope, ts=place.at, **value)
+        elif found and not rest.strip():
+            self._lines.structure()
+        else:
+            return False
+        self._place = place
+        return True
+
+    def _add(self, place: Place, timing: Timing) -> None:
+        """Adds a figure: of a slot in a log with times as an event, else as a summary."""
+        slot, at = place.slot, place.at
+        if slot is not None and at is not None and timing.label in (PROMPT, GENERATION):
+            before = self._prompts.pop(slot, None)
+            if before:
+                together = timing.label == GENERATION and before[0].task == place.task
+                self._event(*before, at - timing.dur if together else before[0].at or 0)
+            if timing.label == GENERATION:
+                self._event(place, timing, at)
+            else:
+                self._prompts[slot] = (place, timing)
+                if len(self._prompts) > MOST_SLOTS:
+                    self._end_prompts()
+            return
+        kind = "total" if timing.label == TOTAL else "range"
+        figures: dict[str, Any] = {"total": float(timing.dur), "count": timing.count, "avg": timing.each}
+        args = {"of": timing.of, "tokens_per_second": timing.rate}
+        figures |= {"percent": timing.percent, "args": {key: value for key, value in args.items() if value is not None}}
+        self._rows.summary(kind, timing.label, unit="ns", scope=place.scope, ts=at, **figures)
+
+    def _end_prompts(self) -> None:
+        """Adds the prompts for which no generation was printed."""
+        for place, prompt in self._prompts.values():
+            self._event(place, prompt, place.at or 0)
+        self._prompts.clear()
+
+    def _event(self, place: Place, timing: Timing, end: int) -> None:
+        """Adds the work of a slot that ended at a time."""
+        each = None if timing.each is None else timing.each / 1_000_000
+        args = {"task": place.task, "tokens": timing.count, "ms_per_token": each, "tokens_per_second": timing.rate}
+        self._rows.event(
+            "range",
+            timing.label,
+            ts=end - timing.dur,
+            dur=timing.dur,
+            timing="derived",
+            track=f"slot {place.slot}",
+            args={key: value for key, value in args.items() if value is not None},
+        )
+
+    # Kernels
+
+    def _take_kernel(self, line: Line) -> bool:
+        """Reads a line of the Vulkan backend or of test-backend-ops; returns False for any other line."""
+        text = line.text
+        if _HEADER.fullmatch(text):
+            self._tables += 1
+            self._open = True
+            self._lines.structure()
+        elif work := tested(text):
+            self._lines.used()
+            number, name = self._backend or (1, "")
+            on_host = name.startswith("CPU")
+            place: dict[str, Any] = {"scope": [name]} if name else {}
+            self._work("op" if on_host else "kernel", work, device=None if on_host else number - 1, **place)
+        elif self._open and (work := vulkan_row(text)):
+            if work.mislabelled:
+                self._report.issue("unit-corrected", f"line {line.number}", "microseconds that are labelled ms", 0)
+            self._lines.used()
+            self._work("kernel", work, device=0, table=self._tables - 1, scope=["Vulkan Timings"])
+        elif self._open and (total := vulkan_total(text)) is not None:
+            self._lines.used()
+            self._open = False
+            self._rows.summary("total", TOTAL, unit="ns", total=total, table=self._tables - 1, scope=["Vulkan Timings"])
+        elif _UNSUPPORTED.fullmatch(text):
+            self._lines.structure()
+        else:
+            return False
+        return True
+
+    def _work(self, kind: str, work: Work, **place: Any) -> None:
+        figures: dict[str, Any] = {"count": work.count, "avg": work.avg, "total": work.total}
+        self._rows.summary(kind, work.name, short_name=work.name, unit="ns", args=work.args, **figures, **place)
+
+    # Facts
+
+    def _take_fact(self, text: str) -> bool:
+        """Reads the model, the build, the devices; returns False for any other line."""
+        if found := _MODEL.fullmatch(text):
+            self._rows.fact("source", facts={"model": found["name"].strip()})
+        elif found := _BUILD.fullmatch(text):
+            self._rows.fact("source", facts={"version": found["build"].strip()})
+        elif found := _BACKEND.fullmatch(text):
+            self._backend = (int(found["number"]), found["name"])
+        elif (found := _DESCRIPTION.fullmatch(text)) and self._backend:
+            self._rows.fact("device", device=self._backend[0] - 1, name=found["name"].strip())
+        elif found := _DEVICE.fullmatch(text):
+            api = "vulkan" if found["number"] else "cuda"
+            number = int(found["number"] or found["cuda"])
+            self._rows.fact("device", device=number, name=found["name"].strip(), facts={"api": api})
+        else:
+            return False
+        self._lines.became("catalog")
+        return True

@@ -1,0 +1,140 @@
+"""Timing lines of llama.cpp's server and tools, of all versions, as values.
+
+0.04.796.165 I slot print_timing: id  0 | task 3 |        eval time = ...        since 2026: minutes.s.ms.us, level
+slot print_timing: id  0 | task 3 |                                              2024 to 2025: the figures follow
+prompt eval time =     111.11 ms /    11 tokens (   10.10 ms per token, ...
+INFO [           print_timings] generation eval time =     371.41 ms /    13 runs   ( ... | tid="..." id_slot=0
+{"function":"print_timings","msg":"prompt eval time     =     371.41 ms ...","id_slot":0,"id_task":7, ...}   early 2024
+llama_print_timings:        load time =    1234.56 ms                            2023 to 2024
+llama_perf_context_print:        load time =    1234.56 ms                       since 2024
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from ktrace.converters._shared.text.numbers import to_ns
+
+_STAMP = re.compile(r"(\d{1,9})\.(\d\d)\.(\d{3})\.(\d{3}) (?:[A-Z] )?")
+_SLOT = re.compile(r"\s*slot\s+print_timings?:\s*id\s+(\d{1,9})\s*\|\s*task\s+(-?\d{1,12})\s*\|")
+_FUNCTION = re.compile(r"\s*(?:[A-Z]+ \[\s*)?(\w*(?:print_timings?|perf_\w{0,20}print))(?:\]|:)")
+_ROW = re.compile(
+    r"\s*(?P<label>[a-z][a-z ]{0,30}) time\s*=\s*(?P<ms>\d{1,15}(?:\.\d{1,9})?) ms"
+    r"(?:\s*/\s*(?P<count>\d{1,12}(?:\.\d{1,3})?)\s*(?P<of>tokens|runs|%))?(?P<rest>.*)"
+)
+_EACH = re.compile(r"\(\s*(\d{1,15}(?:\.\d{1,9})?) ms per (?:token|run)")
+_RATE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) tokens per second")
+_REUSED = re.compile(r"\s*(graphs reused)\s*=\s*(\d{1,15})\s*")
+_DRAFT = re.compile(
+    r"\s*draft acceptance(?: rate)?\s*=\s*(\d{1,9}\.\d{1,9}|nan)\s*"
+    r"\(\s*(\d{1,12}) accepted\s*/\s*(\d{1,12}) generated\)(.*)"
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a line is from: the printing function, the slot and task of a server, the time of the log in ns."""
+
+    function: str | None = None
+    slot: int | None = None
+    task: int | None = None
+    at: int | None = None
+
+    @property
+    def scope(self) -> list[str]:
+        """The place as the scope of a summary."""
+        if self.slot is not None:
+            return [f"slot {self.slot}", f"task {self.task}"]
+        return [self.function] if self.function else []
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A duration in ns, and how many tokens or runs it covers; `each` is ns per token, `rate` tokens/s."""
+
+    label: str
+    dur: int
+    count: int | None = None
+    of: str | None = None
+    each: float | None = None
+    rate: float | None = None
+    percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of another kind."""
+
+    name: str
+    value: float
+    unit: str | None
+    args: dict[str, Any]
+
+
+def place_of(text: str) -> tuple[Place, str] | None:
+    """Returns the place of a line and the rest of it; None if no such function printed it."""
+    if text.startswith("{"):
+        return _of_json(text)
+    stamp = _STAMP.match(text)
+    at = None
+    if stamp:
+        minutes, seconds, ms, us = map(int, stamp.groups())
+        at = (((minutes * 60 + seconds) * 1000 + ms) * 1000 + us) * 1000
+        text = text[stamp.end() :]
+    if slot := _SLOT.match(text):
+        return Place("print_timing", int(slot[1]), int(slot[2]), at), text[slot.end() :]
+    if function := _FUNCTION.match(text):
+        return Place(function[1], at=at), text[function.end() :]
+    return None
+
+
+def _of_json(text: str) -> tuple[Place, str] | None:
+    if '"print_timings' not in text:
+        return None
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    message, function = (line.get(key) for key in ("msg", "function"))
+    if not isinstance(message, str) or not isinstance(function, str):
+        return None
+    slot, task = (line.get(key) for key in ("id_slot", "id_task"))
+    place = Place(function)
+    if type(slot) is int and type(task) is int:
+        place = replace(place, slot=slot, task=task)
+    return place, message
+
+
+def timing_of(text: str) -> Timing | None:
+    """Returns the duration on a line without its place; None for anything else."""
+    found = _ROW.fullmatch(text)
+    if not found:
+        return None
+    each, rate = _EACH.search(found["rest"]), _RATE.search(found["rest"])
+    counted = found["of"] in ("tokens", "runs") and "." not in found["count"]
+    return Timing(
+        found["label"],
+        to_ns(Decimal(found["ms"]), "ms")[0],
+        int(found["count"]) if counted else None,
+        found["of"] if counted else None,
+        float(Decimal(each[1]) * 1_000_000) if each else None,
+        float(rate[1]) if rate else None,
+        float(found["count"]) if found["of"] == "%" else None,
+    )
+
+
+def metric_of(text: str) -> Metric | None:
+    """Returns another number on a line without its place; None for anything else."""
+    if found := _REUSED.fullmatch(text):
+        return Metric(found[1], float(found[2]), "count", {})
+    if found := _DRAFT.fullmatch(text):
+        if found[1] == "nan":
+            return None
+        return Metric(
+            "draft acceptance", float(found[1]), None, {"accepted": int(found[2]), "generated": int(found[3])}
+        )
+    return None

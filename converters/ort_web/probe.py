@@ -1,0 +1,37 @@
+"""Recognises a console log of onnxruntime-web by the lines of its profilers."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
+
+_KERNEL = re.compile(r'\[profiling\] kernel "[^\n]*execution time: -?\d+ ns')
+_ONNXJS = re.compile(r"Profiler\.\w+\b[^\n]{0,60}\d\.\d\dms on event '")
+_DATA = re.compile(r'\{"version":\d+,"inputsMetadata":\[')
+_SESSION = re.compile(r'^[^\[{\n][^\n]{0,200}\{"cat" : "Session",', re.MULTILINE)
+
+
+#: What the lines of each profiler contain, the rest of such a line, and why that is onnxruntime-web.
+_FORMS = (
+    ('[profiling] kernel "', _KERNEL, "lines '[profiling] kernel ... execution time: ... ns'"),
+    ("ms on event '", _ONNXJS, "lines 'Profiler.... ms on event ... at ...'"),
+    ('"inputsMetadata":[', _DATA, "the data of WebGPU profiling as JSON"),
+    ('{"cat" : "Session",', _SESSION, "events of an ONNX Runtime profile between lines of a console"),
+)
+
+#: Characters at the begin of a log that are searched, in addition to its tail.
+_SEARCHED = 1 << 17
+
+
+def probe(sample: Sample) -> Match | None:
+    """DIALECT for a line of one of the profilers, in the begin or in the tail of a text that isn't JSON as a whole."""
+    start = sample.head[:64].lstrip()
+    if re.match(rb'\[\s*(?:[\[{]|\Z)|\{(?!"version":)', start) or not sample.text:
+        return None
+    parts = (sample.text[:_SEARCHED], sample.tail.decode(errors="replace"))
+    for mark, pattern, what in _FORMS:
+        if any(mark in part and pattern.search(part) for part in parts):
+            return Match(Score.DIALECT, f"has {what}")
+    return None
