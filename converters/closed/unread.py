@@ -47,18 +47,6 @@ UNREAD = (
         (re.compile(rb"/(?:host|device):[A-Za-z][\w:]*[\"\x12\x1a\x22*]"), re.compile(rb"\0|[\x01-\x08]")),
     ),
     Unread(
-        "a JSON report from OpenVINO's benchmark_app",
-        "take the CSV of the same run: benchmark_app -report_type detailed_counters",
-        _JSON,
-        _has(r'"(?:detailed_performance|avg_performance)"|"real_time"\s*:', r'"(?:cpu_time|nodes|layer_type)"\s*:'),
-    ),
-    Unread(
-        "an execution graph of OpenVINO",
-        "take the counters of the same run: benchmark_app -report_type detailed_counters",
-        re.compile(rb"\s*<"),
-        _has("execTimeMcs"),
-    ),
-    Unread(
         "a profile of TVM as JSON",
         "print it as a table instead: report.table() or report.csv()",
         _JSON,

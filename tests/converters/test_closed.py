@@ -136,8 +136,6 @@ def test_what_is_read_is_none_of_them() -> None:
         ("xplane/tw003.xplane.pb", "XPlane"),
         ("made/opentelemetry/otlp_spans.json", "OTLP"),
         ("made/opentelemetry/console_spans.txt", "OpenTelemetry"),
-        ("made/openvino/detailed/exec_graph.xml", "OpenVINO"),
-        ("made/openvino/json/benchmark_detailed_counters_report.json", "OpenVINO"),
         ("made/llama_server/xllamacpp_server.log", "llama.cpp"),
         ("made/pytorch_single/execution_trace.json", "Chakra"),
         ("made/pytorch_single/flop_counter.txt", "FlopCounterMode"),
