@@ -41,6 +41,8 @@ FORMATS = (
     Format("ort-web", "onnxruntime-web profiling in a console log", ".ort_web", ("*.log", "*.txt"), reads=True, words=("[profiling] kernel", "ms on event", '"inputsmetadata"', '"cat" : "session"')),
     Format("llama", "llama.cpp timings in logs: server, tools, Vulkan backend, test-backend-ops", ".llama", ("*.log", "*.txt"), reads=True, words=("print_timing", "perf_", "vulkan timings:", "us/run")),
     Format("ggml-opencl", "ggml OpenCL profiles: cl_profiling.csv, cl_trace.json", ".ggml_opencl", ("cl_profiling*.csv", "cl_trace*.json"), reads=True, words=("op name", '"opencl"')),
+    Format("openvino", "OpenVINO: counters of layers that benchmark_app writes and prints", ".openvino", ("benchmark_*_report.csv", "benchmark_*_report.json", "*.log", "*.xml"), reads=True),
+    Format("tensorrt", "TensorRT: profiles, times and layers that trtexec exports, its log", ".tensorrt", ("*.profile.json", "*.timing.json", "*.graph.json", "*.log"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

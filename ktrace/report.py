@@ -96,6 +96,9 @@ KINDS: dict[str, Kind] = {
     "left-out": Kind(Severity.NOTE, "Rows were left out as requested by the options."),
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),
+    "incomplete-report": Kind(
+        Severity.NOTE, "A fault of the program that wrote the file left out data; another output of it is complete."
+    ),
     "environment": Kind(Severity.NOTE, "Environment variables were left out, since they may contain secrets."),
     "broken-format": Kind(
         Severity.NOTE,

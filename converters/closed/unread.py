@@ -1,7 +1,6 @@
 """Recognises files of tools that ktrace can't read yet by their content, and names an alternative.
 
 {"resourceSpans": [...]}              spans of OpenTelemetry
-[ { "count" : 1 } , { "name" : ...    the profile of trtexec
 B00P...                               a capture of Radeon GPU Profiler
 """
 
@@ -46,30 +45,6 @@ UNREAD = (
         "perfetto_trace.json.gz next to it",
         re.compile(rb"\n"),
         (re.compile(rb"/(?:host|device):[A-Za-z][\w:]*[\"\x12\x1a\x22*]"), re.compile(rb"\0|[\x01-\x08]")),
-    ),
-    Unread(
-        "a profile from TensorRT's trtexec (--exportProfile)",
-        "profile the run itself: nsys profile -o run trtexec ..., then nsys export --type sqlite run.nsys-rep",
-        re.compile(rb"\s*\[\s*\{\s*\"count\"\s*:"),
-        _has(r'"timeMs"\s*:'),
-    ),
-    Unread(
-        "a list of times from TensorRT's trtexec (--exportTimes)",
-        "profile the run itself: nsys profile -o run trtexec ..., then nsys export --type sqlite run.nsys-rep",
-        _JSON,
-        _has(r'"startEnqMs"\s*:', r'"computeMs"\s*:'),
-    ),
-    Unread(
-        "a JSON report from OpenVINO's benchmark_app",
-        "take the CSV of the same run: benchmark_app -report_type detailed_counters",
-        _JSON,
-        _has(r'"(?:detailed_performance|avg_performance)"|"real_time"\s*:', r'"(?:cpu_time|nodes|layer_type)"\s*:'),
-    ),
-    Unread(
-        "an execution graph of OpenVINO",
-        "take the counters of the same run: benchmark_app -report_type detailed_counters",
-        re.compile(rb"\s*<"),
-        _has("execTimeMcs"),
     ),
     Unread(
         "a profile of TVM as JSON",

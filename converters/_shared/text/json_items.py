@@ -1,0 +1,214 @@
+"""JSON documents of reports, read as a stream: the elements of a list, or the members of an object.
+
+[{"count": 3}, {"name": "a", "timeMs": 1.5}]                 two elements of the list ""
+{"Layers": [{"Name": "a"}, {"Name": "b"}], "Bindings": []}    two elements of the list "Layers"; "Bindings" is empty
+{"calls": [...], "configuration": {"Executor": "VM"}}          the elements of "calls", the member "configuration"
+
+Several documents may follow one another. An element is decoded as a whole, so that memory depends on the largest one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any, BinaryIO, NamedTuple
+
+from ktrace.input.source import Source
+from ktrace.report import Report
+
+from ..canonical.record_lines import utf8
+
+_CHUNK = 1 << 16
+
+#: The most characters of an element.
+LONGEST = 1 << 24
+
+_BLANK = re.compile(r"[\s,]*")
+_SPACE = re.compile(r"\s*")
+
+#: Where reading goes on after an element that can't be decoded: at the next element.
+_NEXT = re.compile(r"\n(?=\s{0,40},?\s{0,40}[{\]])|\}\s{0,40},\s{0,40}(?=\{)|\](?=\s{0,40}[,}])")
+
+_DECODER = json.JSONDecoder(strict=False, parse_float=Decimal, parse_constant=str)
+
+
+class Item(NamedTuple):
+    """An element or a member: its number from 1, its document from 0, the key of its list or member, and its value.
+
+    If it can't be read, `problem` is a kind of issue and `text` the text in its place.
+    """
+
+    number: int
+    document: int
+    key: str
+    value: Any
+    listed: bool = True
+    problem: str = ""
+    text: str = ""
+
+    @property
+    def where(self) -> str:
+        """Its place for the report."""
+        return f"{self.key or 'list'} element {self.number}" if self.listed else f"member {self.key}"
+
+
+def json_items(source: Source, report: Report) -> Iterator[Item]:
+    """Yields the items of the documents of a source. The caller accounts for each of them.
+
+    Reports "cut" for a document that isn't closed.
+    """
+    with source.open() as stream:
+        yield from _Walk(_Text(utf8(stream), report), report).items()
+
+
+class _Text:
+    """Text that is read as needed; `at` is the current position in `text`."""
+
+    def __init__(self, stream: BinaryIO, report: Report) -> None:
+        self._stream = stream
+        self._report = report
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.text = ""
+        self.at = 0
+        self.ended = False
+
+    def more(self, size: int = _CHUNK) -> bool:
+        """Reads on and drops the text before `at`; returns False at the end."""
+        if self.ended:
+            return False
+        raw = self._stream.read(size)
+        self.ended = not raw
+        added = self._decoder.decode(raw, final=self.ended)
+        if "\ufffd" in added and "\ufffd".encode() not in raw:
+            self._report.issue("encoding", "a value of the JSON")
+        self.text = self.text[self.at :] + added
+        self.at = 0
+        return not self.ended or bool(added)
+
+    def next(self, blank: re.Pattern[str] = _BLANK) -> str:
+        """Skips blanks and returns the next character; '' at the end."""
+        while True:
+            found = blank.match(self.text, self.at)
+            self.at = found.end() if found else self.at
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.more():
+                return ""
+
+    def value(self) -> tuple[bool, Any]:
+        """Decodes the next value; (False, None) if it can't be decoded. Numbers with decimals are Decimals."""
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self.text, self.at)
+            except (ValueError, RecursionError):
+                pass
+            else:
+                if end < len(self.text) or self.ended:
+                    self.at = end
+                    return True, value
+            left = len(self.text) - self.at
+            if left >= LONGEST or not self.more(max(_CHUNK, left)):
+                if self.ended and left < LONGEST:
+                    return self._last()
+                return False, None
+
+    def _last(self) -> tuple[bool, Any]:
+        try:
+            value, self.at = _DECODER.raw_decode(self.text, self.at)
+        except (ValueError, RecursionError):
+            return False, None
+        return True, value
+
+    def skip_value(self) -> str:
+        """Skips to the next element; returns the beginning of the text that is skipped."""
+        skipped = ""
+        while True:
+            found = _NEXT.search(self.text, self.at + 1)
+            end = found.end() if found and found[0] != "]" else found.start() if found else len(self.text)
+            if found and found[0][:1] == "}":
+                skipped += self.text[self.at : found.start() + 1]
+            else:
+                skipped += self.text[self.at : end]
+            skipped = skipped[:_CHUNK]
+            self.at = end
+            if found or not self.more():
+                return skipped
+
+    def line(self) -> str:
+        """Skips the rest of the line; returns its beginning."""
+        begin = ""
+        while (end := self.text.find("\n", self.at)) < 0:
+            begin = (begin + self.text[self.at :])[:_CHUNK]
+            self.at = len(self.text)
+            if not self.more():
+                return begin
+        begin, self.at = (begin + self.text[self.at : end])[:_CHUNK], end
+        return begin
+
+
+class _Walk:
+    def __init__(self, text: _Text, report: Report) -> None:
+        self._text = text
+        self._report = report
+        self._number = 0
+        self._document = -1
+
+    def items(self) -> Iterator[Item]:
+        text = self._text
+        while first := text.next():
+            self._number = 0
+            if first in "[{":
+                self._document += 1
+                text.at += 1
+                yield from self._list("") if first == "[" else self._object()
+            else:
+                self._number += 1
+                stray = text.line()
+                yield Item(self._number, self._document, "", None, True, "unrecognised", stray)
+
+    def _list(self, key: str) -> Iterator[Item]:
+        text = self._text
+        while first := text.next():
+            if first == "]":
+                text.at += 1
+                return
+            if first == "}":
+                return
+            yield self._item(key, listed=True)
+        self._report.issue("cut", "the end", "the list isn't closed", 0)
+
+    def _object(self) -> Iterator[Item]:
+        text = self._text
+        while first := text.next():
+            if first in "}]":
+                text.at += 1
+                return
+            sound, key = text.value() if first == '"' else (False, "")
+            if not sound or text.next(_SPACE) != ":":
+                self._number += 1
+                left = text.skip_value()
+                yield self._broken("", left)
+                continue
+            text.at += 1
+            if text.next(_SPACE) == "[":
+                text.at += 1
+                self._number = 0
+                yield from self._list(key)
+            else:
+                yield self._item(key, listed=False)
+        self._report.issue("cut", "the end", "the document isn't closed", 0)
+
+    def _item(self, key: str, *, listed: bool) -> Item:
+        self._number += 1
+        sound, value = self._text.value()
+        if sound:
+            return Item(self._number, self._document, key, value, listed)
+        return self._broken(key, self._text.skip_value(), listed=listed)
+
+    def _broken(self, key: str, text: str, *, listed: bool = True) -> Item:
+        """An item that can't be decoded: cut if the input ends in it."""
+        cut = self._text.ended and self._text.at >= len(self._text.text)
+        return Item(self._number, self._document, key, None, listed, "cut" if cut else "bad-record", text)

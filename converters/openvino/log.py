@@ -1,0 +1,165 @@
+"""Reads what benchmark_app prints: the counters of `-pc`, and the figures of the run.
+
+[ INFO ] Performance counts for 0-th infer request
+conv      Status.EXECUTED  layerType: Convolution   execType: jit_avx512_f32   realTime (ms): 0.103  cpuTime (ms): 0.103
+conv      EXECUTED         layerType: Convolution   realTime: 103   cpu: 103   execType: jit_avx512_f32   until 2021
+Total time:     0.103 milliseconds
+[ INFO ] Latency:
+[ INFO ]    Median:     0.25 ms
+
+Names of 20 characters and more are cut: `branch1/conv/Wit...`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .layers import STATUSES, Layer, Layers, ns, number, percent_of, status_of
+
+_PREFIX = re.compile(r"\[ ?[A-Z]+ ?\] ?")
+_STEP = re.compile(r"\[Step \d+/\d+\] .*")
+_TITLE = re.compile(r"(?:Sort p|P)erformance counts(?: sorted)? for (?P<number>\d{1,9})-th infer request:?\s*")
+_PLAIN_TITLE = re.compile(r"[Pp]erfo(?:r)?mance counts:\s*")
+_KEY = re.compile(r"(?:^|\s)(layerType|execType|realTime \(ms\)|realTime|cpuTime \(ms\)|cpu|proportion): ")
+_TOTAL = re.compile(r"(?P<name>Total(?: CPU)? time): +(?P<value>\S+) +(?P<unit>milliseconds|microseconds)\s*")
+_PROPORTION = re.compile(r"Total proportion: .*")
+_LATENCY = re.compile(r"Latency:\s*|Latency for each data shape group:.*")
+_STATISTIC = re.compile(r"(?P<name>Median|Average|AVG|Min|MIN|Max|MAX|\d{1,3} percentile): +(?P<value>\S+) ms\s*")
+_RUN = re.compile(r"(?P<name>Count|Duration|Throughput|Latency): +(?P<value>\S+) (?P<unit>iterations|ms|FPS)\s*")
+_FACT = re.compile(
+    r"(?P<key>Build|NETWORK_NAME|EXECUTION_DEVICES|Execution Devices|Full device name)(?: \.+|:) ?(?P<value>.*)"
+)
+_COLUMNS = {"median": "median", "average": "avg", "avg": "avg", "min": "min", "max": "max"}
+_FACTS = {"Build": "version", "NETWORK_NAME": "model"}
+_METRICS = {"iterations": ("count", 1), "ms": ("ns", 10**6), "FPS": ("FPS", 1)}
+
+
+def read_log(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a summary for each layer of each infer request, and for each figure of the run."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    log = _Log(lines, rows)
+    for line in lines:
+        log.read(line.text)
+        yield from rows.ready()
+    log.end(conversion)
+    yield from rows.rest()
+
+
+class _Log:
+    def __init__(self, lines: Lines, rows: RowBuilder) -> None:
+        self._lines = lines
+        self._rows = rows
+        self._layers = Layers(rows)
+        self._table = -1
+        self._scope: list[str] | None = None
+        self._open = False  # whether layers wait for their total
+        self._latency: dict[str, Any] | None = None
+        self._facts: dict[str, Any] = {"tool": "OpenVINO benchmark_app"}
+
+    def read(self, line: str) -> None:
+        """Accounts for a line and adds its rows."""
+        found = _PREFIX.match(line)
+        text = line[found.end() :].strip() if found else line.strip()
+        if self._latency is not None and not _STATISTIC.fullmatch(text):
+            self._close_latency()
+        if not text:
+            self._lines.structure()
+        elif " layerType: " in line:
+            self._layer(line)
+        elif title := _TITLE.fullmatch(text):
+            self._begin([f"infer request {title['number']}"])
+        elif _PLAIN_TITLE.fullmatch(text):
+            self._begin(None)
+        elif not self._figure(text) and (found or _STEP.fullmatch(text) or _PROPORTION.fullmatch(text)):
+            self._lines.structure()
+
+    def end(self, conversion: Conversion) -> None:
+        """Adds what waits for the end."""
+        self._close_latency()
+        if self._open:
+            conversion.report.issue("cut", "the end", "the layers have no total", 0)
+        self._rows.fact("source", facts=self._facts)
+
+    def _begin(self, scope: list[str] | None) -> None:
+        self._table += 1
+        self._scope, self._open = scope, True
+        self._lines.structure()
+
+    def _layer(self, line: str) -> None:
+        """A line with the counters of a layer."""
+        head, _, rest = line.partition(" layerType: ")
+        words = head.rsplit(None, 1)
+        fields, keys = {}, list(_KEY.finditer(" layerType: " + rest))
+        whole = " layerType: " + rest
+        for key, following in zip(keys, [*keys[1:], None], strict=True):
+            fields[key[1]] = whole[key.end() : following.start() if following else None].strip()
+        real = ns(fields["realTime (ms)"]) if "realTime (ms)" in fields else ns(fields.get("realTime", ""), 1000)
+        status = status_of(words[-1]) if words else ""
+        lacks_end = not ({"cpuTime (ms)", "cpu"} & fields.keys() and fields.get("execType"))
+        if len(words) < 2 or status not in STATUSES or real is None or lacks_end:
+            cut = self._lines.peek() is None
+            self._lines.skip("cut" if cut else "bad-record", "" if cut else "no name, no status or no time")
+            return
+        self._table = max(self._table, 0)
+        args = {name: number(fields[name]) for name in ("cpuTime (ms)", "cpu") if name in fields}
+        layer = Layer(words[0].rstrip().removesuffix(":"), status, fields["layerType"], fields["execType"], real, args)
+        layer.percent = percent_of(fields["proportion"]) if "proportion" in fields else None
+        self._layers.add(layer, table=self._table, scope=self._scope)
+        self._lines.used()
+
+    def _figure(self, text: str) -> bool:
+        """A total, a figure of the run or a fact."""
+        if found := _TOTAL.fullmatch(text):
+            return self._total(found)
+        if _LATENCY.fullmatch(text):
+            self._latency = {}
+            self._lines.structure()
+            return True
+        if self._latency is not None and (found := _STATISTIC.fullmatch(text)):
+            name, value = found["name"].lower(), ns(found["value"])
+            if name in _COLUMNS:
+                self._latency[_COLUMNS[name]] = value
+            else:
+                self._latency.setdefault("args", {})[f"{name} (ns)"] = value
+            self._lines.used()
+            return True
+        if found := _RUN.fullmatch(text):
+            unit, factor = _METRICS[found["unit"]]
+            metric = {"FPS": "throughput", "count": "count"}.get(unit, "duration")
+            self._rows.summary("metric", found["name"], metric=metric, unit=unit, value=ns(found["value"], factor))
+            self._lines.used()
+            return True
+        if found := _FACT.fullmatch(text):
+            key = found["key"]
+            if key in ("EXECUTION_DEVICES", "Execution Devices"):
+                self._layers.on_gpu = "GPU" in found["value"] and "CPU" not in found["value"]
+            self._facts.setdefault(_FACTS.get(key, key), found["value"].strip())
+            self._lines.became("catalog")
+            return True
+        return False
+
+    def _total(self, found: re.Match[str]) -> bool:
+        value = ns(found["value"], 10**6 if found["unit"] == "milliseconds" else 1000)
+        if value is None:
+            return False
+        self._open = False
+        place: dict[str, Any] = {"table": max(self._table, 0), "scope": self._scope}
+        if found["name"] == "Total time":
+            self._layers.total(found["name"], value, **place)
+        else:
+            self._rows.summary("metric", found["name"], unit="ns", value=value, **place)
+        self._lines.used()
+        return True
+
+    def _close_latency(self) -> None:
+        if self._latency:
+            self._rows.summary("metric", "Latency", unit="ns", **self._latency)
+        self._latency = None

@@ -1,0 +1,154 @@
+"""Reads the JSON that trtexec exports, an object at a time: profiles, times of queries, layers.
+
+Names aren't escaped in a profile; an object that isn't JSON for that reason is repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.json_items import Item, json_items
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .layers import kind_of, milliseconds
+from .queries import Queries
+
+_UNESCAPED = re.compile(r'\{\s*"name"\s*:\s*"(?P<name>.*)"\s*,\s*(?P<rest>"timeMs"\s*:[^"]*.*)\}\s*', re.DOTALL)
+_FIGURE = re.compile(r'"(\w+)"\s*:\s*([-+\d.eE]+)')
+
+#: Key of a profile -> column. Others become arguments.
+_FIGURES = {"timeMs": "total", "averageMs": "avg", "medianMs": "median"}
+
+
+def read_exports(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields the rows of each object; the kind of document shows in its keys."""
+    rows = RowBuilder(conversion)
+    rows.fact("source", facts={"tool": "TensorRT trtexec"})
+    exports = _Exports(rows, conversion)
+    for item in json_items(source, conversion.report):
+        conversion.report.record()
+        exports.add(item)
+        yield from rows.ready()
+    exports.end()
+    yield from rows.rest()
+
+
+class _Exports:
+    def __init__(self, rows: RowBuilder, conversion: Conversion) -> None:
+        self._rows = rows
+        self._report = conversion.report
+        self._queries = Queries(rows, conversion.report)
+        self._document = -1
+        self._tables = -1
+        self._count: int | None = None
+        self._bindings: list[str] = []
+
+    def add(self, item: Item) -> None:
+        """Adds the rows of an item, or reports why there are none."""
+        if item.document != self._document:
+            self._document, self._count = item.document, None
+            self._tables += 1
+            self._queries.restart()
+            self.end()
+        value = item.value
+        if item.problem:
+            value = _repaired(item.text) if item.problem == "bad-record" else None
+            if value is None:
+                self._report.issue(item.problem, item.where, item.text[:80])
+                return
+            self._report.issue("json-repair", item.where, "quotes in a name", 0)
+        if not self._row(item, value):
+            kind = "bad-record" if isinstance(value, (dict, str)) else "unrecognised"
+            self._report.issue(kind, item.where, str(value)[:80])
+
+    def _row(self, item: Item, value: Any) -> bool:
+        """Adds a value; returns whether it was understood."""
+        if item.key == "Layers" and item.listed:
+            return self._layer(value)
+        if item.key == "Bindings" and item.listed and isinstance(value, str):
+            self._bindings.append(value)
+            self._report.used(outcome="catalog")
+            return True
+        if not isinstance(value, dict):
+            return False
+        if "timeMs" in value or "averageMs" in value:
+            return self._profiled(value)
+        if "computeMs" in value or "startComputeMs" in value:
+            return self._queries.add(item.where, value)
+        if len(value) == 1 and type(value.get("count")) is int and 0 <= value["count"] < 1 << 63:
+            self._count = value["count"]
+            self._report.used(outcome="folded")
+            return True
+        return False
+
+    def _profiled(self, value: dict[str, Any]) -> bool:
+        """Adds a layer with its times."""
+        name, args = value.get("name"), {}
+        figures: dict[str, Any] = {}
+        for key, cell in value.items():
+            if key in _FIGURES and (time := milliseconds(cell)) is not None:
+                figures[_FIGURES[key]] = time
+            elif key == "percentage" and isinstance(cell, (int, Decimal)) and milliseconds(cell) is not None:
+                figures["percent"] = float(cell)
+            elif key != "name":
+                args[key] = _plain(cell)
+        if not isinstance(name, str) or not name or not figures.keys() & {"total", "avg"}:
+            return False
+        kind, way = kind_of(name)
+        place: dict[str, Any] = {"table": self._tables, "copy_kind": way, "count": self._count, "args": args}
+        self._rows.summary(kind, name, unit="ns", **figures, **place)
+        self._report.used()
+        return True
+
+    def _layer(self, value: Any) -> bool:
+        """Adds the description of a layer: an object, or its name alone."""
+        about = value if isinstance(value, dict) else {"Name": value}
+        name = about.get("Name")
+        if not isinstance(name, str) or not name:
+            return False
+        args = {key: _plain(cell) for key, cell in about.items() if key != "Name"}
+        stream = args.get("StreamId")
+        place: dict[str, Any] = {}
+        if type(stream) is int and abs(stream) < 1 << 63:
+            place["stream"] = args.pop("StreamId")
+        if isinstance(args.get("LayerType"), str):
+            place["cat"] = args.pop("LayerType")
+        self._rows.summary("note", name, metric="layer", table=self._tables, args=args, **place)
+        self._report.used()
+        return True
+
+    def end(self) -> None:
+        """Adds what is known at the end of a document: the tensors that the engine reads and writes."""
+        if self._bindings:
+            self._rows.fact("source", facts={"bindings": self._bindings})
+            self._bindings = []
+
+
+def _repaired(text: str) -> dict[str, Any] | None:
+    """Reads an object of a profile whose name contains quotes or backslashes as they are; None for other text."""
+    found = _UNESCAPED.fullmatch(text.strip().lstrip(","))
+    if not found:
+        return None
+    figures: dict[str, Any] = {}
+    for key, digits in _FIGURE.findall(found["rest"]):
+        try:
+            figures[key] = Decimal(digits)
+        except ArithmeticError:
+            return None
+    return {"name": found["name"], **figures}
+
+
+def _plain(value: Any) -> Any:
+    """A value for `args`: Decimals as floats where that changes nothing, else as text; deep."""
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number if Decimal(repr(number)) == value else str(value)
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

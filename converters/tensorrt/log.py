@@ -1,0 +1,265 @@
+"""Reads the log of trtexec: the profile of the layers, the performance summary, averages over runs, the device.
+
+[05/08/2024-14:05:14] [I] === Profile (2094 iterations ) ===
+[05/08/2024-14:05:14] [I]    Time(ms)     Avg.(ms)   Median(ms)   Time(%)   Layer        since TensorRT 10
+[05/08/2024-14:05:14] [I]    Layer   Time (ms)   Avg. Time (ms)   Time %                 before
+[05/08/2024-14:05:14] [I] Average on 10 runs - GPU latency: 0.86 ms - Host latency: 0.9 ms (enqueue 0.005 ms)
+[05/08/2024-14:05:14] [I] Latency: min = 0.856 ms, max = 0.872 ms, mean = 0.863 ms, median = 0.862 ms
+[05/08/2024-14:05:14] [I] GPU Compute                                                    TensorRT 7: figures below
+[05/08/2024-14:05:14] [I] min: 0.856 ms
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.lines import Line, Lines
+from ktrace.converters._shared.text.numbers import quantity
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .facts import About
+from .layers import kind_of
+
+#: What precedes a line: the mark of a quotation, the logger's time and level.
+PREFIX = re.compile(r"(?:> ?)?\[\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d\] \[[A-Z]\] ?|> ?|\[[FEWIV]\] ?")
+
+_PROFILE = re.compile(r"=== Profile \((\d{1,18}) iterations \) ===")
+_TITLE = re.compile(r"=== (.{1,60}) ===\s*")
+_HEADING = re.compile(
+    r"(?P<avg>Avg\.(?: Time)? ?\(ms\))|(?P<median>Median(?: Time)? ?\(ms\))|(?P<total>Time ?\(ms\))"
+    r"|(?P<percent>Time ?(?:%|\(%\)))|(?P<name>Layer)\b"
+)
+_AVERAGE = re.compile(
+    r"Average on (?P<count>\d{1,18}) runs - GPU latency: (?P<gpu>\S+) ms - Host latency: (?P<host>\S+) ms"
+    r"(?: \((?P<more>[^()]*)\))?\s*"
+)
+_OLD_AVERAGE = re.compile(
+    r"Average over (?P<count>\d{1,18}) runs is (?P<gpu>\S+) ms \(host walltime is (?P<host>\S+) ms, "
+    r"(?P<at>\d+)% percentile time is (?P<percentile>[^\s)]+)\)\.\s*"
+)
+_PART = re.compile(r"(end to end|enqueue) (\S+) ms")
+_QUERIES = re.compile(
+    r"(?P<name>Warmup|Timing trace) (?:completed|has) (?P<count>\d{1,18}) queries over (?P<time>\S+) (?P<unit>m?s)\s*"
+)
+_STATISTICS = re.compile(r"(?P<name>[A-Z][\w -]{1,40}): (?P<figures>min = .*)")
+_FIGURE = re.compile(r"(?P<name>min|max|mean|median|percentile)(?:\((?P<at>[\d.]+)%\))? = (?P<value>\S+) ms(?:, |\s*$)")
+_TOTAL = re.compile(
+    r"(?P<name>Throughput|Total Host Walltime|Total GPU Compute Time): (?P<value>\S+) (?P<unit>qps|s)\s*"
+)
+
+#: TensorRT 7: a heading, then a figure in each line.
+_GROUP = re.compile(r"(?P<name>Host [Ll]atency|Enqueue Time|GPU Compute)\s*")
+_GROUP_LINE = re.compile(
+    r"(?P<name>min|max|mean|median|percentile|throughput|walltime|total compute time): "
+    r"(?P<value>\S+) (?P<unit>ms|s|qps)(?: at (?P<at>[\d.]+)%)?(?: \(end to end (?P<end>\S+) ms(?: at [\d.]+%)?\))?\s*"
+)
+_COLUMNS = {"min": "min", "max": "max", "mean": "avg", "median": "median", "95": "p95", "99": "p99"}
+
+
+def read_log(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a summary for each layer, and for each figure of the run."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    log = _Log(lines, rows, conversion)
+    for line in lines:
+        log.read(line)
+        yield from rows.ready()
+    log.end()
+    yield from rows.rest()
+
+
+class _Log:
+    def __init__(self, lines: Lines, rows: RowBuilder, conversion: Conversion) -> None:
+        self._lines = lines
+        self._rows = rows
+        self._report = conversion.report
+        self._about = About(rows)
+        self._tables = -1
+        self._iterations: int | None = None
+        self._order: list[str] = []  # the columns of the open table
+        self._width = 0  # of its headings
+        self._open = False  # whether a profile waits for its row of totals
+        self._group = ""
+        self._figures: dict[str, dict[str, Any]] = {}
+
+    def read(self, line: Line) -> None:
+        """Accounts for a line and adds its rows."""
+        found = PREFIX.match(line.text)
+        text = line.text[found.end() :] if found else line.text
+        level = found[0][-3:-1].strip("[] ") if found and "[" in found[0] else ""
+        if self._order and self._layer(text):
+            return
+        self._order = []
+        if not text.strip():
+            self._close_group()
+            self._lines.structure()
+        elif self._title(text) or self._run(text, line) or self._grouped(text):
+            return
+        elif self._about.takes(text):
+            self._lines.became("catalog")
+        elif level:
+            if level == "W" and text.startswith("* "):
+                self._report.issue("capture-warning", f"line {line.number}", text[2:200].strip())
+            self._lines.structure()
+
+    def end(self) -> None:
+        """Adds what waits for the end."""
+        self._close_group()
+        if self._open:
+            self._report.issue("cut", "the end", "the profile has no row of totals", 0)
+        self._about.end()
+
+    def _title(self, text: str) -> bool:
+        """A title, or the headings of the profile."""
+        if found := _PROFILE.search(text):
+            self._iterations, self._open = int(found[1]), True
+        elif found := _TITLE.fullmatch(text):
+            self._about.section = found[1]
+        elif not self._headings(text):
+            return False
+        self._close_group()
+        self._lines.structure()
+        return True
+
+    def _headings(self, text: str) -> bool:
+        order = [found.lastgroup or "" for found in _HEADING.finditer(text)]
+        known = len(set(order)) == len(order) and {"total", "percent", "name"} <= set(order)
+        if not known or _HEADING.sub("", text).strip() or order.index("name") not in (0, len(order) - 1):
+            return False
+        self._order, self._width = order, len(text.rstrip())
+        self._tables += 1
+        return True
+
+    def _layer(self, text: str) -> bool:
+        """A row of the profile; False for another line, which ends it."""
+        figures = len(self._order) - 1
+        if not text.strip():
+            return False
+        if self._order[0] == "name":
+            pieces = text.rsplit(None, figures)
+            name, cells, columns = pieces[0].strip(), pieces[1:], self._order[1:]
+            cut = self._lines.peek() is None and len(text.rstrip()) < self._width
+        else:
+            pieces = text.split(None, figures)
+            name, cells, columns = pieces[-1].strip(), pieces[:-1], self._order[:-1]
+            cut = False
+        values = [quantity(cell) for cell in cells]
+        if len(cells) != figures or any(value is None or value.unit for value in values) or not name:
+            if self._lines.peek() is None and self._open:
+                self._lines.skip("cut", "the last row breaks off")
+                return True
+            return False
+        if cut:
+            self._lines.skip("cut", "the last row breaks off")
+            return True
+        kind, way = ("total", None) if name == "Total" else kind_of(name)
+        numbers = {column: value.number for column, value in zip(columns, values, strict=True) if value}
+        columns_ns: dict[str, Any] = {
+            key: _ns(value) for key, value in numbers.items() if key != "percent" and value.is_finite()
+        }
+        place: dict[str, Any] = {"table": self._tables, "scope": ["Profile"], "copy_kind": way}
+        if kind != "total":
+            place["device"] = self._about.device
+        else:
+            self._open = False
+        percent = float(numbers["percent"]) if numbers["percent"].is_finite() else None
+        self._rows.summary(kind, name, unit="ns", count=self._iterations, percent=percent, **columns_ns, **place)
+        self._lines.used()
+        return True
+
+    def _run(self, text: str, line: Line) -> bool:
+        """A line with figures of the run."""
+        if found := _AVERAGE.fullmatch(text) or _OLD_AVERAGE.fullmatch(text):
+            self._average(found)
+        elif found := _QUERIES.fullmatch(text):
+            total = _time(found["time"], found["unit"])
+            self._metric(found["name"], unit="ns", total=total, count=int(found["count"]))
+        elif found := _TOTAL.fullmatch(text):
+            self._total(found["name"], found["value"], found["unit"])
+        elif found := _STATISTICS.fullmatch(text):
+            if self._lines.peek() is None and not text.rstrip().endswith(" ms"):
+                self._lines.skip("cut", "the figures break off")
+                return True
+            figures: dict[str, Any] = {}
+            for figure in _FIGURE.finditer(found["figures"]):
+                _put(figures, figure["at"] or figure["name"], figure["value"], "ms")
+            self._metric(found["name"], **figures)
+        else:
+            return False
+        self._lines.used()
+        return True
+
+    def _average(self, found: re.Match[str]) -> None:
+        parts = {"Host latency": found["host"]}
+        fields = found.groupdict()
+        if fields.get("more"):
+            parts |= {part[1]: part[2] for part in _PART.finditer(fields["more"])}
+        if fields.get("percentile"):
+            parts[f"percentile({fields['at']}%)"] = fields["percentile"]
+        common: dict[str, Any] = {"unit": "ns", "count": int(found["count"]), "scope": ["Trace averages"]}
+        head = self._rows.summary("metric", "GPU latency", avg=_time(found["gpu"], "ms"), **common)
+        for name, value in parts.items():
+            self._rows.summary("metric", name, avg=_time(value, "ms"), parent=head, **common)
+
+    def _total(self, name: str, value: str, unit: str) -> None:
+        if unit == "qps":
+            number = quantity(value)
+            self._metric(name, metric="throughput", unit="qps", value=float(number.number) if number else None)
+        else:
+            self._metric(name, unit="ns", value=_time(value, unit))
+
+    def _metric(self, name: str, **columns: Any) -> None:
+        columns.setdefault("unit", "ns")
+        self._rows.summary("metric", name, scope=["Performance summary"], **columns)
+
+    def _grouped(self, text: str) -> bool:
+        """Lines of TensorRT 7: the heading of a group, or a figure below it."""
+        if found := _GROUP.fullmatch(text):
+            self._close_group()
+            self._group = found["name"]
+            self._lines.structure()
+            return True
+        found = _GROUP_LINE.fullmatch(text) if self._group else None
+        if not found:
+            return False
+        name = found["name"]
+        if name in ("throughput", "walltime", "total compute time"):
+            self._total(name, found["value"], found["unit"])
+        else:
+            key = found["at"] or name
+            _put(self._figures.setdefault(self._group, {}), key, found["value"], found["unit"])
+            if found["end"]:
+                _put(self._figures.setdefault("End to end", {}), key, found["end"], "ms")
+        self._lines.used()
+        return True
+
+    def _close_group(self) -> None:
+        for name, figures in self._figures.items():
+            self._metric(name, **figures)
+        self._group, self._figures = "", {}
+
+
+def _put(figures: dict[str, Any], key: str, value: str, unit: str) -> None:
+    """Adds a statistic to its column; a percentile without a column goes to args."""
+    time = _time(value, unit)
+    if key in _COLUMNS:
+        figures[_COLUMNS[key]] = time
+    else:
+        figures.setdefault("args", {})[f"percentile({key}%) (ns)" if key != "percentile" else key] = time
+
+
+def _time(text: str, unit: str) -> float | None:
+    """Returns a time in ns; None if it isn't a finite number."""
+    found = quantity(text)
+    if not found or found.unit or not found.number.is_finite() or abs(found.number.adjusted()) > 18:
+        return None
+    return float(found.number * (10**9 if unit == "s" else 10**6))
+
+
+def _ns(milliseconds: Decimal) -> float:
+    return float(milliseconds * 10**6)
