@@ -43,6 +43,8 @@ FORMATS = (
     Format("ggml-opencl", "ggml OpenCL profiles: cl_profiling.csv, cl_trace.json", ".ggml_opencl", ("cl_profiling*.csv", "cl_trace*.json"), reads=True, words=("op name", '"opencl"')),
     Format("openvino", "OpenVINO: counters of layers that benchmark_app writes and prints", ".openvino", ("benchmark_*_report.csv", "benchmark_*_report.json", "*.log", "*.xml"), reads=True),
     Format("tensorrt", "TensorRT: profiles, times and layers that trtexec exports, its log", ".tensorrt", ("*.profile.json", "*.timing.json", "*.graph.json", "*.log"), reads=True),
+    Format("execution-trace", "PyTorch execution trace (Chakra ET), operators without times", ".execution_trace", ("*_et.json", "et.json", "execution_trace*.json"), reads=True),
+    Format("torch-flops", "PyTorch FlopCounterMode's table of floating point operations", ".torch_flops", ("*flop*.txt", "*.log"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

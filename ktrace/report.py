@@ -104,6 +104,10 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE,
         "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
     ),
+    "joined-node": Kind(Severity.NOTE, "Operators of the execution trace were attached to rows of the timeline."),
+    "row-without-node": Kind(
+        Severity.NOTE, "A row of the timeline has a record-function id that the execution trace doesn't contain."
+    ),
     # Repairs: the source was damaged, but the meaning is clear.
     "encoding": Kind(Severity.REPAIR, "Bytes that aren't valid text were replaced by U+FFFD."),
     "no-duration": Kind(Severity.REPAIR, "A complete slice has no duration; it was given a duration of 0."),
@@ -132,13 +136,16 @@ KINDS: dict[str, Kind] = {
         "Metrics of a launch were left out, since no single kernel of the timeline could be matched with it.",
     ),
     "no-launch": Kind(Severity.SKIP, "A row of the metrics file that doesn't belong to a launch was left out."),
+    "unmatched-node": Kind(
+        Severity.SKIP, "An operator of the execution trace was left out, since no row of the timeline belongs to it."
+    ),
     "not-representable": Kind(Severity.SKIP, "The output format has no place for the row."),
     # Cuts: the source ends too early.
     "cut": Kind(Severity.CUT, "The input is cut off; everything before the cut was converted."),
 }
 
 #: The stages between a reader and a writer, in the order in which rows pass through them.
-CHAIN = ("align", "metrics", "classify", "pair", "crop", "filter", "layout", "order", "--table")
+CHAIN = ("align", "metrics", "execution-trace", "classify", "pair", "crop", "filter", "layout", "order", "--table")
 
 #: How many places of one kind are kept as examples.
 EXAMPLES = 20

@@ -20,7 +20,7 @@ STOREYS = (
     ("report", "model", "naming", "tables"),
     ("conversion", "parallel", "store"),
     ("input", "stages.order", "stages.layout", "stages.classify"),
-    ("stages.pair", "stages.metrics"),
+    ("stages.pair", "stages.metrics", "stages.execution_trace"),
     ("stages.select",),
     ("stages.align", "stages.split"),
     ("output",),

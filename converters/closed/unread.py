@@ -77,12 +77,6 @@ UNREAD = (
         _has(r'"trace_id"\s*:\s*"0x', r'"start_time"\s*:'),
     ),
     Unread(
-        "an execution trace of PyTorch (Chakra, without durations)",
-        "record a trace: prof.export_chrome_trace(...)",
-        _JSON,
-        _has(r'"schema"\s*:\s*"[\d.]+-chakra|"schema"\s*:\s*"1\.', r'"nodes"\s*:'),
-    ),
-    Unread(
         "a log of ggml's Vulkan backend (GGML_VK_PERF_LOGGER)",
         "record the program with a profiler of the device, such as nsys or rocprofv3",
         _LINES,
@@ -105,12 +99,6 @@ UNREAD = (
         "take the timeline of unitrace: unitrace --chrome-kernel-logging ...",
         _LINES,
         _has(r"Computing Task:(?:Total|Average) Time|vtune: (?:Executing|Using)"),
-    ),
-    Unread(
-        "a table of PyTorch's FlopCounterMode, without times",
-        "print the table of the profiler: prof.key_averages().table()",
-        _LINES,
-        _has(r"Module\s+FLOP\s+% Total"),
     ),
     Unread(
         "a pickled memory snapshot of PyTorch",

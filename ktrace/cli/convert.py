@@ -46,6 +46,11 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
     help="With --metrics: number of launches of IN before the first one with metrics.",
 )
 @click.option(
+    "--execution-trace",
+    metavar="FILE",
+    help="An execution trace (PyTorch) of the same run, to attach the arguments of operators to the rows of IN.",
+)
+@click.option(
     "--keep-export", is_flag=True, help="Keep the nsys export next to the report (run.sqlite), or use an existing one."
 )
 @classify_option
@@ -66,6 +71,7 @@ def command(
     table: str | None,
     metrics: str | None,
     launch_skip: int | None,
+    execution_trace: str | None,
     keep_export: bool,
     classify: str | None,
     split_by: str | None,
@@ -87,6 +93,7 @@ def command(
     ktrace convert run.log -o run.parquet         tables for DuckDB, pandas, Polars
     ktrace convert run.log -o - --to csv | head   through pipes
     ktrace convert run.sqlite --metrics ncu.csv -o run.perfetto   metrics on the kernels of a timeline
+    ktrace convert run.pt.trace.json --execution-trace et.json -o run.perfetto   shapes and types of operators
     ktrace convert run.sqlite -o gpu.perfetto --only-gpu --min-dur 10us   a part of it
     ktrace convert run.sqlite -o step.perfetto --step 3                   a step of it
     ktrace convert run.sqlite -o run.perfetto --split-by size=500MB       run.000.perfetto, run.001.perfetto, ...
@@ -106,6 +113,7 @@ def command(
                 classify=classify_of(classify),
                 metrics=metrics,
                 launch_skip=launch_skip,
+                execution_trace=execution_trace,
                 split_by=split_by,
                 keep_export=keep_export,
             ),

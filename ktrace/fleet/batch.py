@@ -125,7 +125,7 @@ def batch(
     strict : bool
         Fail an input if anything had to be repaired, skipped or cut off.
     selection : Selection, optional
-        As for `ktrace.convert`, without `metrics`, `align`, `split_by` and `keep_export`.
+        As for `ktrace.convert`, without `metrics`, `execution_trace`, `align`, `split_by` and `keep_export`.
     progress : callable, optional
         Called with the outcome of each input and the report so far.
     **options
@@ -153,7 +153,7 @@ def batch(
     (2, 0)
     """
     wanted = selected(selection, options)
-    wanted.require_unset("a batch", "metrics", "align", "split_by", "keep_export")
+    wanted.require_unset("a batch", "metrics", "execution_trace", "align", "split_by", "keep_export")
     if dask is not None and wanted.jobs is not None:
         raise UsageError(
             "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"

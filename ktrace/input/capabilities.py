@@ -7,6 +7,8 @@
                   Cuts an input of `size` bytes into ranges of about `step` bytes, in order; none where it can't.
                   read(source, conversion, part: ByteRange) -> Iterator[Batch]
                   Reads one of these ranges.
+    nodes.py      read(source, conversion) -> Iterator[list[OpNode]]
+                  Reads the operators of a run with their arguments, one by one, for `--execution-trace`.
 
 `Format.capability` finds these modules. A format without one is read whole: then more comes back than was asked for.
 """
@@ -14,7 +16,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ktrace.model.arrays import Int64
@@ -61,3 +63,15 @@ class ByteRange:
     end: int = -1
     closed: bool = False
     list: int = -1
+
+
+class OpNode(NamedTuple):
+    """An operator of an execution trace: its record-function id (0 if it has none), process and name.
+
+    `args` has the JSON text of each argument by name.
+    """
+
+    record_function: int
+    pid: int | None
+    name: str
+    args: dict[str, bytes]

@@ -1,6 +1,6 @@
 """From inputs to batches, through the stages that options ask for.
 
-paths ──► inputs ──► readers ──► align ──► metrics ──► classify ──► crop ──► filter ──► batches
+paths ──► inputs ──► readers ──► align ──► metrics, execution trace ──► classify ──► crop ──► filter ──► batches
 """
 
 from __future__ import annotations
@@ -130,12 +130,19 @@ def read_selected(
     and its subclasses.
     """
     crop, filter, align, metrics = selection.crop, selection.filter, selection.align, selection.metrics
+    nodes = selection.execution_trace
     labelled = Labels()
     if columns is not None:
         columns |= _ALIGNING if align is not None else frozenset()
         columns |= _DECIDING if selection.classify or crop is not None or filter is not None else frozenset()
-        columns = None if metrics is not None else columns
-    if crop is not None and align is None and metrics is None and (known := _columnar(paths, selection.from_)):
+        columns = None if metrics is not None or nodes is not None else columns
+    if (
+        crop is not None
+        and align is None
+        and metrics is None
+        and nodes is None
+        and (known := _columnar(paths, selection.from_))
+    ):
         cropped = _cropped_twice(paths, report, selection.but(from_=known), progress, columns)
         return cropped if filter is None else _select(cropped, None, filter, report)
     each_alone = crop is None and align is None and metrics is None  # these need the other ranks, too
@@ -157,6 +164,8 @@ def read_selected(
         batches = aligned(batches, align, report, labelled.inputs)
     if metrics is not None:
         batches = _joined(batches, str(metrics), report, selection.launch_skip)
+    if nodes is not None:
+        batches = _with_nodes(batches, str(nodes), report)
     batches = _classified(batches, selection.classify, report)
     if crop is not None or filter is not None:
         batches = _select(batches, crop, filter, report)
@@ -179,6 +188,30 @@ def _joined(batches: Iterator[Batch], path: str, report: Report, skip: int | Non
     report.merge(account)
     report.inputs += account.inputs
     return with_metrics(batches, measured, report, skip)
+
+
+def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator[Batch]:
+    """Adds the arguments of operators in an execution trace to their rows."""
+    from ktrace.stages.execution_trace import Nodes, with_nodes
+
+    account = Report(strict=report.strict)
+    account.path = path
+    source = Source(path, on_cut=lambda where, why: account.issue("cut", where, why, 0))
+    fmt = choose(source, account)
+    reader = fmt.capability("nodes")
+    if reader is None:
+        raise InputError(
+            f"is {fmt.title}, not an execution trace",
+            path=path,
+            expected="the JSON of torch.profiler.ExecutionTraceObserver",
+            remedy="pass execution_trace_observer=ExecutionTraceObserver().register_callback('et.json') to profile()",
+        )
+    nodes = Nodes()
+    for some in reader.read(source, Conversion(account)):
+        nodes.add(some)
+    report.merge(account)
+    report.inputs.append({"path": path, "format": fmt.name, "source": source.label})
+    return with_nodes(batches, nodes, report)
 
 
 def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: Report) -> Iterator[Batch]:

@@ -40,6 +40,8 @@ class Selection:
         A table of launches, such as a report of Nsight Compute. Its metrics become counters of the same kernels.
     launch_skip : int, optional
         Number of launches in the inputs before the first one that has metrics, where not all have.
+    execution_trace : str or Path, optional
+        An execution trace of PyTorch, recorded in the same run. The arguments of its operators are added to their rows.
     align : Align, optional
         How times of several inputs come into one clock. By default times stay as they are, except for `merge`.
     split_by : str, optional
@@ -64,6 +66,7 @@ class Selection:
     filter: Filter | None = None
     metrics: str | Path | None = None
     launch_skip: int | None = None
+    execution_trace: str | Path | None = None
     align: Align | None = None
     split_by: str | None = None
     keep_export: bool = False
@@ -90,7 +93,8 @@ class Selection:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
         These fields decide: `from_`, `classify` with the text of its rules, `crop` and `filter`. `jobs` and
-        `keep_export` change nothing in a dataset; `metrics`, `align` and `split_by` aren't for datasets.
+        `keep_export` change nothing in a dataset; `metrics`, `execution_trace`, `align` and `split_by` aren't for
+        datasets.
         """
         rules = self.classify if isinstance(self.classify, bool) else Path(self.classify).read_text("utf-8")
         deciding = {
@@ -117,6 +121,7 @@ class Unaligned(Reading, total=False):
 
     metrics: str | Path | None
     launch_skip: int | None
+    execution_trace: str | Path | None
     split_by: str | None
     keep_export: bool
 

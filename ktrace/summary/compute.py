@@ -211,16 +211,19 @@ class _Summarised:
         return sorted(uses, key=lambda use: natural(use.label))
 
     def _one_unit(self) -> str:
-        """The unit of all totals: shares are left out if anything has a time."""
-        shares = [one for one in self._statistics if one.is_share]
-        if not shares:
+        """The unit of all totals: shares are left out if anything has a time, counts if anything has either."""
+        for unit, others, words in (("ns", "%", "share"), ("ns", "count", "count"), ("%", "count", "count")):
+            mine = [one for one in self._statistics if one.unit == others]
+            timed = len(self._events) if unit == "ns" else 0
+            if mine and (timed or any(one.unit == unit for one in self._statistics)):
+                self._statistics = [one for one in self._statistics if one.unit != others]
+                self._leave_out(len(mine), f"with a {words}, but no {'time' if unit == 'ns' else 'share'}")
+        units = {one.unit for one in self._statistics} - {"ns"}
+        if not units:
             return "ns"
-        if len(shares) == len(self._statistics) and not len(self._events):
-            self._notes.append("The source has only shares, no times.")
-            return "%"
-        self._statistics = [one for one in self._statistics if not one.is_share]
-        self._leave_out(len(shares), "with a share, but no time")
-        return "ns"
+        unit = units.pop()
+        self._notes.append(f"The source has only {'shares' if unit == '%' else 'counts'}, no times.")
+        return unit
 
     def summary(self) -> Summary:
         """The summary."""

@@ -112,10 +112,11 @@ class Summary:
 
     `work` tells what was added up: "events" of device work, "statistics" if the source has no such events, "host"
     (calls, operators) if there is no device work at all. `total` is the sum of the durations, in `unit`: "ns", or
-    "%" if a source has only shares. `span` is the first begin and the last end of all events. `groups` has an entry for
-    each of `BY` that was asked for and that the trace has values of; groups are sorted by time, steps and layers in
-    their own order. `step_use` is in the order of `steps`. `runs` has the summary of each run if statistics have
-    several. `notes` are sentences about what the figures mean or lack, `report` is the report of the reading.
+    "%" if a source has only shares, "count" if it has only counts. `span` is the first begin and the last end of all
+    events. `groups` has an entry for each of `BY` that was asked for and that the trace has values of; groups are
+    sorted by time, steps and layers in their own order. `step_use` is in the order of `steps`. `runs` has the summary
+    of each run if statistics have several. `notes` are sentences about what the figures mean or lack, `report` is the
+    report of the reading.
     """
 
     sources: list[str]

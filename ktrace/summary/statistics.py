@@ -4,6 +4,7 @@ kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as in t
 kernel   gemm    run a   table 1   total 30 ms         left out: repeats another table
 metric   occupancy, parent gemm                        left out: no time
 total    TOTAL   run a   table 0   total 42 ms         left out: sum of the others
+op       aten::mm   count 12                           counted if nothing of the source has a time or a share
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ _DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|ker
 
 @dataclass(frozen=True)
 class Statistic:
-    """A row of statistics: `total` in ns, or in percent if the source has only shares (`is_share`)."""
+    """A row of statistics: `total` in `unit`: ns, or % or count if the source has only shares or only counts."""
 
     row: Row
     total: float
-    is_share: bool
+    unit: str = "ns"
 
     def group(self, key: str) -> Group:
         """The statistic as a group."""
         row, figure = self.row, self.row.get
-        if self.is_share:
+        if self.unit != "ns":
             return Group(key, self.total, name=row["name"])
         count = figure("count")
         average = figure("avg", self.total / count if count else None)
@@ -61,10 +62,10 @@ def statistics(rows: Iterable[Row]) -> Statistics:
     timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
     known = {row["id"] for row in timed}
     timed = [row for row in timed if row.get("parent") not in known]  # the time of these includes the others
-    found = [Statistic(row, total, False) for row in timed if (total := _total(row)) is not None]
+    found = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
     without = len(timed) - len(found)
     if not found:
-        return Statistics(list(_shares(mine)), bool(device), without=without)
+        return Statistics(list(_shares(mine)) or list(_counts(mine)), bool(device), without=without)
     kept = list(_once(found))
     return Statistics(kept, bool(device), len(found) - len(kept), without)
 
@@ -119,7 +120,12 @@ def _shares(rows: list[Row]) -> Iterator[Statistic]:
             thing = (row.get("run"), row["kind"], row["name"])
             if thing not in most or share > most[thing]["percent"]:
                 most[thing] = row
-    return (Statistic(row, row["percent"], True) for row in most.values())
+    return (Statistic(row, row["percent"], "%") for row in most.values())
+
+
+def _counts(rows: list[Row]) -> Iterator[Statistic]:
+    """The counts of a source that has nothing else, such as an execution trace."""
+    return (Statistic(row, float(row["count"]), "count") for row in rows if row["metric"] == "count" and "count" in row)
 
 
 def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:

@@ -22,6 +22,9 @@ _SOURCES = 3
 _WORK = {"events": "events of device work", "statistics": "statistics", "host": "what the host did"}
 
 
+#: The heading of totals by their unit.
+_TOTALS = {"ns": "time", "%": "of the whole", "count": "count"}
+
 #: Figures of a group in addition to count and total; the first list is for the brief form.
 _BRIEF = ("average", "median", "p95", "max")
 _FIGURES = ("average", "median", "p95", "p99", "min", "max")
@@ -145,11 +148,11 @@ def _steps(summary: Summary, top: int | None, brief: bool) -> Table:
 def _by(name: str, runs: list[tuple[str, Summary]], top: int | None, brief: bool) -> Table:
     """The groups of one summary ("", summary), or of several runs."""
     every = [group for _, summary in runs for group in summary.groups[name]]
-    in_time = runs[0][1].unit == "ns"
+    unit = runs[0][1].unit
     figures_of = [figure for figure in (_BRIEF if brief else _FIGURES) if _any(every, figure)]
     columns = [Column("run")] if len(runs) > 1 else []
     columns.append(Column("kernel" if name == UNCLASSIFIED else name))
-    columns += [Column("time", "ns") if in_time else Column("of the whole", "%"), Column("share", "%")]
+    columns += [Column(_TOTALS[unit], unit), Column("share", "%")]
     columns += [Column("count", "count")] if _any(every, "count") else []
     columns += [Column(figure, "ns") for figure in figures_of]
     whole = not brief and name == "kernel" and any(group.name not in (None, group.key) for group in every)

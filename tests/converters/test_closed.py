@@ -90,7 +90,6 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
         ('[{"children": [], "frame": {"name": "k"}, "metrics": {"time (ns)": 1}}]', "Proton"),
         ('<?xml version="1.0"?>\n<trace-query-result>\n<node/>', "Instruments"),
         ('{"resourceSpans": []}', "OpenTelemetry"),
-        ('{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "Chakra"),
         ("----------------\nVulkan Timings:\nMUL_MAT m=1: 3 x 2.5 us = 7.5 us\n", "Vulkan"),
         ("llama_perf_context_print: prompt eval time =  12.3 ms / 5 tokens\n", "llama.cpp"),
         ("Computing Task;Computing Task:Total Time\nk;0.5\n", "VTune"),
@@ -137,8 +136,6 @@ def test_what_is_read_is_none_of_them() -> None:
         ("made/opentelemetry/otlp_spans.json", "OTLP"),
         ("made/opentelemetry/console_spans.txt", "OpenTelemetry"),
         ("made/llama_server/xllamacpp_server.log", "llama.cpp"),
-        ("made/pytorch_single/execution_trace.json", "Chakra"),
-        ("made/pytorch_single/flop_counter.txt", "FlopCounterMode"),
         ("made/pyspy/threads.folded.txt", "folded stacks"),
     ],
 )

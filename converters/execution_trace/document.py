@@ -1,0 +1,205 @@
+"""Reads the document as a stream: its header, and its nodes chunk by chunk.
+
+    ..."value": ""}]\n      },\n      {\n        "id": 13, "name": ...
+                            ^ the end of a chunk: a node ends, and text follows that begins as the first node does
+
+A chunk that isn't JSON is read node by node. PyTorch doesn't escape names, so that a quote in the name of a
+record_function() makes invalid JSON; such a node is repaired.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ktrace.converters._shared.trace_json.chunks import CHUNK, Text
+from ktrace.converters._shared.trace_json.grammar import value_at
+from ktrace.converters._shared.trace_json.repair import mend_value
+from ktrace.errors import DamagedInput
+from ktrace.report import Report
+
+from .node import Node, node_of, nodes_of
+
+#: Greatest number of bytes of a node; more is damage.
+LARGEST = 32 << 20
+
+#: Members that are kept.
+HEADER = ("schema", "pid", "time", "start_ts", "finish_ts")
+
+_FIRST_KEY = re.compile(rb'\{\s*("(?:[^"\\]|\\.){0,40}")\s*:')
+_SEPARATORS = re.compile(rb"[\s,]*")
+_LAST = re.compile(rb"\}\s*\]")
+
+_EXPECTED = 'a JSON object with "schema" and "nodes"'
+_REMEDY = "record it again with torch.profiler.ExecutionTraceObserver, and call unregister_callback() at the end"
+
+
+class Document:
+    """Iterates over lists of nodes. Counts every node; `header` has the other members as they are read."""
+
+    def __init__(self, text: Text, report: Report, path: str) -> None:
+        self.header: dict[str, Any] = {}
+        self._text = text
+        self._report = report
+        self._path = path
+        self._boundary = re.compile(rb"\}\s*,\s*(?=\{)")
+
+    def __iter__(self) -> Iterator[list[Node]]:
+        text = self._text
+        if text.peek(3) == b"\xef\xbb\xbf":
+            text.pos += 3
+        if text.skip_blank() != b"{":
+            raise self._damaged(f"{text.peek(20)!r} where an object should begin")
+        text.pos += 1
+        has_nodes = False
+        while (key := self._key()) is not None:
+            if key == "nodes" and text.skip_blank() == b"[":
+                text.pos += 1
+                has_nodes = True
+                yield from self._nodes()
+            elif not self._member(key):
+                break
+        if not has_nodes:
+            raise self._damaged("it has no list of nodes")
+        if text.skip_blank() != b"}":
+            self._report.issue("cut", f"byte {text.pos}", "the document has no end", 0)
+
+    def _damaged(self, what: str) -> DamagedInput:
+        where = f"byte {self._text.pos}"
+        return DamagedInput(what, path=self._path, where=where, expected=_EXPECTED, remedy=_REMEDY)
+
+    def _key(self) -> str | None:
+        """Reads the key of the next member, None if there is none."""
+        text = self._text
+        text.skip_blank()
+        self._skip_separators()
+        if text.peek() != b'"':
+            return None
+        key = self._value(1 << 16)
+        if key is None or text.skip_blank() != b":":
+            return None
+        text.pos += 1
+        return key if isinstance(key, str) else None
+
+    def _member(self, key: str) -> bool:
+        """Reads a member; returns False if it has no end."""
+        self._text.skip_blank()
+        value = self._value(LARGEST)
+        if value is not None and key in HEADER:
+            self.header[key] = value
+        return value is not None
+
+    def _value(self, most: int) -> Any:
+        """Reads the value that begins here, None if it isn't valid."""
+        text = self._text
+        found = value_at(text, text.pos, most)
+        if found.fault:
+            return None
+        content = text.part(found.start, found.end)
+        text.pos = found.end
+        try:
+            return msgspec.json.decode(content)
+        except (msgspec.DecodeError, RecursionError):
+            return ""
+
+    def _skip_separators(self) -> None:
+        text = self._text
+        while True:
+            text.pos = text.match(_SEPARATORS, text.pos)
+            if text.pos < text.end or not text.more():
+                return
+
+    def _nodes(self) -> Iterator[list[Node]]:
+        """Yields the nodes of the list whose bracket is read, and reads its end."""
+        text = self._text
+        self._skip_separators()
+        if key := _FIRST_KEY.match(text.peek(1 << 10)):
+            self._boundary = re.compile(rb"\}\s*,\s*(?=\{\s*" + re.escape(key[1]) + rb")")
+        while True:
+            self._skip_separators()
+            first = text.peek()
+            if first == b"]":
+                text.pos += 1
+                return
+            if not first:
+                return
+            end = self._boundary_from(text.pos + CHUNK)
+            nodes = self._decoded(end) if end >= 0 else None
+            if nodes is None:
+                nodes = list(self._singly(end if end >= 0 else text.end))
+            if nodes:
+                yield nodes
+
+    def _boundary_from(self, at: int) -> int:
+        """The end of a node from a position on that another one follows; -1 if there is none."""
+        text = self._text
+        while True:
+            if at < text.end:
+                found = text.search(self._boundary, at)
+                if found >= 0:
+                    return found + 1
+                at = max(at, text.end - 4096)
+            if text.end - text.pos > LARGEST or not text.more():
+                return -1
+
+    def _decoded(self, end: int) -> list[Node] | None:
+        """Decodes the nodes up to a position, None if they aren't JSON."""
+        try:
+            nodes = nodes_of(b"".join((b"[", self._text.view(self._text.pos, end), b"]")))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        self._text.pos = end
+        self._report.record(len(nodes))
+        return nodes
+
+    def _singly(self, end: int) -> Iterator[Node]:
+        """Yields the nodes that begin before a position, one by one; stops at the end of the list."""
+        text = self._text
+        while text.pos < end:
+            self._skip_separators()
+            if text.peek() in (b"]", b""):
+                return
+            self._report.record()
+            start = text.pos
+            found = value_at(text, start, LARGEST)
+            if not found.fault:
+                content = text.part(start, found.end)
+                text.pos = found.end
+            else:
+                content = self._broken(start)
+            if content:
+                yield from self._node(content, start)
+
+    def _broken(self, start: int) -> bytes:
+        """Returns the repaired text of an object that isn't JSON, b"" if it can't be repaired."""
+        text = self._text
+        after = self._boundary_from(start)
+        if after < 0:
+            last = text.search(_LAST, start)
+            after = last + 1 if last >= 0 else -1
+        if after < 0:
+            shown = text.peek(60).decode(errors="replace")
+            text.pos = text.end
+            self._report.issue("cut", f"byte {start}", shown)
+            return b""
+        piece = text.part(start, after)
+        text.pos = after
+        for better, repairs in mend_value(piece):
+            try:
+                msgspec.json.decode(better)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            for repair in repairs:
+                self._report.issue(repair.kind, f"byte {start + repair.place}", repair.detail)
+            return better
+        self._report.issue("bad-record", f"byte {start}", piece[:60].decode(errors="replace"))
+        return b""
+
+    def _node(self, content: bytes, start: int) -> Iterator[Node]:
+        try:
+            yield node_of(content)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            self._report.issue("bad-record", f"byte {start}", str(error))
