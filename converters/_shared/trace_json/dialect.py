@@ -79,11 +79,12 @@ class Dialect:
     """How a program uses the Trace Event Format.
 
     `cats` are rules by the category of a slice, `patterns` those for categories with several spellings, `signs` those
-    by the arguments of slices whose category has no rule, unless their name matches `calls`. `names` are rules for
-    instants by their name, `other` is for all other events. `flows` maps the category of a flow to the kind of link;
-    None if the flow repeats `correlation`. `device_pid` finds the device in a pid that is a text, `stream_name` the
-    stream in a tid or in the name of a thread. `origin` ns were subtracted from all times. `quoted`: its numbers are
-    always in quotes.
+    by the arguments of slices whose category has no rule, unless their name matches `calls`. `processes` are rules by
+    the pid of slices that neither category nor arguments have a rule for; a reader finds these pids in the document.
+    `names` are rules for instants by their name, `other` is for all other events. `flows` maps the category of a flow
+    to the kind of link; None if the flow repeats `correlation`. `device_pid` finds the device in a pid that is a text,
+    `stream_name` the stream in a tid or in the name of a thread. `origin` ns were subtracted from all times. `quoted`:
+    its numbers are always in quotes.
     """
 
     cats: Mapping[str, Rule]
@@ -91,6 +92,7 @@ class Dialect:
     patterns: tuple[tuple[re.Pattern[str], Rule], ...] = ()
     signs: tuple[Sign, ...] = ()
     calls: re.Pattern[str] | None = None
+    processes: Mapping[int, Rule] = field(default_factory=dict)
     other: Rule = field(default_factory=lambda: Rule("range"))
     flows: Mapping[str, str | None] = field(default_factory=dict)
     device_pid: re.Pattern[str] | None = None

@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model.arrays import Bools
+from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 
 from ..columnar.dictionaries import constant
 from .arrows import flows
 from .counters import counters
 from .dialect import Dialect, Rule, Sign
-from .draft import Task, by_word, valid
+from .draft import Task, by_word, numbered, valid
 from .events import Events
 from .metadata import metadata
 from .slices import asyncs, begins, ends, instants, slices
@@ -111,6 +111,8 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
     if handlers & _SIGNED:
         for sign in dialect.signs:
             rule = np.where((rule == 0) & _has(sign, events, dialect), numbers.of(sign.rule), rule)
+        if dialect.processes:
+            rule = np.where(rule == 0, _by_process(events, dialect, numbers), rule)
     if instants in handlers and dialect.names:
         named = by_word(
             columns.get("name"), rows, lambda word: numbers.of(dialect.names.get(word or "", dialect.other))
@@ -123,6 +125,18 @@ def _sorted_out(events: Events, dialect: Dialect) -> Iterator[tuple[Events, Hand
         yield events_at(events, group == number), _ORDER[handler], numbers.rules[rule_number]
 
 
+def _by_process(events: Events, dialect: Dialect, numbers: _Numbers) -> Int64:
+    """The number of the rule for each event's process, 0 for none."""
+    found = np.zeros(len(events), np.int64)
+    column = events.columns.get("pid")
+    pids = None if column is None else numbered(column)[0]
+    if pids is not None:
+        own = pids.fill_null(-1).to_numpy(zero_copy_only=False)
+        for pid, rule in dialect.processes.items():
+            found[own == pid] = numbers.of(rule)
+    return found
+
+
 def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
     """Whether each event has the arguments of a sign, and isn't a call of the host."""
     columns = [events.columns.get(f"args.{key}") for key in sign.keys]
@@ -133,7 +147,7 @@ def _has(sign: Sign, events: Events, dialect: Dialect) -> Bools:
         found &= valid(column)
     pattern, calls = sign.value, dialect.calls
     if pattern:
-        found &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(word or ""))) == 1
+        found &= by_word(columns[0], len(events), lambda word: bool(pattern.fullmatch(str(word or "")))) == 1
     if calls:
         found &= by_word(events.columns.get("name"), len(events), lambda word: bool(calls.match(word or ""))) == 0
     return found

@@ -1,0 +1,98 @@
+"""Reads Ascend's timelines as events, links and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.trace_json.dialect import Dialect
+from ktrace.converters._shared.trace_json.document import read_document
+from ktrace.converters._shared.trace_json.events import Events
+from ktrace.converters._shared.trace_json.gpus import on_devices
+from ktrace.converters._shared.trace_json.member import Member
+from ktrace.converters._shared.trace_json.phases import mapper
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
+from ktrace.model.row_builder import RowBuilder
+
+from .dialect import dialect_of
+from .layers import layers_of
+
+#: Times after this (ns; September 2001) count from 1970; older versions of msprof write the time since the boot.
+_SINCE_1970 = 10**18
+
+#: `connection_id` of work without a call: -1 as a signed and as an unsigned number.
+_NO_CALL = pa.array([-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF >> 1], pa.int64())
+
+#: `operation` of a copy -> its direction. "addr device to device" reads its addresses from memory.
+_DIRECTIONS = {
+    "host to host": "HtoH",
+    "host to device": "HtoD",
+    "host to device ex": "HtoD",
+    "device to host": "DtoH",
+    "device to host ex": "DtoH",
+    "device to device": "DtoD",
+    "addr device to device": "DtoD",
+}
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Makes rows of events, in any process."""
+
+    dialect: Dialect
+    devices: dict[int, int]
+
+    def __call__(self, events: Events, conversion: Conversion) -> Iterator[Batch]:
+        for batch in mapper(self.dialect)(events, conversion):
+            yield _finished(on_devices(batch, self.devices))
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields work, calls, operators, analyses, counters, arrows. Raises DamagedInput if it isn't Trace Event JSON."""
+    layers = layers_of(source)
+    dialect = dialect_of(layers)
+    facts = RowBuilder(conversion, first_id=0)
+    first = None
+    members = partial(_member, facts)
+    for batch in read_document(
+        source, conversion, _Rows(dialect, layers.devices), members, dialect.folded, quoted=True
+    ):
+        if first is None and batch.record == "events":
+            first = batch.columns.column("ts")[0].as_py()
+        yield batch
+    for device in sorted(layers.devices.values()):
+        facts.fact("device", device=device, facts={"vendor": "Huawei"})
+    if first is not None:
+        facts.fact("clock", facts={"kind": "unix", "unix_ns": 0} if first > _SINCE_1970 else {"kind": "boottime"})
+    yield from facts.rest()
+
+
+def _member(facts: RowBuilder, member: Member, conversion: Conversion) -> Iterable[Batch]:
+    """Keeps a member of the document other than its events as a fact of the source."""
+    facts.fact("source", facts={member.key: member.value()})
+    return ()
+
+
+def _finished(batch: Batch) -> Batch:
+    """Removes ids that mean "no call", and moves the directions of copies to their column."""
+    columns = {name: batch.columns.column(name) for name in batch.columns.schema.names}
+    correlation = columns.get("correlation")
+    if correlation is not None:
+        none = pc.is_in(correlation, value_set=_NO_CALL)
+        if none.true_count:
+            columns["correlation"] = pc.if_else(none, None, correlation)
+    words = columns.get("args.operation")
+    if words is not None and pa.types.is_string(getattr(words.type, "value_type", words.type)):
+        coded = encoded(words)
+        known = pa.array([_DIRECTIONS.get(word or "") for word in coded.dictionary.to_pylist()], pa.string())
+        columns["copy_kind"] = pc.coalesce(known.take(coded.indices), batch.column("copy_kind").cast(pa.string()))
+        columns["args.operation"] = pc.if_else(columns["copy_kind"].is_valid(), None, words)
+    kept = {name: column for name, column in columns.items() if column.null_count < len(batch) or not len(batch)}
+    return Batch(batch.record, pa.RecordBatch.from_pydict(kept))

@@ -1,0 +1,158 @@
+"""Ascend's timelines against the module json; the samples are synthetic."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from decimal import ROUND_HALF_EVEN, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES, SHARED
+
+import ktrace
+from ktrace.model.json_text import decoded
+from ktrace.trace.trace import Trace
+
+REAL = SHARED / "corpus" / "ascend" / "msprof_1_0_6.json"
+TWO = SAMPLES / "ascend-json" / "two-npus-and-a-collective.json"
+OLD = SAMPLES / "ascend-json" / "msprof-since-boot.json"
+DISPLAY = SAMPLES / "ascend-json" / "mindspore-display.json"
+
+#: Types of tasks in the files here that are no work of the device.
+SYNC = {"NOTIFY_WAIT", "NOTIFY_RECORD", "EVENT_RECORD", "EVENT_WAIT", "EVENT_RESET"}
+COPIES = {"MEMCPY_ASYNC", "REDUCE_ASYNC_V2"}
+
+
+def rows(trace: Trace, record: str = "events") -> list[dict[str, Any]]:
+    """The rows without their nulls."""
+    table = trace.to_arrow()[record]
+    columns = {name: decoded(table[name]).to_pylist() for name in table.column_names}
+    return [{name: values[i] for name, values in columns.items() if values[i] is not None} for i in range(len(table))]
+
+
+def ns(microseconds: Any) -> int:
+    """Whole ns of µs, half to even."""
+    return int((Decimal(str(microseconds)) * 1000).quantize(Decimal(1), ROUND_HALF_EVEN))
+
+
+def kind_of(event: dict[str, Any]) -> str | None:
+    """The kind of a task by its type, None for other slices."""
+    task = event.get("args", {}).get("Task Type")
+    if task is None:
+        return None
+    return "sync" if task in SYNC else "memcpy" if task in COPIES else "kernel"
+
+
+@pytest.fixture
+def real() -> Path:
+    if not REAL.exists():
+        pytest.skip("the real file is not at hand (../shared/corpus/ascend)")
+    return REAL
+
+
+def test_every_slice_of_the_real_file_is_there_to_the_ns(real: Path) -> None:
+    events = [event for event in json.loads(real.read_text(), parse_float=str) if event["ph"] == "X"]
+    found = rows(ktrace.read(real))
+    hardware = 3
+    ours = Counter(
+        (row["name"], row.get("stream", row.get("tid")), row["ts"], row["dur"], "device" in row) for row in found
+    )
+    theirs = Counter(
+        (event["name"], event["tid"], ns(event["ts"]), ns(event["dur"]), event["pid"] == hardware) for event in events
+    )
+    assert ours == theirs
+    assert len(found) == 1097
+
+
+def test_device_work_of_the_real_file_is_counted_once(real: Path) -> None:
+    """HCCL repeats 337 tasks of the hardware, Overlap Analysis 263 intervals: both are ranges."""
+    events = [event for event in json.loads(real.read_text(), parse_float=str) if event["ph"] == "X"]
+    expected = Counter(kind for event in events if (kind := kind_of(event)))
+    found = rows(ktrace.read(real))
+    work = Counter(row["kind"] for row in found if row["kind"] in ("kernel", "memcpy", "memset", "sync"))
+    assert work == expected
+    assert expected == {"kernel": 139, "memcpy": 59, "sync": 292}
+    total = sum(row["dur"] for row in found if row["kind"] in ("kernel", "memcpy"))
+    assert total == sum(ns(event["dur"]) for event in events if kind_of(event) in ("kernel", "memcpy"))
+
+
+def test_layers_streams_and_correlation() -> None:
+    trace = ktrace.read(TWO)
+    found = {(row["name"], row.get("device")): row for row in rows(trace)}
+    kernel = found["aclnnMatmul_MatMulCommon_MatMulV2", 1]
+    assert (kernel["kind"], kernel["stream"], kernel["correlation"]) == ("kernel", 2, 41)
+    assert (kernel["ts"], kernel["dur"]) == (1760000040000055204, 33125)
+    launch = found["Node@launch", None]
+    assert (launch["kind"], launch["correlation"], launch["dur"]) == ("api", 41, 9500)
+    assert "correlation" not in found["SDMA_SQE", 1]
+    assert "correlation" not in found["aclnnAdd_AddAiCore_Add", 1]
+    copy = found["MEMCPY_ASYNC", 1]
+    assert (copy["copy_kind"], copy["bytes"], copy["dur"]) == ("HtoD", 4096, 4500)
+    assert found["aicpu_topk", 3]["kind"] == "kernel"
+    for repeated in ("hcom_allReduce__123_0_1", "Notify_Wait", "Memcpy", "Computing", "Free"):
+        assert found[repeated, None]["kind"] == "range"
+
+
+def test_flows_that_repeat_the_correlation_are_folded_only_with_their_calls(tmp_path: Path) -> None:
+    """torch_npu prunes the calls of the level Node at low levels: then only the flow joins a task to a call."""
+    assert {row["link"] for row in rows(ktrace.read(TWO), "links")} == {"flow", "async"}
+    pruned = tmp_path / "trace_view.json"
+    pruned.write_text(TWO.read_text().replace("Node@launch", "AscendCL@run"))
+    launches = [row for row in rows(ktrace.read(pruned), "links") if row["link"] == "launch"]
+    assert Counter(row["role"] for row in launches) == {"out": 3, "in": 3}
+    assert {row["device"] for row in launches if row["role"] == "in"} == {1}
+
+
+def test_msprof_since_boot() -> None:
+    trace = ktrace.read(OLD)
+    found = rows(trace)
+    kinds = Counter((row["kind"], row.get("device")) for row in found)
+    assert kinds == {
+        ("kernel", 0): 3,
+        ("sync", 0): 2,
+        ("memcpy", 0): 1,
+        ("overhead", 0): 1,
+        ("range", 0): 1,
+        ("range", None): 4,
+        ("api", None): 1,
+    }
+    assert sum(row["dur"] for row in found if row["kind"] == "kernel") == 41750
+    clocks = [json.loads(row["facts"]) for row in rows(trace, "catalog") if row["entity"] == "clock"]
+    assert clocks == [{"kind": "boottime"}]
+
+
+def test_times_in_quotes_are_no_damage(tmp_path: Path) -> None:
+    report = ktrace.convert(TWO, tmp_path / "out.jsonl", strict=True)
+    assert "text-number" not in report.issues
+
+
+def test_display_of_mindspore() -> None:
+    found = rows(ktrace.read(DISPLAY))
+    ours = [(row["kind"], row["name"], row.get("device"), row.get("stream"), row["ts"], row["dur"]) for row in found]
+    assert sorted(row for row in ours if row[0] == "kernel") == [
+        ("kernel", "Cast-op4", 2, 519, 12340, 3100),
+        ("kernel", "MatMul-op6", 2, 520, 20000, 30000),
+    ]
+    assert Counter(row[0] for row in ours) == {"kernel": 2, "range": 2}
+
+
+LAYER = '{"name":"process_name","pid":7,"args":{"name":"Ascend Hardware"},"ph":"M"}'
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"name":"process_name","pid":"x","args":[],"ph":"M"}',
+        '{"name":"process_name","ph":"M","pid":1e99,"args":{"name":"Ascend Hardware"}}',
+        '{"ph":"X","pid":7,"name":"a","ts":"x"}',
+        '{"ph":"X","pid":7,"tid":"q","name":"a","ts":"1.5","dur":1,"args":{"Task Type":5,"connection_id":"z"}}',
+    ],
+)
+def test_odd_values_are_kept_or_reported(odd: str, tmp_path: Path) -> None:
+    path = tmp_path / "trace_view.json"
+    path.write_text(f"[{LAYER},{odd}]")
+    report = ktrace.read(path, from_="ascend-json").report
+    assert report.reader.taken == 2
+    assert report.balanced
