@@ -16,10 +16,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, BinaryIO, NamedTuple
 
-from ktrace.input.source import Source
+from ktrace.input.source import Source, utf8
 from ktrace.report import Report
-
-from ..canonical.record_lines import utf8
 
 _CHUNK = 1 << 16
 
