@@ -22,13 +22,13 @@ from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
 
 from .details import COPIES, DETAILS, spread
-from .layout import Broken, Line, Plane, event_places
+from .layout import Broken, Line, Plane, events_of
 from .lines import Placed, What
 from .metadata import Metadata, text_column
 from .stats import DOUBLE, INT, UINT, StatReader, Stats
 
-#: Events that become one batch, and the most bytes that they may have.
-_EVENTS, _BYTES = 1 << 16, 1 << 24
+#: Events that become one batch.
+_EVENTS = 1 << 16
 
 #: Times beyond this are refused.
 _GREATEST = 1 << 62
@@ -123,35 +123,27 @@ class PlaneReader:
             self.conversion.report.issue("missing-string", f"{self.plane.name}, event_metadata {identity}", "", rows)
 
     def _blocks(self) -> Iterator[Found]:
-        """Yields the events of all lines, some at a time. The last event of a line is never alone if it has company."""
-        line: list[int] = []
-        begins: list[int] = []
-        ends: list[int] = []
+        """Yields the events of all lines, some at a time."""
+        waiting: list[Found] = []
         report = self.conversion.report
-        for index, mine in enumerate(self.plane.lines):
+        for index, line in enumerate(self.plane.lines):
             try:
-                for begin, end, _ in event_places(self.data, mine.begin, mine.end, _EVENTS):
+                for begin, end in events_of(self.data, line):
                     report.record(len(begin))
-                    line += [index] * len(begin)
-                    begins += begin
-                    ends += end
-                    while len(begins) > _EVENTS or (len(begins) > 1 and ends[-1] - begins[0] > _BYTES):
-                        size = self._fitting(begins, ends)
-                        yield _found(line[:size], begins[:size], ends[:size])
-                        del line[:size], begins[:size], ends[:size]
+                    waiting.append(Found(np.full(len(begin), index, np.int64), begin, end))
+                    if sum(len(part.line) for part in waiting) > _EVENTS:
+                        whole = _together(waiting)
+                        # the last one stays: whether it encloses the next one isn't known yet
+                        cuts = range(0, len(whole.line) - 1, _EVENTS)
+                        for first in cuts[:-1]:
+                            yield Found(*(column[first : first + _EVENTS] for column in whole))
+                        waiting = [Found(*(column[cuts[-1] :] for column in whole))]
             except Broken as broken:
                 report.record()
-                detail = "an event is cut off" if broken.cut else "what follows isn't an event; the rest of the line isn't read"
+                detail = "an event is cut off" if broken.cut else "what follows isn't an event of the line"
                 report.issue("cut" if broken.cut else "bad-record", f"byte {broken.place}", detail)
-        if begins:
-            yield _found(line, begins, ends)
-
-    def _fitting(self, begins: list[int], ends: list[int]) -> int:
-        """How many of these events are read at once: at least one stays, since an event may enclose the next one."""
-        size = min(_EVENTS, len(begins) - 1)
-        if ends[size - 1] - begins[0] > _BYTES:
-            size = max(1, int(np.searchsorted(np.array(ends[:size]), begins[0] + _BYTES)))
-        return min(size, len(begins) - 1)
+        if any(len(part.line) for part in waiting):
+            yield _together(waiting)
 
     def _batches(self, found: Found) -> Iterator[Batch]:
         rows = len(found.line)
@@ -295,8 +287,8 @@ class PlaneReader:
         }
 
 
-def _found(line: list[int], begins: list[int], ends: list[int]) -> Found:
-    return Found(np.array(line, np.int64), np.array(begins, np.int64), np.array(ends, np.int64))
+def _together(parts: list[Found]) -> Found:
+    return Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _rounded(ps: Int64) -> Int64:

@@ -14,7 +14,10 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from ktrace.converters._shared.columnar.protobuf import FIXED32, FIXED64, LENGTH, VARINT, varint
+from ktrace.model.arrays import Int64
 
 #: Bytes in which the heads of events are looked for at once.
 _BLOCK = 1 << 20
@@ -25,7 +28,14 @@ _HEAD = 20
 #: No protobuf message is larger.
 _LARGEST = 1 << 31
 
+#: What a program writes for bytes that aren't UTF-8: U+FFFD.
+_REPLACED = "\ufffd".encode()
+
 _EVENT = 4 << 3 | LENGTH
+
+#: Fields of a line -> attributes of `Line`.
+_NUMBERS = {1: "id", 3: "timestamp_ns", 10: "display_id"}
+_TEXTS = {2: "name", 11: "display_name"}
 
 #: Longer names of planes and lines are cut.
 _LONGEST_NAME = 4096
@@ -44,7 +54,7 @@ class Broken(Exception):
 
 @dataclass
 class Line:
-    """A line: its place in the file and what it states about itself. `size` is the number of its events."""
+    """A line: its place in the file and what it states about itself."""
 
     begin: int
     end: int
@@ -53,7 +63,6 @@ class Line:
     name: str = ""
     display_name: str = ""
     timestamp_ns: int = 0
-    size: int = 0
 
 
 @dataclass
@@ -117,20 +126,27 @@ def _plane(data: mmap.mmap, at: int, stop: int) -> Plane:
 
 
 def _line(data: mmap.mmap, begin: int, end: int) -> Line:
+    """The line there; its events are walked only if it doesn't state its name and time before them."""
     line = Line(begin, end)
     try:
-        for begins, _, others in event_places(data, begin, end, 1 << 16):
-            line.size += len(begins)
-            for number, wire, first, last in others:
-                if wire == VARINT and number in (1, 3, 10):
-                    value = _signed(varint(data, first)[0])
-                    name = {1: "id", 3: "timestamp_ns", 10: "display_id"}[number]
-                    setattr(line, name, value)
-                elif wire == LENGTH and number in (2, 11):
-                    setattr(line, "name" if number == 2 else "display_name", _text(data, first, last))
+        for number, wire, first, last in _fields(data, begin, end):
+            if number == 4:
+                break
+            _state(line, number, wire, data, first, last)
+        if not (line.name and line.timestamp_ns):
+            for _ in events_of(data, line):
+                pass
     except Broken:
         pass  # the second walk reports it
     return line
+
+
+def _state(line: Line, number: int, wire: int, data: mmap.mmap, begin: int, end: int) -> None:
+    """Adds to a line what a field states about it."""
+    if wire == VARINT and number in _NUMBERS:
+        setattr(line, _NUMBERS[number], _signed(varint(data, begin)[0]))  # type: ignore[arg-type]
+    elif wire == LENGTH and number in _TEXTS:
+        setattr(line, _TEXTS[number], _text(data, begin, end))
 
 
 def _fields(data: mmap.mmap, at: int, stop: int) -> Iterator[Place]:
@@ -170,40 +186,68 @@ def _field(data: bytes | mmap.mmap, at: int) -> Place:
     return tag >> 3, wire, begin, end
 
 
-def event_places(data: mmap.mmap, at: int, stop: int, most: int) -> Iterator[tuple[list[int], list[int], list[Place]]]:
-    """Yields begins and ends of the events of a line, up to `most` at a time, and its other fields. Raises Broken."""
-    begins: list[int] = []
-    ends: list[int] = []
-    others: list[Place] = []
-    base, here = at, 0
-    block = data[base : min(base + _BLOCK, stop)]
-    try:
-        while base + here < stop:
-            if here > len(block) - _HEAD and base + len(block) < stop:
-                base, here = base + here, 0
-                block = data[base : min(base + _BLOCK, stop)]
-            place = here
-            if block[here] == _EVENT:
-                length, begin = block[here + 1], here + 2
-                if length > 127:
-                    length, begin = varint(block, here + 1)
-                here = begin + length
-                if base + here > stop:
-                    raise IndexError
-                begins.append(base + begin)
-                ends.append(base + here)
-                if len(begins) == most:
-                    yield begins, ends, others
-                    begins, ends, others = [], [], []
-                continue
-            number, wire, begin, here = _field(block, here)
-            if base + here > stop:
+def events_of(data: mmap.mmap, line: Line) -> Iterator[tuple[Int64, Int64]]:
+    """Yields begins and ends of the events of a line, those of some bytes at a time. Raises Broken.
+
+    Completes what the line states about itself.
+    """
+    base, here = line.begin, 0
+    block = data[base : min(base + _BLOCK, line.end)]
+    while base + here < line.end:
+        is_last = base + len(block) == line.end
+        if not is_last and here > len(block) - _HEAD:
+            base, here = base + here, 0
+            block = data[base : min(base + _BLOCK, line.end)]
+            continue
+        first = here
+        try:
+            ends = _run(block, here, len(block) if is_last else len(block) - _HEAD)
+            here = ends[-1] if ends else here
+            if base + here > line.end:
+                here = ends[-2] if len(ends) > 1 else first
+                yield _bounds(block, base, first, ends[:-1])
                 raise IndexError
-            others.append((number, wire, base + begin, base + here))
-    except (IndexError, ValueError) as error:
-        yield begins, ends, others
-        raise Broken(base + place, cut=isinstance(error, IndexError) and stop == len(data)) from None
-    yield begins, ends, others
+            yield _bounds(block, base, first, ends)
+            if here < len(block) and block[here] != _EVENT:
+                number, wire, begin, end = _field(block, here)
+                if base + end > line.end:
+                    raise IndexError
+                _state(line, number, wire, data, base + begin, base + end)
+                here = end
+        except (IndexError, ValueError) as error:
+            cut = isinstance(error, IndexError) and line.end == len(data)
+            raise Broken(base + here, cut=cut) from None
+
+
+def _run(block: bytes, here: int, stop: int) -> list[int]:
+    """Returns the ends of the events that begin at `here`, one after the other, before `stop`. Raises IndexError."""
+    ends: list[int] = []
+    append = ends.append
+    while here < stop and block[here] == _EVENT:
+        length = block[here + 1]
+        if length < 128:
+            here += 2 + length
+        elif (second := block[here + 2]) < 128:
+            here += 3 + (length & 127 | second << 7)
+        else:
+            length, begin = varint(block, here + 1)
+            here = begin + length
+        append(here)
+    return ends
+
+
+def _bounds(block: bytes, base: int, first: int, ends: list[int]) -> tuple[Int64, Int64]:
+    """Returns begins and ends in the file of events that follow each other from block[first] on."""
+    end = np.array(ends, np.int64)
+    if not len(end):
+        return end, end
+    begin = np.concatenate([[first], end[:-1]]) + 2
+    array = np.frombuffer(block, np.uint8)
+    longer = np.flatnonzero(array[begin - 1] > 127)
+    while len(longer):
+        begin[longer] += 1
+        longer = longer[array[begin[longer] - 1] > 127]
+    return begin + base, end + base
 
 
 def _signed(value: int) -> int:
@@ -215,11 +259,8 @@ def _text(data: mmap.mmap, begin: int, end: int) -> str:
 
 
 def is_transcoded(head: bytes) -> bool:
-    """Whether a program read the file as text and replaced its bytes by U+FFFD: all is UTF-8, and U+FFFD is frequent."""
-    if head.count(b"\xef\xbf\xbd") * 64 < len(head):
+    """Whether a program read the file as text: all of it is UTF-8, and U+FFFD, its mark of invalid bytes, is frequent."""
+    if head.count(_REPLACED) * 64 < len(head):
         return False
-    return b"\xff" not in head and head[: len(head) - 4].decode("utf-8", "replace").count("\ufffd") == head[
-        : len(head) - 4
-    ].count(b"\xef\xbf\xbd")
-
-
+    whole = head[:-4]
+    return whole.decode("utf-8", "replace").count("\ufffd") <= whole.count(_REPLACED) + 1

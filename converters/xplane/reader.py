@@ -88,6 +88,7 @@ class _File:
             reader.shift_ns = start if type(start) is int else 0
             self._describe(plane, reader, about)
             yield from reader.read()
+            add_lines(self._rows, plane, reader.placed, self._host, reader.pid)
             if hasattr(data, "madvise"):
                 data.madvise(mmap.MADV_DONTNEED)
 
@@ -106,7 +107,6 @@ class _File:
                 self._modules += reader.entry_names(MODULES)
         elif kept := {name: value for name, value in stats.items() if name != "process_id"}:
             self._about[plane.name] = kept
-        add_lines(self._rows, plane, reader.placed, self._host, reader.pid)
 
     def _problems(self, layout: Layout) -> None:
         """Reports what is wrong with the file as a whole, and what the profiler itself reported."""
@@ -127,7 +127,7 @@ class _File:
         if self._host is not None:
             self._rows.fact("host", host=self._host, name=self._host)
         self._rows.fact("source", host=self._host, facts=source_facts(self._about, self._modules))
-        first = next((line.timestamp_ns for plane in layout.planes for line in plane.lines if line.size), 0)
+        first = next((line.timestamp_ns for plane in layout.planes for line in plane.lines), 0)
         if type(start) is int:
             self._rows.fact("clock", host=self._host, facts={"kind": "session", "at_ns": 0, "unix_ns": start})
         elif first >= SINCE_1970:
