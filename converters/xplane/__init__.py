@@ -1,4 +1,4 @@
-"""XPlane files of XLA's profiler, which JAX, TensorFlow and PyTorch/XLA use: one, or a profile folder (XLA 2020 to 2026).
+"""XPlane files of XLA's profiler, which JAX and TensorFlow use: one, or a profile folder (2020 to 2026).
 
 plugins/profile/2026_11_22_06_14_24/vm.xplane.pb, a protobuf message XSpace:
 

@@ -18,12 +18,12 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, nonzero
 from ktrace.converters._shared.columnar.dictionaries import words
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
+from ktrace.converters._shared.xla.details import COPIES, spread_details
+from ktrace.converters._shared.xla.lines import SIGNS, WORK, Placed, What
 from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
 
-from .details import COPIES, DETAILS, spread
 from .layout import Broken, Line, Plane, events_of
-from .lines import Placed, What
 from .metadata import Metadata, text_column
 from .stats import DOUBLE, INT, UINT, StatReader, Stats
 
@@ -41,27 +41,9 @@ RANGE, KERNEL, MEMCPY, MEMSET, GRAPH, ALLOC, OVERHEAD, COUNTER, API, OP, INSTANT
 
 _OF_LINE = np.array([RANGE, KERNEL, KERNEL, RANGE, OVERHEAD, COUNTER], np.int8)
 
-#: Stats that only one kind of device work has; the first one counts.
-_SIGNS = {
-    "kernel_details": KERNEL,
-    "memcpy_details": MEMCPY,
-    "Memset_details": MEMSET,
-    "memset_details": MEMSET,
-    "memalloc_details": ALLOC,
-    "MemFree_details": ALLOC,
-    "MemoryResidency_details": ALLOC,
-    "cuda_graph_exec_id": GRAPH,
-}
-
-#: Names of work without details, and the types of work that the name of a stream lists.
-_WORK = {
-    **dict.fromkeys((*COPIES, "MemcpyOther"), MEMCPY),
-    "Kernel": KERNEL,
-    "Memset": MEMSET,
-    **dict.fromkeys(("MemoryAlloc", "MemoryFree", "MemoryResidency"), ALLOC),
-    "CudaGraph": GRAPH,
-    **dict.fromkeys(("Overhead", "UnifiedMemory"), OVERHEAD),
-}
+#: Kinds of device work by name, and by the stats that only one kind has.
+_WORK = {name: KINDS.index(kind) for name, kind in WORK.items()}
+_SIGNS = {name: KINDS.index(kind) for name, kind in SIGNS.items()}
 
 #: What XLA's allocators record: name -> sign of its bytes.
 _ALLOCATOR = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
@@ -80,7 +62,10 @@ class Found(NamedTuple):
 
 @dataclass
 class PlaneReader:
-    """Reads the events of a plane. `shift_ns` is subtracted from times since 1970; `host` and `pid` are the plane's."""
+    """Reads the events of a plane; `host` and `pid` are the plane's.
+
+    `origin` is the unix time of the main clock's 0, `start` that of the file's own clock.
+    """
 
     data: Any
     array: UInt8
@@ -89,21 +74,21 @@ class PlaneReader:
     batches: Batches
     conversion: Conversion
     host: str | None
-    pid: int | None
-    shift_ns: int
+    pid: int | None = None
+    origin: int = 0
+    start: int = 0
 
     def __post_init__(self) -> None:
         self._names = Metadata(self.array, self.plane.event_metadata)
-        self._stat_names = Metadata(self.array, self.plane.stat_metadata)
-        self._stats = StatReader(self.array, self._stat_names)
-        lines = self.plane.lines
-        self._timestamp = np.array([self._base(line) for line in lines], np.int64)
+        self._stats = StatReader(self.array, Metadata(self.array, self.plane.stat_metadata))
         self._what = np.array([place.what for place in self.placed], np.int8)
+        self._timestamp = np.empty(0, np.int64)
         self._missing: dict[int, int] = {}
 
     def _base(self, line: Line) -> int:
+        """The time of a line on the main clock."""
         since = line.timestamp_ns
-        return since - self.shift_ns if since >= SINCE_1970 else since
+        return since - self.origin if since >= SINCE_1970 else since + self.start - self.origin
 
     def plane_stats(self) -> dict[str, Any]:
         """The stats of the plane itself, name -> value."""
@@ -117,6 +102,7 @@ class PlaneReader:
 
     def read(self) -> Iterator[Batch]:
         """Yields events and summaries. Counts events, reports those that can't be read."""
+        self._timestamp = np.array([self._base(line) for line in self.plane.lines], np.int64)
         for found in self._blocks():
             yield from self._batches(found)
         for identity, rows in self._missing.items():
@@ -235,7 +221,9 @@ class PlaneReader:
         on_stream, on_host = what == What.STREAM, what == What.THREAD
         if on_stream.any():
             of_name = np.array([_WORK.get(name or "", -1) for name in names], np.int8)[code]
-            alone = np.array([_only(place) for place in self.placed], np.int8)[found.line]
+            alone = np.array([KINDS.index(place.only) if place.only else -1 for place in self.placed], np.int8)[
+                found.line
+            ]
             kind = np.where(on_stream, np.where(of_name >= 0, of_name, np.where(alone >= 0, alone, kind)), kind)
             for name, sign in reversed(_SIGNS.items()):
                 kind = np.where(on_stream & _has(columns, name), sign, kind)
@@ -306,12 +294,6 @@ def _enclosing(line: Int64, offset: Int64, dur: Int64) -> Bools:
     return found
 
 
-def _only(place: Placed) -> int:
-    """The kind of all work of a stream whose name lists one type, else -1."""
-    kinds = {_WORK.get(work, -1) for work in place.work}
-    return kinds.pop() if len(kinds) == 1 else -1
-
-
 def _has(columns: dict[str, pa.Array], name: str) -> Bools | bool:
     column = columns.get(name)
     return False if column is None else column.is_valid().to_numpy(zero_copy_only=False)
@@ -347,7 +329,7 @@ def _placed_stats(columns: dict[str, pa.Array], kind: Int8, names: list[str | No
             made["context"] = pa.array([int(text) for text in texts], pa.int64()).take(context.indices)
             del columns["context_id"]
     if (work := (kind >= KERNEL) & (kind <= ALLOC)).any():
-        _spread_details(columns, made, work)
+        made |= spread_details(columns, work)
         copies = np.array([name in COPIES for name in names], np.bool_)[code] & (kind == MEMCPY)
         if copies.any():
             by_name = pa.array([COPIES.get(name or "") for name in names], pa.string()).take(pa.array(code))
@@ -358,25 +340,6 @@ def _placed_stats(columns: dict[str, pa.Array], kind: Int8, names: list[str | No
         if signs.null_count < len(signs):
             made["bytes"] = pc.multiply(columns["allocation_bytes"], signs)
     return made
-
-
-def _spread_details(columns: dict[str, pa.Array], made: dict[str, Any], work: Bools) -> None:
-    """Replaces the details of device work by their parts. Calls of the host keep theirs."""
-    for name, read in DETAILS.items():
-        column = columns.get(name)
-        if column is None or not pa.types.is_dictionary(column.type):
-            continue
-        for key, part in spread(pc.if_else(pa.array(work), column, None).cast(column.type), read).items():
-            place = columns if key.startswith("args.") else made
-            key = key.removeprefix("args.")
-            if key in place and place[key].type != part.type:
-                key = f"{name}.{key}"
-                place = columns
-            place[key] = pc.coalesce(place[key], part) if key in place else part
-        if work.all():
-            del columns[name]
-        else:
-            columns[name] = pc.if_else(pa.array(work), None, column).cast(column.type)
 
 
 def _values(read: dict[str, Stats], kind: Int8) -> pa.Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ktrace.converters._shared.xla.lines import HOST, Device, Placed, What
 from ktrace.model.row_builder import RowBuilder
 
-from .layout import Plane
-from .lines import HOST, Device, Placed, What, title
+from .layout import Line, Plane
 
 METADATA, TASK = "/host:metadata", "Task Environment"
 
@@ -40,9 +40,9 @@ def add_lines(rows: RowBuilder, plane: Plane, placed: list[Placed], host: str | 
         rows.fact("process", host=host, pid=pid, name=HOST)
     for order, (line, place) in enumerate(zip(plane.lines, placed, strict=True)):
         if place.what == What.STREAM and not place.track:
-            rows.fact("stream", host=host, device=place.device, stream=place.stream, name=title(line))
+            rows.fact("stream", host=host, device=place.device, stream=place.stream, name=_title(line))
         elif place.what == What.THREAD and place.track is None:
-            rows.fact("thread", host=host, pid=pid, tid=place.tid, name=title(line), order=order)
+            rows.fact("thread", host=host, pid=pid, tid=place.tid, name=_title(line), order=order)
 
 
 def source_facts(stats: dict[str, Any], modules: list[str]) -> dict[str, Any]:
@@ -53,3 +53,7 @@ def source_facts(stats: dict[str, Any], modules: list[str]) -> dict[str, Any]:
             facts |= {"tool": tool, "version": facts.pop(name)}
             break
     return facts | ({"hlo_modules": modules} if modules else {})
+
+
+def _title(line: Line) -> str:
+    return line.display_name or line.name

@@ -1,6 +1,6 @@
 """The layout of a file: where its planes, their lines, and the metadata of events and stats are.
 
-XSpace  planes { name  lines { .. }  event_metadata { .. }  stat_metadata { .. }  stats { .. } }  errors  warnings  hostnames
+XSpace  planes { name  lines { .. }  event_metadata { .. }  stat_metadata { .. }  stats { .. } }  errors  hostnames
 XLine   id  name  timestamp_ns  events { .. }  events { .. }  display_id  display_name
 
 A plane names its events after its lines, and a line may state its time after its events. So a file is walked first,
@@ -259,7 +259,7 @@ def _text(data: mmap.mmap, begin: int, end: int) -> str:
 
 
 def is_transcoded(head: bytes) -> bool:
-    """Whether a program read the file as text: all of it is UTF-8, and U+FFFD, its mark of invalid bytes, is frequent."""
+    """Whether a program read the file as text: all of it is UTF-8, and U+FFFD is frequent."""
     if head.count(_REPLACED) * 64 < len(head):
         return False
     whole = head[:-4]

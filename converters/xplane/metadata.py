@@ -6,6 +6,7 @@ Only places are kept: a text is read where a row needs it, so that many long nam
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +92,12 @@ def _entries(data: UInt8, begin: Int64, end: Int64) -> tuple[Int64, Int64, Int64
     return key[good], start[good], (start + size)[good]
 
 
-def text_column(texts: list[str | None], indices: Int64) -> pa.DictionaryArray:
-    """A column of texts by their indices."""
-    return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), pa.array(texts, pa.string()))
+def text_column(texts: Sequence[str | None], indices: Int64) -> pa.DictionaryArray:
+    """A column of texts by their indices; -1 and the index of None are null."""
+    known = [text for text in texts if text is not None]
+    if len(known) < len(texts):
+        here = np.cumsum([text is not None for text in texts]) - 1
+        here[[index for index, text in enumerate(texts) if text is None]] = -1
+        indices = np.where(indices < 0, -1, here[indices])
+    codes = pa.array(indices.astype(np.int32), mask=indices < 0)
+    return pa.DictionaryArray.from_arrays(codes, pa.array(known, pa.string()))

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ktrace.converters._shared.columnar.protobuf import FIXED64, LENGTH, VARINT, distinct_of, parse, signed, texts_at
-from ktrace.model.arrays import Int64, UInt8, UInt64
+from ktrace.model.arrays import AnyArray, Int64, UInt8, UInt64
 from ktrace.model.json_text import dump_json
 
 from .metadata import Metadata, text_column
@@ -63,7 +63,7 @@ class StatReader:
             if len(mine):
                 part = Stats(row[mine], kind[mine], number[mine], start[mine])
                 name = self._name(identity)
-                stats[name] = Stats(*map(np.concatenate, zip(stats[name], part, strict=True))) if name in stats else part
+                stats[name] = _joined(stats[name], part) if name in stats else part
         return stats
 
     def _name(self, identity: int) -> str:
@@ -79,17 +79,21 @@ class StatReader:
             return _numbers(stats.row, signed(stats.number), rows)
         if kinds == {DOUBLE}:
             return _numbers(stats.row, stats.number.view(np.float64), rows)
-        if kinds <= {TEXT, REF, COMPRESSED, BYTES} and len(kinds) == 1:
-            texts, code = self._texts(kinds.pop(), stats)
-            indices = np.full(rows, -1, np.int64)
-            indices[stats.row] = code
-            column = text_column(texts, np.maximum(indices, 0))
-            return pa.DictionaryArray.from_arrays(
-                pa.array(indices.astype(np.int32), mask=indices < 0), column.dictionary
-            )
+        if kinds <= {TEXT, REF, COMPRESSED, BYTES}:
+            return self._text_column(stats, rows)
         return self._mixed(stats, rows)
 
-    def _texts(self, kind: int, stats: Stats) -> tuple[list[str | None], Int64]:
+    def _text_column(self, stats: Stats, rows: int) -> pa.DictionaryArray:
+        indices = np.full(rows, -1, np.int64)
+        texts: list[str] = []
+        for kind in np.unique(stats.kind).tolist():
+            part = _of_kind(stats, kind)
+            found, code = self._texts(kind, part)
+            indices[part.row] = code + len(texts)
+            texts += found
+        return text_column(texts, indices)
+
+    def _texts(self, kind: int, stats: Stats) -> tuple[list[str], Int64]:
         """Returns distinct texts, and for each stat the index of its text."""
         if kind == REF:
             distinct, code = distinct_of(stats.number.view(np.int64))
@@ -102,8 +106,7 @@ class StatReader:
         """Values of several types as JSON text."""
         cells: list[bytes | None] = [None] * rows
         for kind in np.unique(stats.kind).tolist():
-            mine = stats.kind == kind
-            part = Stats(stats.row[mine], stats.kind[mine], stats.number[mine], stats.start[mine])
+            part = _of_kind(stats, kind)
             if kind in (DOUBLE, INT, UINT):
                 as_number = {DOUBLE: _double, INT: _signed}.get(kind, int)
                 values = [as_number(number) for number in part.number.tolist()]
@@ -115,7 +118,18 @@ class StatReader:
         return pa.array(cells, pa.binary())
 
 
-def _numbers(row: Int64, values: np.ndarray, rows: int) -> pa.Array:  # type: ignore[type-arg]
+def _joined(first: Stats, second: Stats) -> Stats:
+    row, kind = np.concatenate([first.row, second.row]), np.concatenate([first.kind, second.kind])
+    number = np.concatenate([first.number, second.number])
+    return Stats(row, kind, number, np.concatenate([first.start, second.start]))
+
+
+def _of_kind(stats: Stats, kind: int) -> Stats:
+    mine = stats.kind == kind
+    return Stats(*(column[mine] for column in stats))
+
+
+def _numbers(row: Int64, values: AnyArray, rows: int) -> pa.Array:
     cells = np.zeros(rows, values.dtype)
     missing = np.ones(rows, np.bool_)
     cells[row], missing[row] = values, False

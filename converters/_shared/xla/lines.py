@@ -10,10 +10,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
-
-from .layout import Line, Plane
 
 
 class What(IntEnum):
@@ -34,6 +33,28 @@ _STREAM = re.compile(r"Stream #(\d{1,18})(?:\((.*)\))?")
 #: Lines of a core with its operations, one after the other or nested. On a GPU they repeat its streams.
 _OPERATIONS = frozenset({"XLA Ops", "Sparse Core Ops"})
 _COUNTERS, _OVERHEAD = "_counters_", "CUPTI overhead"
+
+#: Types of work, which the names of streams list and of work without details are -> kinds.
+WORK = {
+    **dict.fromkeys(("MemcpyH2D", "MemcpyD2H", "MemcpyD2D", "MemcpyP2P", "MemcpyOther"), "memcpy"),
+    "Kernel": "kernel",
+    "Memset": "memset",
+    **dict.fromkeys(("MemoryAlloc", "MemoryFree", "MemoryResidency"), "alloc"),
+    "CudaGraph": "graph",
+    **dict.fromkeys(("Overhead", "UnifiedMemory"), "overhead"),
+}
+
+#: Stats that only one kind of device work has; the first one counts.
+SIGNS = {
+    "kernel_details": "kernel",
+    "memcpy_details": "memcpy",
+    "Memset_details": "memset",
+    "memset_details": "memset",
+    "memalloc_details": "alloc",
+    "MemFree_details": "alloc",
+    "MemoryResidency_details": "alloc",
+    "cuda_graph_exec_id": "graph",
+}
 
 #: The plane with the threads of the host.
 HOST = "/host:CPU"
@@ -57,6 +78,12 @@ class Placed(NamedTuple):
     track: str | None = None
     work: frozenset[str] = frozenset()
 
+    @property
+    def only(self) -> str | None:
+        """The kind of all its work if its name lists one kind."""
+        kinds = {WORK.get(work) for work in self.work}
+        return kinds.pop() if len(kinds) == 1 else None
+
 
 def device_of(name: str) -> Device | None:
     """The device of a plane with that name, None if it isn't a device's."""
@@ -67,30 +94,25 @@ def device_of(name: str) -> Device | None:
     return None
 
 
-def placed(plane: Plane) -> list[Placed]:
-    """Returns what each line of a plane is."""
-    device = device_of(plane.name)
+def placed(plane: str, lines: Sequence[tuple[int, str]]) -> list[Placed]:
+    """Returns what each line of a plane is; `lines` are their ids and names."""
+    device = device_of(plane)
     if device is None:
-        track = None if plane.name == HOST else plane.name
-        return [Placed(What.THREAD, tid=line.id, track=track) for line in plane.lines]
-    has_streams = any(_STREAM.fullmatch(line.name) for line in plane.lines)
-    return [_on_device(line, device, has_streams) for line in plane.lines]
+        track = None if plane == HOST else plane
+        return [Placed(What.THREAD, tid=identity, track=track) for identity, _ in lines]
+    has_streams = any(_STREAM.fullmatch(name) for _, name in lines)
+    return [_on_device(identity, name, device, has_streams) for identity, name in lines]
 
 
-def _on_device(line: Line, device: Device, has_streams: bool) -> Placed:
-    if found := _STREAM.fullmatch(line.name):
+def _on_device(identity: int, name: str, device: Device, has_streams: bool) -> Placed:
+    if found := _STREAM.fullmatch(name):
         work = frozenset(filter(None, (found[2] or "").split(",")))
         return Placed(What.STREAM, device.number, stream=int(found[1]), track=device.part or None, work=work)
-    name = line.name or line.display_name or f"line {line.id}"
-    track = f"{device.part} {name}" if device.part else name
-    if line.name == _COUNTERS:
+    title = name or f"line {identity}"
+    track = f"{device.part} {title}" if device.part else title
+    if name == _COUNTERS:
         return Placed(What.COUNTERS, device.number, track=device.part or None)
-    if line.name == _OVERHEAD:
+    if name == _OVERHEAD:
         return Placed(What.OVERHEAD, device.number, track=track)
-    is_core = line.name in _OPERATIONS and not has_streams and device.type != "CUSTOM"
+    is_core = name in _OPERATIONS and not has_streams and device.type != "CUSTOM"
     return Placed(What.CORE if is_core else What.REPEAT, device.number, track=track)
-
-
-def title(line: Line) -> str:
-    """The name of a line for people."""
-    return line.display_name or line.name

@@ -1,6 +1,6 @@
 """Details of device work, which XLA writes as one text.
 
-regs:32 static_shared:0 dynamic_shared:1024 grid:80,1,1 block:256,1,1 occ_pct:75       CUDA; ROCm since 2026 with private_mem
+regs:32 static_shared:0 dynamic_shared:1024 grid:80,1,1 block:256,1,1 occ_pct:75       CUDA, newer ROCm
  grid:16,1,1 block:512,1,1 private_mem:0 group_mem:2112 occ_pct:0                      ROCm 2024 to 2026: blocks, LDS
 kind_src:pinned kind_dst:device size:655360 dest:0 async:1                             a copy
 kind:device num_bytes:4096 async:1                                                     a memset, an allocation
@@ -12,6 +12,9 @@ import math
 from collections.abc import Callable
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model.arrays import Bools
 
 Values = dict[str, "int | float | str"]
 
@@ -40,10 +43,10 @@ def kernel(text: str) -> Values:
         if len(sizes) == 3 and all(size.isdecimal() and len(size) < 19 for size in sizes):
             del parts[key]
             found |= {names + axis: int(size) for axis, size in zip("xyz", sizes, strict=True)}
-    shared = [number for key in ("static_shared", "dynamic_shared", "group_mem") if (number := _taken(parts, key)) is not None]
-    dynamic = _whole(tokens(text).get("dynamic_shared"))
-    if shared:
-        found["shared_memory"] = sum(shared)
+    dynamic = _whole(parts.get("dynamic_shared"))
+    shared = [_taken(parts, key) for key in ("static_shared", "dynamic_shared", "group_mem")]
+    if any(size is not None for size in shared):
+        found["shared_memory"] = sum(size or 0 for size in shared)
     if dynamic is not None:
         found["shared_dynamic"] = dynamic
     registers = _whole(parts.get("regs"))
@@ -97,7 +100,30 @@ DETAILS: dict[str, Callable[[str], Values]] = {
 }
 
 
-def spread(column: pa.Array, read: Callable[[str], Values]) -> dict[str, pa.Array]:
+def spread_details(columns: dict[str, pa.Array], work: Bools) -> dict[str, pa.Array]:
+    """Replaces details in the arguments of rows by their parts, and returns those with a column of the model.
+
+    `work` are the rows with device work; others keep their texts.
+    """
+    made: dict[str, pa.Array] = {}
+    rows = pa.array(work)
+    for name, read in DETAILS.items():
+        column = columns.get(name)
+        if column is None or not pa.types.is_dictionary(column.type):
+            continue
+        for key, part in _spread(pc.if_else(rows, column, None).cast(column.type), read).items():
+            place, short = (columns, key.removeprefix("args.")) if key.startswith("args.") else (made, key)
+            if short in place and place[short].type != part.type:
+                place, short = columns, f"{name}.{short}"
+            place[short] = pc.coalesce(place[short], part) if short in place else part
+        if work.all():
+            del columns[name]
+        else:
+            columns[name] = pc.if_else(rows, None, column).cast(column.type)
+    return made
+
+
+def _spread(column: pa.Array, read: Callable[[str], Values]) -> dict[str, pa.Array]:
     """The details of many rows as columns; each distinct text is read once."""
     texts = column.dictionary.to_pylist()
     found = [read(text) if text is not None else {} for text in texts]
