@@ -18,8 +18,9 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, nonzero
 from ktrace.converters._shared.columnar.dictionaries import words
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
-from ktrace.converters._shared.xla.details import COPIES, spread_details
-from ktrace.converters._shared.xla.lines import SIGNS, WORK, Placed, What
+from ktrace.converters._shared.xla.details import spread_details
+from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK
+from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
 

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.dictionaries import words
 from ktrace.converters._shared.columnar.protobuf import combinations
-from ktrace.converters._shared.xla.details import COPIES, spread_details
-from ktrace.converters._shared.xla.lines import SIGNS, WORK, Placed, What
+from ktrace.converters._shared.xla.details import spread_details
+from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK
+from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded

@@ -21,9 +21,6 @@ Values = dict[str, "int | float | str"]
 #: Names of memory -> the side of a copy.
 _SIDES = {"pageable": "H", "pinned": "H", "device": "D", "device_static": "D", "array": "D", "managed_static": "D"}
 
-#: What the profilers call a copy -> its direction.
-COPIES = {"MemcpyH2D": "HtoD", "MemcpyD2H": "DtoH", "MemcpyD2D": "DtoD", "MemcpyP2P": "PtoP"}
-
 
 def tokens(text: str) -> dict[str, str]:
     """The parts `key:value` of a text; a part without a colon is kept under the key ''."""

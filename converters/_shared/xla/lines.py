@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from .kinds import WORK
+
 
 class What(IntEnum):
     """What a line is."""
@@ -33,28 +35,6 @@ _STREAM = re.compile(r"Stream #(\d{1,18})(?:\((.*)\))?")
 #: Lines of a core with its operations, one after the other or nested. On a GPU they repeat its streams.
 _OPERATIONS = frozenset({"XLA Ops", "Sparse Core Ops"})
 _COUNTERS, _OVERHEAD = "_counters_", "CUPTI overhead"
-
-#: Types of work, which the names of streams list and of work without details are -> kinds.
-WORK = {
-    **dict.fromkeys(("MemcpyH2D", "MemcpyD2H", "MemcpyD2D", "MemcpyP2P", "MemcpyOther"), "memcpy"),
-    "Kernel": "kernel",
-    "Memset": "memset",
-    **dict.fromkeys(("MemoryAlloc", "MemoryFree", "MemoryResidency"), "alloc"),
-    "CudaGraph": "graph",
-    **dict.fromkeys(("Overhead", "UnifiedMemory"), "overhead"),
-}
-
-#: Stats that only one kind of device work has; the first one counts.
-SIGNS = {
-    "kernel_details": "kernel",
-    "memcpy_details": "memcpy",
-    "Memset_details": "memset",
-    "memset_details": "memset",
-    "memalloc_details": "alloc",
-    "MemFree_details": "alloc",
-    "MemoryResidency_details": "alloc",
-    "cuda_graph_exec_id": "graph",
-}
 
 #: The plane with the threads of the host.
 HOST = "/host:CPU"
