@@ -40,13 +40,6 @@ _LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
     Unread(
-        "an XPlane of TensorFlow or JAX",
-        "take the Chrome JSON of the same run: jax.profiler.trace(..., create_perfetto_trace=True) writes "
-        "perfetto_trace.json.gz next to it",
-        re.compile(rb"\n"),
-        (re.compile(rb"/(?:host|device):[A-Za-z][\w:]*[\"\x12\x1a\x22*]"), re.compile(rb"\0|[\x01-\x08]")),
-    ),
-    Unread(
         "a profile of TVM as JSON",
         "print it as a table instead: report.table() or report.csv()",
         _JSON,

@@ -314,6 +314,18 @@ def _one_by_one(data: UInt8, owner: int, start: int, end: int, fields: Fields) -
         fields.add(tag, mine, np.array([value], np.uint64), np.array([start + at]))
 
 
+def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
+    """Returns the bytes of `data` at these places as an Arrow column of bytes."""
+    ends = np.cumsum(size)
+    total = int(ends[-1]) if len(ends) else 0
+    offsets = np.zeros(len(size) + 1, np.int32)
+    offsets[1:] = ends
+    where = np.repeat(start - (ends - size), size) + np.arange(total)
+    return pa.Array.from_buffers(
+        pa.binary(), len(size), [None, pa.py_buffer(offsets), pa.py_buffer(data[where].tobytes())]
+    )
+
+
 def distinct_of(numbers: AnyArray) -> tuple[AnyArray, Int64]:
     """Returns the distinct numbers in the order of first occurrence, and for each number the index of its value."""
     found = pa.array(numbers).dictionary_encode()

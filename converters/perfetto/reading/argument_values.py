@@ -24,6 +24,7 @@ from ktrace.converters._shared.columnar.protobuf import (
     fields_of,
     parse,
     signed,
+    texts_at,
 )
 from ktrace.model.arrays import Int32, Int64, UInt8
 from ktrace.model.json_text import dump_json
@@ -138,18 +139,6 @@ def joined_values(parts: list[Values]) -> Values:
     if len(parts) == 1:
         return parts[0]
     return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
-
-
-def texts_at(data: UInt8, start: Int64, size: Int64) -> pa.Array:
-    """Returns the bytes of `data` at these places as an Arrow column of bytes."""
-    ends = np.cumsum(size)
-    total = int(ends[-1]) if len(ends) else 0
-    offsets = np.zeros(len(size) + 1, np.int32)
-    offsets[1:] = ends
-    where = np.repeat(start - (ends - size), size) + np.arange(total)
-    return pa.Array.from_buffers(
-        pa.binary(), len(size), [None, pa.py_buffer(offsets), pa.py_buffer(data[where].tobytes())]
-    )
 
 
 def read_values(chunk: Chunk, row: Int64, state: Int64, start: Int64, size: Int64, spelling: Spelling) -> Values:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, parse, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Column, Fields, Value, parse, signed, texts_at
 from ktrace.model.arrays import Int8, Int32, Int64
 from ktrace.model.json_text import dump_json
 
 from ..proto import field_numbers as f
-from .argument_values import Chunk, chunk_codes, texts_at
+from .argument_values import Chunk, chunk_codes
 from .context import Context, Events
 from .messages import first, gather, int32, int64, text
 from .sequence_state import look_up

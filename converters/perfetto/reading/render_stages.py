@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed, texts_at
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 
 from ..proto import field_numbers as f
-from .argument_values import CHUNK_TEXT, INT, JSON, STAGE_ARGUMENT, Chunk, Values, joined_values, read_values, texts_at
+from .argument_values import CHUNK_TEXT, INT, JSON, STAGE_ARGUMENT, Chunk, Values, joined_values, read_values
 from .context import Context, Events
 from .interned_stages import KEYS, InternedStage, Specifications, interned_stages
 from .links import remember_stages

@@ -1,0 +1,165 @@
+"""Details of device work, which XLA writes as one text.
+
+regs:32 static_shared:0 dynamic_shared:1024 grid:80,1,1 block:256,1,1 occ_pct:75       CUDA, newer ROCm
+ grid:16,1,1 block:512,1,1 private_mem:0 group_mem:2112 occ_pct:0                      ROCm 2024 to 2026: blocks, LDS
+kind_src:pinned kind_dst:device size:655360 dest:0 async:1                             a copy
+kind:device num_bytes:4096 async:1                                                     a memset, an allocation
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.model.arrays import Bools
+
+Values = dict[str, "int | float | str"]
+
+#: Names of memory -> the side of a copy.
+_SIDES = {"pageable": "H", "pinned": "H", "device": "D", "device_static": "D", "array": "D", "managed_static": "D"}
+
+
+def tokens(text: str) -> dict[str, str]:
+    """The parts `key:value` of a text; a part without a colon is kept under the key ''."""
+    found: dict[str, str] = {}
+    for part in text.split():
+        key, colon, value = part.partition(":")
+        found[key if colon else ""] = value if colon else f"{found.get('', '')} {part}".strip()
+    return found
+
+
+def kernel(text: str) -> Values:
+    """Columns and arguments from `kernel_details`."""
+    parts = tokens(text)
+    found: Values = {}
+    for key, names in (("grid", "grid_"), ("block", "block_")):
+        sizes = parts.get(key, "").split(",")
+        if len(sizes) == 3 and all(size.isdecimal() and len(size) < 19 for size in sizes):
+            del parts[key]
+            found |= {names + axis: int(size) for axis, size in zip("xyz", sizes, strict=True)}
+    dynamic = _whole(parts.get("dynamic_shared"))
+    shared = [_taken(parts, key) for key in ("static_shared", "dynamic_shared", "group_mem")]
+    if any(size is not None for size in shared):
+        found["shared_memory"] = sum(size or 0 for size in shared)
+    if dynamic is not None:
+        found["shared_dynamic"] = dynamic
+    registers = _whole(parts.get("regs"))
+    if registers is not None and registers < 1 << 16:  # ROCm 2024 writes bytes that were never set
+        found["registers"] = registers
+        del parts["regs"]
+    occupancy = _real(parts.get("occ_pct"))
+    if occupancy is not None:
+        del parts["occ_pct"]
+        if occupancy > 0:  # 0: it couldn't be computed
+            found["occupancy"] = occupancy
+    return found | _arguments(parts, "kernel_details")
+
+
+def copy(text: str) -> Values:
+    """Columns and arguments from `memcpy_details`."""
+    parts = tokens(text)
+    found: Values = {}
+    if (size := _taken(parts, "size")) is not None:
+        found["bytes"] = size
+    sides = [_SIDES.get(parts.get(key, "").lower()) for key in ("kind_src", "kind_dst")]
+    if all(sides):
+        found["copy_kind"] = f"{sides[0]}to{sides[1]}"
+    return found | _arguments(parts, "memcpy_details")
+
+
+def memory(text: str) -> Values:
+    """Columns and arguments from `Memset_details` and `memalloc_details`."""
+    parts = tokens(text)
+    size = _taken(parts, "num_bytes")
+    return ({} if size is None else {"bytes": size}) | _arguments(parts, "details")
+
+
+def freed(text: str) -> Values:
+    """The same from `MemFree_details`; freed bytes are negative."""
+    found = memory(text)
+    if isinstance(size := found.get("bytes"), int):
+        found["bytes"] = -size
+    return found
+
+
+#: Stats with details -> how they are read.
+DETAILS: dict[str, Callable[[str], Values]] = {
+    "kernel_details": kernel,
+    "memcpy_details": copy,
+    "Memset_details": memory,
+    "memset_details": memory,
+    "memalloc_details": memory,
+    "MemFree_details": freed,
+    "MemoryResidency_details": memory,
+}
+
+
+def spread_details(columns: dict[str, pa.Array], work: Bools) -> dict[str, pa.Array]:
+    """Replaces details in the arguments of rows by their parts, and returns those with a column of the model.
+
+    `work` are the rows with device work; others keep their texts.
+    """
+    made: dict[str, pa.Array] = {}
+    rows = pa.array(work)
+    for name, read in DETAILS.items():
+        column = columns.get(name)
+        if column is None or not pa.types.is_dictionary(column.type):
+            continue
+        for key, part in _spread(pc.if_else(rows, column, None).cast(column.type), read).items():
+            place, short = (columns, key.removeprefix("args.")) if key.startswith("args.") else (made, key)
+            if short in place and place[short].type != part.type:
+                place, short = columns, f"{name}.{short}"
+            place[short] = pc.coalesce(place[short], part) if short in place else part
+        if work.all():
+            del columns[name]
+        else:
+            columns[name] = pc.if_else(rows, None, column).cast(column.type)
+    return made
+
+
+def _spread(column: pa.Array, read: Callable[[str], Values]) -> dict[str, pa.Array]:
+    """The details of many rows as columns; each distinct text is read once."""
+    texts = column.dictionary.to_pylist()
+    found = [read(text) if text is not None else {} for text in texts]
+    return {
+        key: pa.array(_alike([values.get(key) for values in found])).take(column.indices)
+        for key in dict.fromkeys(key for values in found for key in values)
+    }
+
+
+def _alike(values: list[int | float | str | None]) -> list[int | float | str | None]:
+    """Values of one type: all as texts if one of them is a text."""
+    if any(isinstance(value, str) for value in values):
+        return [None if value is None else str(value) for value in values]
+    return values
+
+
+def _taken(parts: dict[str, str], key: str) -> int | None:
+    value = _whole(parts.get(key))
+    if value is not None:
+        del parts[key]
+    return value
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _real(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _arguments(parts: dict[str, str], name: str) -> Values:
+    """What has no column, as arguments; whole numbers as such."""
+    found: Values = {}
+    for key, value in parts.items():
+        number = _whole(value)
+        found[f"args.{key or name}"] = value if number is None else number
+    return found

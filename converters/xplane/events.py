@@ -1,0 +1,357 @@
+"""The events of a plane as batches: events, and summaries of events that XLA has added up.
+
+events { metadata_id: 1 offset_ps: 700301500 duration_ps: 18240000 }     from timestamp_ns + 700,302 ns, 18,240 ns long
+events { metadata_id: 1 num_occurrences: 12 duration_ps: 90000000 }      a summary: 12 times, 90,000 ns in all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.blocks import Batches, nonzero
+from ktrace.converters._shared.columnar.dictionaries import words
+from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
+from ktrace.converters._shared.xla.details import spread_details
+from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK
+from ktrace.converters._shared.xla.lines import Placed, What
+from ktrace.model.arrays import Bools, Int8, Int64, UInt8
+from ktrace.model.batch import Batch
+
+from .layout import Broken, Line, Plane, events_of
+from .metadata import Metadata, text_column
+from .stats import DOUBLE, INT, UINT, StatReader, Stats
+
+#: Events that become one batch.
+_EVENTS = 1 << 16
+
+#: Times beyond this are refused.
+_GREATEST = 1 << 62
+
+#: Later times (ns) count from 1970, not from the begin of the profile: since September 2001.
+SINCE_1970 = 10**18
+
+KINDS = ["range", "kernel", "memcpy", "memset", "graph", "alloc", "overhead", "counter", "api", "op", "instant"]
+RANGE, KERNEL, MEMCPY, MEMSET, GRAPH, ALLOC, OVERHEAD, COUNTER, API, OP, INSTANT = range(len(KINDS))
+
+_OF_LINE = np.array([RANGE, KERNEL, KERNEL, RANGE, OVERHEAD, COUNTER], np.int8)
+
+#: Kinds of device work by name, and by the stats that only one kind has.
+_WORK = {name: KINDS.index(kind) for name, kind in WORK.items()}
+_SIGNS = {name: KINDS.index(kind) for name, kind in SIGNS.items()}
+
+#: What XLA's allocators record: name -> sign of its bytes.
+_ALLOCATOR = {"MemoryAllocation": 1, "MemoryDeallocation": -1}
+
+#: Stats with a column of the model.
+_COLUMNS = {"correlation_id": "correlation", "theoretical_occupancy_pct": "occupancy"}
+
+
+class Found(NamedTuple):
+    """Some events: the index of each one's line, begin and end of its message."""
+
+    line: Int64
+    begin: Int64
+    end: Int64
+
+
+@dataclass
+class PlaneReader:
+    """Reads the events of a plane; `host` and `pid` are the plane's.
+
+    `origin` is the unix time of the main clock's 0, `start` that of the file's own clock.
+    """
+
+    data: Any
+    array: UInt8
+    plane: Plane
+    placed: list[Placed]
+    batches: Batches
+    conversion: Conversion
+    host: str | None
+    pid: int | None = None
+    origin: int = 0
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        self._names = Metadata(self.array, self.plane.event_metadata)
+        self._stats = StatReader(self.array, Metadata(self.array, self.plane.stat_metadata))
+        self._what = np.array([place.what for place in self.placed], np.int8)
+        self._timestamp = np.empty(0, np.int64)
+        self._missing: dict[int, int] = {}
+
+    def _base(self, line: Line) -> int:
+        """The time of a line on the main clock."""
+        since = line.timestamp_ns
+        return since - self.origin if since >= SINCE_1970 else since + self.start - self.origin
+
+    def plane_stats(self) -> dict[str, Any]:
+        """The stats of the plane itself, name -> value."""
+        begin, end = (np.array(side, np.int64) for side in self.plane.stats)
+        found = self._stats.read(np.zeros(len(begin), np.int64), begin, end)
+        return {name: self._stats.column(stats, 1)[0].as_py() for name, stats in found.items()}
+
+    def entry_names(self, most: int) -> list[str]:
+        """The names of the plane's first entries of event_metadata."""
+        return self._names.all_names(most)
+
+    def read(self) -> Iterator[Batch]:
+        """Yields events and summaries. Counts events, reports those that can't be read."""
+        self._timestamp = np.array([self._base(line) for line in self.plane.lines], np.int64)
+        for found in self._blocks():
+            yield from self._batches(found)
+        for identity, rows in self._missing.items():
+            self.conversion.report.issue("missing-string", f"{self.plane.name}, event_metadata {identity}", "", rows)
+
+    def _blocks(self) -> Iterator[Found]:
+        """Yields the events of all lines, some at a time."""
+        waiting: list[Found] = []
+        report = self.conversion.report
+        for index, line in enumerate(self.plane.lines):
+            try:
+                for begin, end in events_of(self.data, line):
+                    report.record(len(begin))
+                    waiting.append(Found(np.full(len(begin), index, np.int64), begin, end))
+                    if sum(len(part.line) for part in waiting) > _EVENTS:
+                        whole = _together(waiting)
+                        # the last one stays: whether it encloses the next one isn't known yet
+                        cuts = range(0, len(whole.line) - 1, _EVENTS)
+                        for first in cuts[:-1]:
+                            yield Found(*(column[first : first + _EVENTS] for column in whole))
+                        waiting = [Found(*(column[cuts[-1] :] for column in whole))]
+            except Broken as broken:
+                report.record()
+                detail = "an event is cut off" if broken.cut else "what follows isn't an event of the line"
+                report.issue("cut" if broken.cut else "bad-record", f"byte {broken.place}", detail)
+        if any(len(part.line) for part in waiting):
+            yield _together(waiting)
+
+    def _batches(self, found: Found) -> Iterator[Batch]:
+        rows = len(found.line)
+        fields = parse(self.array, found.begin, found.end)
+        ids = self.batches.ids(rows)
+        offset = signed(fields.get(2, VARINT).last(rows))
+        dur = signed(fields.get(3, VARINT).last(rows))
+        stats = fields.get(4, LENGTH)
+        read = self._stats.read(stats.owner, stats.start, stats.start + signed(stats.value))
+        ts = self._timestamp[found.line] + _rounded(offset)
+        good = self._good(fields, found, ts, dur)
+        summed = fields.get(5, VARINT).has(rows)
+        columns = self._columns(fields, found, read, offset, dur, summed)
+        for record, mine in (("events", good & ~summed), ("summaries", good & summed)):
+            count = int(np.count_nonzero(mine))
+            if not count:
+                continue
+            self.conversion.report.used(count)
+            own = self._event_columns(found, ts, offset, dur) if record == "events" else self._sums(fields, found, dur)
+            batch = self.batches.batch(record, ids, **(columns | own))
+            yield batch if count == rows else Batch(record, batch.columns.filter(pa.array(mine)))
+
+    def _good(self, fields: Fields, found: Found, ts: Int64, dur: Int64) -> Bools:
+        """Which events can be read; reports the others."""
+        good = np.ones(len(found.line), np.bool_)
+        broken = np.zeros(len(good), np.bool_)
+        broken[fields.bad] = True
+        checks = (
+            ("bad-record", "isn't an event", broken),
+            ("negative-duration", "duration_ps is negative", dur < 0),
+            ("time-range", "offset_ps", (np.abs(ts) >= _GREATEST) | (self._timestamp[found.line] <= -_GREATEST)),
+        )
+        for kind, detail, bad in checks:
+            for row in np.flatnonzero(bad & good).tolist():
+                self.conversion.report.issue(kind, f"byte {found.begin[row]}", detail)
+            good &= ~bad
+        return good
+
+    def _columns(
+        self, fields: Fields, found: Found, read: dict[str, Stats], offset: Int64, dur: Int64, summed: Bools
+    ) -> dict[str, Any]:
+        """The columns that events and summaries have in common."""
+        rows = len(found.line)
+        distinct, code = distinct_of(signed(fields.get(1, VARINT).last(rows)))
+        entries = self._names.fields(self._names.find(distinct))
+        names = self._named(distinct, np.bincount(code, minlength=len(distinct)), entries)
+        columns = {name: self._stats.column(stats, rows) for name, stats in read.items()}
+        columns = _joined(columns, self._shared(entries, len(distinct)), code)
+        kind = self._kinds(found, names, code, columns, read, offset, dur)
+        made: dict[str, Any] = {"name": text_column(names, code), "kind": words(KINDS, kind)}
+        shown = self._names.texts(entries, 4)
+        if any(text and text != name for text, name in zip(shown, names, strict=True)):
+            made["short_name"] = text_column(shown, code)
+        made |= self._places(found) | _placed_stats(columns, kind, names, code)
+        if (kind == COUNTER).any():
+            made["value"] = _values(read, kind)
+        return made | {f"args.{name}": column for name, column in columns.items() if column.null_count < rows}
+
+    def _named(self, ids: Int64, rows: Int64, entries: Fields) -> list[str | None]:
+        """The name of each id; its display name or number where it has none."""
+        found: list[str | None] = []
+        names, shown = self._names.texts(entries, 2), self._names.texts(entries, 4)
+        known = self._names.find(ids) >= 0
+        for index, identity in enumerate(ids.tolist()):
+            found.append(names[index] or shown[index] or f"[event {identity}]")
+            if not known[index]:
+                self._missing[identity] = self._missing.get(identity, 0) + int(rows[index])
+        return found
+
+    def _shared(self, entries: Fields, count: int) -> dict[str, pa.Array]:
+        """The stats that all events of a name have, a row for each name."""
+        stats = entries.get(5, LENGTH)
+        found = self._stats.read(stats.owner, stats.start, stats.start + signed(stats.value))
+        return {name: self._stats.column(part, count) for name, part in found.items()}
+
+    def _kinds(
+        self,
+        found: Found,
+        names: list[str | None],
+        code: Int64,
+        columns: dict[str, pa.Array],
+        read: dict[str, Stats],
+        offset: Int64,
+        dur: Int64,
+    ) -> Int8:
+        """The kind of each event."""
+        what = self._what[found.line]
+        kind = _OF_LINE[what].copy()
+        on_stream, on_host = what == What.STREAM, what == What.THREAD
+        if on_stream.any():
+            of_name = np.array([_WORK.get(name or "", -1) for name in names], np.int8)[code]
+            alone = np.array([KINDS.index(place.only) if place.only else -1 for place in self.placed], np.int8)[
+                found.line
+            ]
+            kind = np.where(on_stream, np.where(of_name >= 0, of_name, np.where(alone >= 0, alone, kind)), kind)
+            for name, sign in reversed(_SIGNS.items()):
+                kind = np.where(on_stream & _has(columns, name), sign, kind)
+        if on_host.any():
+            kind = np.where(on_host & (dur == 0), INSTANT, kind)
+            kind = np.where(on_host & (_has(columns, "hlo_op") | _has(columns, "tf_op")), OP, kind)
+            kind = np.where(on_host & _has(columns, "correlation_id"), API, kind)
+            allocator = np.array([name in _ALLOCATOR for name in names], np.bool_)[code]
+            kind = np.where(on_host & allocator, ALLOC, kind)
+        kind[_enclosing(found.line, offset, dur) & (what == What.CORE)] = RANGE
+        counted = kind == COUNTER
+        if counted.any():
+            kind[counted & np.isnan(_values(read, kind).to_numpy(zero_copy_only=False))] = INSTANT
+        return kind.astype(np.int8)
+
+    def _places(self, found: Found) -> dict[str, Any]:
+        """Host, process, and the track of each event's line."""
+        made: dict[str, Any] = {"host": self.host}
+        threads = self._what == What.THREAD
+        if self.pid is not None and threads.any():
+            made["pid"] = pa.array([self.pid if one else None for one in threads], pa.int64()).take(found.line)
+        for name in ("tid", "device", "stream"):
+            made[name] = pa.array([getattr(place, name) for place in self.placed], pa.int64()).take(found.line)
+        tracks = [place.track for place in self.placed]
+        if any(tracks):
+            made["track"] = pa.array(tracks, pa.string()).dictionary_encode().take(found.line)
+        return {name: column for name, column in made.items() if isinstance(column, (str, pa.Array))}
+
+    def _event_columns(self, found: Found, ts: Int64, offset: Int64, dur: Int64) -> dict[str, Any]:
+        columns: dict[str, Any] = {"ts": ts, "timing": "measured"}
+        what = self._what[found.line]
+        columns["dur"] = pa.array(_rounded(dur), mask=np.isin(what, (What.COUNTERS,)))
+        for name, value in (("offset_ps", offset), ("duration_ps", dur)):
+            rest = value % 1000 != 0
+            if rest.any():
+                columns[f"args.${name}"] = pa.array(value, mask=~rest)
+        if rounded := int(np.count_nonzero((offset % 1000 != 0) | (dur % 1000 != 0))):
+            self.conversion.report.issue("rounded", self.plane.name, "", rounded)
+        return columns
+
+    def _sums(self, fields: Fields, found: Found, dur: Int64) -> dict[str, Any]:
+        lines = [[self.plane.name, line.name] for line in self.plane.lines]
+        return {
+            "metric": "duration",
+            "unit": "ns",
+            "count": signed(fields.get(5, VARINT).last(len(dur))),
+            "total": dur / 1000,
+            "scope": pa.array(lines, pa.list_(pa.string())).take(found.line),
+        }
+
+
+def _together(parts: list[Found]) -> Found:
+    return Found(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _rounded(ps: Int64) -> Int64:
+    """Picoseconds as nanoseconds, rounded half to even."""
+    whole, rest = np.divmod(ps, 1000)
+    found: Int64 = whole + ((rest > 500) | ((rest == 500) & (whole & 1 == 1)))
+    return found
+
+
+def _enclosing(line: Int64, offset: Int64, dur: Int64) -> Bools:
+    """Which events enclose the next one of their line, such as a loop its body."""
+    found = np.zeros(len(line), np.bool_)
+    end = offset + dur
+    found[:-1] = (line[1:] == line[:-1]) & (dur[1:] > 0) & (offset[1:] < end[:-1]) & (end[1:] <= end[:-1])
+    return found
+
+
+def _has(columns: dict[str, pa.Array], name: str) -> Bools | bool:
+    column = columns.get(name)
+    return False if column is None else column.is_valid().to_numpy(zero_copy_only=False)
+
+
+def _joined(columns: dict[str, pa.Array], shared: dict[str, pa.Array], code: Int64) -> dict[str, pa.Array]:
+    """Adds the stats of names to those of events; the event's own value counts."""
+    for name, column in shared.items():
+        taken = column.take(pa.array(code))
+        own = columns.get(name)
+        if own is None:
+            columns[name] = taken
+        elif own.null_count:
+            left, right = (_plain(part) for part in (own, taken))
+            columns[name] = pc.coalesce(left, right if right.type == left.type else right.cast(left.type, safe=False))
+    return columns
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _placed_stats(columns: dict[str, pa.Array], kind: Int8, names: list[str | None], code: Int64) -> dict[str, Any]:
+    """Takes the stats that have a column of the model out of `columns`."""
+    made: dict[str, Any] = {}
+    for name, target in _COLUMNS.items():
+        if name in columns and pa.types.is_primitive(columns[name].type):
+            made[target] = nonzero(columns.pop(name))
+    context = columns.get("context_id")  # "$$1" in the files of CUDA
+    if context is not None and pa.types.is_dictionary(context.type):
+        texts = [text.removeprefix("$$") for text in context.dictionary.to_pylist()]
+        if all(text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
+            made["context"] = pa.array([int(text) for text in texts], pa.int64()).take(context.indices)
+            del columns["context_id"]
+    if (work := (kind >= KERNEL) & (kind <= ALLOC)).any():
+        made |= spread_details(columns, work)
+        copies = np.array([name in COPIES for name in names], np.bool_)[code] & (kind == MEMCPY)
+        if copies.any():
+            by_name = pa.array([COPIES.get(name or "") for name in names], pa.string()).take(pa.array(code))
+            made["copy_kind"] = pc.coalesce(pc.if_else(pa.array(copies), by_name, None), made.get("copy_kind", by_name))
+    if "allocation_bytes" in columns and pa.types.is_integer(columns["allocation_bytes"].type):
+        sign = np.array([_ALLOCATOR.get(name or "", 0) for name in names], np.int64)[code]
+        signs = pa.array(sign, mask=sign == 0)
+        if signs.null_count < len(signs):
+            made["bytes"] = pc.multiply(columns["allocation_bytes"], signs)
+    return made
+
+
+def _values(read: dict[str, Stats], kind: Int8) -> pa.Array:
+    """The number in the stats of each counter."""
+    cells = np.full(len(kind), np.nan)
+    for stats in read.values():
+        for which in (DOUBLE, INT, UINT):
+            mine = stats.kind == which
+            numbers = stats.number[mine]
+            cells[stats.row[mine]] = (
+                numbers.view(np.float64) if which == DOUBLE else numbers if which == UINT else signed(numbers)
+            )
+    missing = np.isnan(cells) | (kind != COUNTER)
+    return pa.array(np.where(missing, np.nan, cells), mask=missing, from_pandas=False)
