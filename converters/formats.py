@@ -39,6 +39,7 @@ FORMATS = (
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True),
     Format("openvino", "OpenVINO: counters of layers that benchmark_app writes and prints", ".openvino", ("benchmark_*_report.csv", "benchmark_*_report.json", "*.log", "*.xml"), reads=True),
     Format("tensorrt", "TensorRT: profiles, times and layers that trtexec exports, its log", ".tensorrt", ("*.profile.json", "*.timing.json", "*.graph.json", "*.log"), reads=True),
+    Format("tvm", "TVM: profiling reports, debug executor, time evaluator", ".tvm", ("*.json", "*.csv", "*.txt", "*.log"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

@@ -47,12 +47,6 @@ UNREAD = (
         (re.compile(rb"/(?:host|device):[A-Za-z][\w:]*[\"\x12\x1a\x22*]"), re.compile(rb"\0|[\x01-\x08]")),
     ),
     Unread(
-        "a profile of TVM as JSON",
-        "print it as a table instead: report.table() or report.csv()",
-        _JSON,
-        _has(r'"calls"\s*:\s*\[', r'"Duration \(us\)"|"microseconds"'),
-    ),
-    Unread(
         "a tree from Triton's Proton (hatchet)",
         'let Proton write a trace: proton.start(name, data="trace")',
         _JSON,
