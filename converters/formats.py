@@ -48,6 +48,7 @@ FORMATS = (
     Format("ascend-json", "Huawei Ascend timelines (torch_npu, MindSpore, msprof) as JSON", ".ascend_json", ("trace_view*.json", "msprof_*.json"), reads=True, words=("ascend", "async_npu", "async_task_queue", "overlap analysis", "duration estimated(us)", "iteration refresh", "ai core freq", '"npu', "fwd thread id", '"fullname"')),
     Format("xplane", "XPlane of XLA's profiler (JAX, TensorFlow), a file or a profile folder", ".xplane", ("*.xplane.pb",), reads=True),
     Format("xprof-json", "Trace Event JSON of XLA's profiler (JAX, TensorFlow)", ".xprof_json", ("*.trace.json", "perfetto_trace.json"), reads=True),
+    Format("tvm", "TVM: profiling reports, debug executor, time evaluator", ".tvm", ("*.json", "*.csv", "*.txt", "*.log"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

@@ -40,12 +40,6 @@ _LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
     Unread(
-        "a profile of TVM as JSON",
-        "print it as a table instead: report.table() or report.csv()",
-        _JSON,
-        _has(r'"calls"\s*:\s*\[', r'"Duration \(us\)"|"microseconds"'),
-    ),
-    Unread(
         "a tree from Triton's Proton (hatchet)",
         'let Proton write a trace: proton.start(name, data="trace")',
         _JSON,

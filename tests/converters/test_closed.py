@@ -86,7 +86,6 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tool"),
     [
-        ('{"calls": [{"Name": {"string": "k"}, "Duration (us)": {"microseconds": 1}}]}', "TVM"),
         ('[{"children": [], "frame": {"name": "k"}, "metrics": {"time (ns)": 1}}]', "Proton"),
         ('<?xml version="1.0"?>\n<trace-query-result>\n<node/>', "Instruments"),
         ('{"resourceSpans": []}', "OpenTelemetry"),
