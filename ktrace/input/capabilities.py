@@ -7,6 +7,8 @@
                   Cuts an input of `size` bytes into ranges of about `step` bytes, in order; none where it can't.
                   read(source, conversion, part: ByteRange) -> Iterator[Batch]
                   Reads one of these ranges.
+    guess.py      guess(sample, path) -> Proposal
+                  Guesses the mapping of a table's columns, for `ktrace map`.
 
 `Format.capability` finds these modules. A format without one is read whole: then more comes back than was asked for.
 """
