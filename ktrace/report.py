@@ -66,6 +66,15 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE, "The file has a version that ktrace doesn't know; the parts that match known versions were read."
     ),
     "unknown-field": Kind(Severity.NOTE, "A field that the format's description doesn't define was left out."),
+    "mapped": Kind(
+        Severity.NOTE,
+        "The table was read by the mapping in the file next to it; --map or --from with another format overrides it.",
+    ),
+    "unlikely-unit": Kind(
+        Severity.NOTE,
+        "Starts and durations hardly have the units that the mapping states: the work covers the time a thousandfold, "
+        "or not a millionth of it.",
+    ),
     "no-trace": Kind(Severity.NOTE, "A file in the folder isn't a trace that ktrace can read; it was left out."),
     "same-run": Kind(
         Severity.NOTE, "A file in the folder repeats the other files' data in another format; it was left out."

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from ktrace.input.format import builtin_formats
+from ktrace.input.source import MAPPING_SUFFIX
 from ktrace.pipeline.read import read_batches
 from ktrace.report import Report, Severity
 from ktrace.trace.trace import Trace
@@ -100,7 +101,7 @@ def _figures(rows: list[dict[str, Any]], sums: tuple[str, ...]) -> dict[str, Any
 
 
 def samples_of(name: str) -> list[Path]:
-    return sorted((SAMPLES / name).glob("*"))
+    return sorted(path for path in (SAMPLES / name).glob("*") if not path.name.endswith(MAPPING_SUFFIX))
 
 
 def file_of(name: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tracemalloc
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import ktrace.input.detection
 from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.format import Detected, Format, builtin_formats
-from ktrace.input.source import Sample, Source
+from ktrace.input.source import MAPPING_SUFFIX, Sample, Source
 from ktrace.model.batch import RECORDS
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.read import read_batches
@@ -26,7 +27,7 @@ READERS = [fmt for fmt in builtin_formats() if fmt.reads and not fmt.closed]
 SAMPLE_FILES = [
     pytest.param(fmt.name, path, id=f"{fmt.name}/{path.name}")
     for fmt in READERS
-    for path in sorted((SAMPLES / fmt.name).glob("*"))
+    for path in golden.samples_of(fmt.name)
 ]
 TABLES = [fmt for fmt in builtin_formats() if fmt.writes and not fmt.timeline]
 TIMELINES = [fmt for fmt in builtin_formats() if fmt.timeline]
@@ -40,7 +41,18 @@ NOT_GROWN = {
     "onnxruntime": _BLOCKS,
     "ascend-json": _BLOCKS,
     **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xprof-json"), _BLOCKS
+        (
+            "jsonl",
+            "json",
+            "chrome",
+            "kineto",
+            "rocprofv3",
+            "rocprof-json",
+            "rocprofv3-json",
+            "rpd2tracing",
+            "xprof-json",
+        ),
+        _BLOCKS,
     ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
@@ -50,6 +62,13 @@ NOT_GROWN = {
 def read(path: Path, *, name: str | None = None, batch_rows: int = 65_536) -> Trace:
     report = Report()
     return Trace(read_batches([str(path)], report, format=name, batch_rows=batch_rows), report)
+
+
+def with_mapping(path: Path, copy: Path) -> Path:
+    """The path of a copy of a sample, next to which the sample's mapping is put, if it has one."""
+    if mapping := Source(str(path)).mapping:
+        shutil.copy(mapping, str(copy) + MAPPING_SUFFIX)
+    return copy
 
 
 @cache
@@ -170,7 +189,7 @@ def test_a_cut_file_gives_its_whole_part_or_a_clear_error(name: str, path: Path,
         pytest.skip("a folder isn't cut")
     data = path.read_bytes()
     rows = sum(whole(path, name).report.rows.values())
-    cut = tmp_path / path.name
+    cut = with_mapping(path, tmp_path / path.name)
     outcomes = set()
     for number, size in enumerate(sorted({*range(1, len(data), max(1, len(data) // 61)), len(data) - 1})):
         cut.write_bytes(data[:size])
@@ -229,7 +248,7 @@ def test_memory_does_not_grow_with_the_file(name: str, path: Path, tmp_path: Pat
     data = data if data.endswith(b"\n") else data + b"\n"
     peaks = []
     for times in (4, 30, 300):  # the first time imports and fills caches
-        long = tmp_path / f"{times}{path.suffix}"
+        long = with_mapping(path, tmp_path / f"{times}{path.suffix}")
         long.write_bytes(data * (1 + times * 2000 // max(2000, len(data))))
         tracemalloc.start()
         for _ in read_batches([str(long)], Report(), format=name, batch_rows=64):

@@ -31,7 +31,7 @@ main()
 
 def bounds(text: str) -> dict[str, str]:
     """Package -> lower bound, of the lines of a list of requirements."""
-    return dict(re.findall(r"^([\w.-]+)(?:\[\w+\])?[>=]=([\w.]+)$", text.replace(" ", ""), re.M))
+    return dict(re.findall(r"^([\w.-]+)(?:\[\w+\])?[>=]=([\w.]+)(?:;.*)?$", text.replace(" ", ""), re.M))
 
 
 def requirements() -> dict[str, dict[str, str]]:

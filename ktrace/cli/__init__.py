@@ -2,7 +2,7 @@
 
 Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage.
 
-Commands: convert, merge, view, summary, diff, batch, info, formats, schema, validate, completion,
+Commands: convert, merge, view, summary, diff, batch, info, map, formats, schema, validate, completion,
 new_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was noted,
 repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
 `_memory` (the allocator) and `_scaffold` (the files of a new format).
@@ -31,6 +31,7 @@ COMMANDS = {
     "diff": "Show what changed between two traces, and which changes exceed noise.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
     "info": "Show what an input is and what it contains.",
+    "map": "Guess which column of any CSV, TSV or JSON Lines is which field.",
     "formats": "List what ktrace reads and writes.",
     "validate": "Check canonical files against the schema.",
     "schema": "Print the JSON Schema of the canonical model.",

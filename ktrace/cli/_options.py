@@ -22,6 +22,22 @@ from_all_option = click.option(
     "--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the inputs."
 )
 
+
+def _joined(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """Returns the pairs of all `--map` as one text, None if there are none."""
+    return ",".join(values) if values else None
+
+
+#: A mapping of columns, which the commands receive as `map_` and pass on as `map` of a `Selection`.
+map_option = click.option(
+    "--map",
+    "map_",
+    metavar="FIELD=COLUMN,...",
+    multiple=True,
+    callback=_joined,
+    help="Read a table (CSV, TSV, JSON Lines) with these columns: name=Kernel,start=t0:us,dur=dt:us; or a TOML file.",
+)
+
 to_option = click.option(
     "--to",
     metavar="FORMAT",

@@ -8,7 +8,7 @@ import click
 
 from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._options import classify_of, classify_option, from_all_option
+from ktrace.cli._options import classify_of, classify_option, from_all_option, map_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 @click.argument("inputs", metavar="IN...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset: a path or a URL.")
 @from_all_option
+@map_option
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
 @classify_option
 @click.option(
@@ -39,6 +40,7 @@ def command(
     inputs: tuple[str, ...],
     output: str,
     from_: str | None,
+    map_: str | None,
     jobs: int | None,
     dask: str | None,
     classify: str | None,
@@ -67,7 +69,7 @@ def command(
                 output,
                 dask=dask,
                 strict=strict,
-                selection=selection_of(part, from_=from_, jobs=jobs, classify=classify_of(classify)),
+                selection=selection_of(part, from_=from_, map=map_, jobs=jobs, classify=classify_of(classify)),
                 progress=_tell,
             )
             write_account(account)

@@ -17,6 +17,7 @@ from ktrace.cli._options import (
     gpu_option,
     inputs_argument,
     jobs_option,
+    map_option,
     output_option,
     overwrite_option,
     split_by_option,
@@ -30,6 +31,7 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
 @inputs_argument
 @output_option
 @from_option
+@map_option
 @to_option
 @click.option(
     "--table",
@@ -67,6 +69,7 @@ def command(
     inputs: tuple[str, ...],
     output: str,
     from_: str | None,
+    map_: str | None,
     to: str | None,
     table: str | None,
     metrics: str | None,
@@ -109,6 +112,7 @@ def command(
             selection=selection_of(
                 part,
                 from_=from_,
+                map=map_,
                 jobs=jobs,
                 classify=classify_of(classify),
                 metrics=metrics,

@@ -11,7 +11,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_all_option, jobs_option, overwrite_option, rules_option
+from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: Rows of each table in text and Markdown without --top; the other formats have all rows.
@@ -47,6 +47,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @figures_option
 @format_option
 @from_all_option
+@map_option
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -86,6 +87,7 @@ def command(
     fail_over: float | None,
     fail_over_each: float | None,
     from_: str | None,
+    map_: str | None,
     rules: str | None,
     overwrite: bool,
     jobs: int | None,
@@ -109,7 +111,7 @@ def command(
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)
     form = format_ or format_of(output)
-    selection = selection_of(part, from_=from_, jobs=jobs)
+    selection = selection_of(part, from_=from_, map=map_, jobs=jobs)
     with Progress(inputs) as progress:
         diff = compare(
             a,

@@ -11,6 +11,7 @@ import click
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import heading, print_table
+from ktrace.cli._options import map_option
 from ktrace.tables.figures import duration, harmless, shortened
 
 if TYPE_CHECKING:
@@ -30,14 +31,15 @@ _MEMBERS = 12
 @click.command("info")
 @click.argument("path", metavar="IN", type=click.Path(allow_dash=True, readable=False))
 @click.option("--from", "from_", metavar="FORMAT", shell_complete=complete_input_format, help="Format of the input.")
-def command(path: str, from_: str | None) -> None:
+@map_option
+def command(path: str, from_: str | None, map_: str | None) -> None:
     """Show the format of IN and how it was detected, its contents, devices, time span and heaviest kernels."""
     import_pyarrow()
     from ktrace.pipeline.info import inspect
 
-    info = inspect(path, from_=from_)
+    info = inspect(path, from_=from_, map=map_)
     heading(f"{path}: {', '.join(dict.fromkeys(one['format'] for one in info.report.inputs))}")
-    _tell_why(info, from_)
+    _tell_why(info, from_, map_)
     _tell_sources(info)
     if info.span:
         click.echo(f"  span: {duration(info.span[1] - info.span[0])}")
@@ -57,12 +59,14 @@ def command(path: str, from_: str | None) -> None:
         print_table(("time", "count", "name"), work, right=[0, 1])
 
 
-def _tell_why(info: Info, from_: str | None) -> None:
+def _tell_why(info: Info, from_: str | None, map_: str | None) -> None:
     """Prints why the input was read as this format, and the traces of a folder or pattern."""
     inputs = info.report.inputs
     chosen = inputs[0]["format"]
     reasons = {match.format: match.reason for match in info.matches}
-    if chosen in reasons:
+    if map_:
+        click.echo("  because --map maps its columns")
+    elif chosen in reasons:
         click.echo(f"  because it {reasons[chosen]}")
     elif from_:
         click.echo("  because --from names it")

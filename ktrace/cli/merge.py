@@ -17,6 +17,7 @@ from ktrace.cli._options import (
     gpu_option,
     inputs_argument,
     jobs_option,
+    map_option,
     output_option,
     overwrite_option,
     split_by_option,
@@ -43,6 +44,7 @@ class Merging(Grouped):
 @inputs_argument
 @output_option
 @from_all_option
+@map_option
 @to_option
 @click.option(
     "--align",
@@ -77,6 +79,7 @@ def command(
     offsets: tuple[str, ...],
     keep_shift: bool,
     from_: str | None,
+    map_: str | None,
     to: str | None,
     classify: str | None,
     split_by: str | None,
@@ -111,7 +114,9 @@ def command(
             align=align,
             offsets=_offsets(offsets),
             keep_shift=keep_shift,
-            selection=selection_of(part, from_=from_, jobs=jobs, classify=classify_of(classify), split_by=split_by),
+            selection=selection_of(
+                part, from_=from_, map=map_, jobs=jobs, classify=classify_of(classify), split_by=split_by
+            ),
             to=to,
             gpu=gpu,
             strict=strict,

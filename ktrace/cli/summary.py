@@ -11,7 +11,7 @@ from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_option, inputs_argument, jobs_option, overwrite_option, rules_option
+from ktrace.cli._options import from_option, inputs_argument, jobs_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
 #: The tables shown without --by; a page shows all.
@@ -26,6 +26,7 @@ _TOP = 10
 @figures_option
 @format_option
 @from_option
+@map_option
 @click.option(
     "--by",
     metavar="WHAT,...",
@@ -53,6 +54,7 @@ def command(
     overwrite: bool,
     rules: str | None,
     from_: str | None,
+    map_: str | None,
     jobs: int | None,
     **part: Any,
 ) -> None:
@@ -81,7 +83,7 @@ def command(
             list(inputs),
             by=wanted,
             rules=rules,
-            selection=selection_of(part, from_=from_, jobs=jobs),
+            selection=selection_of(part, from_=from_, map=map_, jobs=jobs),
             progress=progress.callback,
         )
     if summary.report:

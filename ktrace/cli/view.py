@@ -13,7 +13,7 @@ from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_option, gpu_option, inputs_argument
+from ktrace.cli._options import from_option, gpu_option, inputs_argument, map_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.errors import KtraceError
 
@@ -27,6 +27,7 @@ TIMEOUT = 600
 @click.command("view", cls=Grouped)
 @inputs_argument
 @from_option
+@map_option
 @click.option("--offline", is_flag=True, help="Serve the Perfetto UI from this machine, too; needs ktrace[viewer].")
 @click.option("--no-browser", is_flag=True, help="Print the link without opening a browser.")
 @click.option(
@@ -40,6 +41,7 @@ TIMEOUT = 600
 def command(
     inputs: tuple[str, ...],
     from_: str | None,
+    map_: str | None,
     offline: bool,
     no_browser: bool,
     timeout: float | None,
@@ -59,7 +61,7 @@ def command(
     import_pyarrow()
     from ktrace.viewer import served
 
-    selection = selection_of(part, from_=from_)
+    selection = selection_of(part, from_=from_, map=map_)
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(

@@ -21,6 +21,7 @@ from ktrace.fleet.ranges import Joiner
 from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.input.expand import paths_of
+from ktrace.input.mapping import mapping_of
 from ktrace.input.places import Place, place_of
 from ktrace.input.stores import Store, is_remote, open_store
 from ktrace.pipeline.read import cores
@@ -129,7 +130,7 @@ def batch(
     progress : callable, optional
         Called with the outcome of each input and the report so far.
     **options
-        `from_`, `jobs`, `classify`, `crop` and `filter` as keywords.
+        `from_`, `map`, `jobs`, `classify`, `crop` and `filter` as keywords.
 
     Returns
     -------
@@ -160,6 +161,8 @@ def batch(
         )
     if not isinstance(wanted.classify, bool):
         wanted = wanted.but(classify=_absolute(str(wanted.classify)))
+    if wanted.map is not None:
+        wanted = wanted.but(map=mapping_of(wanted.map).text())  # workers may not have the file
     paths = paths_of(patterns)
     store = open_store(_absolute(str(dst)))
     finding = Report()

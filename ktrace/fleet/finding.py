@@ -20,7 +20,7 @@ from ktrace.errors import InputError
 from ktrace.input.compression import split_member
 from ktrace.input.dataset_manifest import Stamp
 from ktrace.input.expand import expanded
-from ktrace.input.source import stem
+from ktrace.input.source import Source, stem
 from ktrace.input.stores import filesystem, is_remote, told
 from ktrace.model.unique import unique_name
 from ktrace.report import Report
@@ -74,10 +74,11 @@ def _local(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Returns the stamp of a file, or of all files of a folder that is one trace."""
+    """Returns the stamp of a file with the mapping next to it, or of all files of a folder that is one trace."""
     if not path.is_dir():
-        status = path.stat()
-        return Stamp(status.st_size, status.st_mtime_ns)
+        status, mapping = path.stat(), Source(str(path)).mapping
+        tag = sha256(mapping.read_bytes()).hexdigest()[:16] if mapping else None
+        return Stamp(status.st_size, status.st_mtime_ns, tag)
     files = sorted(file for file in path.rglob("*") if file.is_file())
     stats = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
     files_text = repr([(name, status.st_size, status.st_mtime_ns) for name, status in stats])

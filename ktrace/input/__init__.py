@@ -5,6 +5,8 @@ source             an input as a stream: a file, a folder, standard input or a U
 compression        gzip, zstd and zip archives
 detection          detects the format from the content
 format             formats: name, file patterns, probe, reader, writer
+mapping            which column of a table is which field of a row
+proposal           a guess at such a mapping
 capabilities       what only some formats can do
 stand_in           inputs that are converted to another format before reading
 relabel            keeps the source labels of several inputs apart

@@ -9,6 +9,8 @@
                   Reads one of these ranges.
     nodes.py      read(source, conversion) -> Iterator[list[OpNode]]
                   Reads the operators of a run with their arguments, one by one, for `--execution-trace`.
+    guess.py      guess(sample, path) -> Proposal
+                  Guesses the mapping of a table's columns, for `ktrace map`.
 
 `Format.capability` finds these modules. A format without one is read whole: then more comes back than was asked for.
 """

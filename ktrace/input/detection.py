@@ -26,6 +26,7 @@ from ktrace.input.format import (
     plugin_failures,
     plugin_formats,
 )
+from ktrace.input.mapping import FORMAT as MAPPED
 from ktrace.input.source import Sample, Source
 from ktrace.input.sqlite_file import DATABASES
 
@@ -214,16 +215,14 @@ def _unknown(source: Source, sample: Sample, near: list[Detected]) -> InputError
     known = next((match for match in near if match.remedy), None)
     if known:
         return UnknownFormat(known.reason, path=source.path, expected=_EXPECTED, remedy=known.remedy)
-    lines = [f"{match.format}: {match.reason}" for match in near]
+    lines = [f"{match.format}: {match.reason}" for match in near if match.format != MAPPED]
     nearest = "\n    ".join(["; nearest:", *lines]) if lines else ""
     if sample.tables is not None:
         shown = ", ".join(list(sample.tables)[:8]) + (", ..." if len(sample.tables) > 8 else "")
         nearest = f" (an SQLite database with {f'the tables {shown}' if shown else 'no table'})" + nearest
     elif sample.text is None and sample.name.lower().endswith(DATABASES):
         nearest = " (it doesn't begin as an SQLite database does: it may be encrypted, or something else)" + nearest
-    return UnknownFormat(
-        "no format knows this input" + nearest,
-        path=source.path,
-        expected=_EXPECTED,
-        remedy="name the format with --from, if it is one of them",
-    )
+    remedy = "name the format with --from, if it is one of them"
+    if any(match.format == MAPPED for match in near):
+        remedy += f"; ktrace map {source.path} shows how a table with these columns could be read"
+    return UnknownFormat("no format knows this input" + nearest, path=source.path, expected=_EXPECTED, remedy=remedy)

@@ -19,12 +19,12 @@ from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, InputError, UnknownFormat
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures
 from ktrace.input.format import Format, Score
-from ktrace.input.source import Source, stem
+from ktrace.input.source import MAPPING_SUFFIX, Source, stem
 from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
-#: Suffixes of files that SQLite keeps next to a database.
-_COMPANIONS = ("-wal", "-shm", "-journal")
+#: Suffixes of files that SQLite keeps next to a database, and of a mapping next to a table.
+_COMPANIONS = ("-wal", "-shm", "-journal", MAPPING_SUFFIX)
 
 
 def paths_of(src: str | Path | Sequence[str | Path]) -> list[str]:

@@ -34,13 +34,17 @@ if TYPE_CHECKING:
 
 
 class Score(IntEnum):
-    """How sure a probe is. NEAR means that it isn't this format, and explains what is missing."""
+    """How sure a probe is. NEAR means that it isn't this format, and explains what is missing.
+
+    STATED means that the user says so, with a file next to the input.
+    """
 
     NEAR = 0
     SUFFIX = 1
     SHAPE = 2
     DIALECT = 3
     MAGIC = 4
+    STATED = 5
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,9 @@ TAIL = 1 << 16
 #: A folder with more files than this isn't searched for traces.
 MOST_FILES = 100_000
 
+#: After the name of a file: the mapping of its columns, kept next to it (`mapping.py` beside this).
+MAPPING_SUFFIX = ".ktrace.toml"
+
 #: Suffixes of compressed outputs.
 COMPRESSED = (".gz", ".zst")
 
@@ -44,6 +47,7 @@ class Sample:
     its last bytes (empty where the file can't be seeked or `head` is all of it); `whole` tells whether `head` is all
     of it. For an SQLite database `tables` are its tables with their columns, or `damage` is why they can't be read.
     For a folder `listing` has the files in it and below it ("host/12_kernel_trace.csv"), and the head is empty.
+    `mapping` is the file with a mapping of its columns that is kept next to it, '' if there isn't one.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Sample:
     listing: tuple[str, ...] | None = None
     tables: Tables | None = None
     damage: str = ""
+    mapping: str = ""
 
     @cached_property
     def text(self) -> str | None:
@@ -156,6 +161,15 @@ class Source:
         return name
 
     @cached_property
+    def mapping(self) -> Path | None:
+        """The mapping kept next to a local file, `run.csv.ktrace.toml` of `run.csv` and of `run.csv.gz`; else None."""
+        if self.path == "-" or "://" in self.path:
+            return None
+        plain = next((self.path.removesuffix(suffix) for suffix in PACKED if self.path.endswith(suffix)), self.path)
+        names = dict.fromkeys((self.path + MAPPING_SUFFIX, plain + MAPPING_SUFFIX))
+        return next((path for path in map(Path, names) if path.is_file()), None)
+
+    @cached_property
     def size(self) -> int | None:
         """The stored size of the input in bytes, None if it isn't known."""
         return None if self._file == "-" or "://" in self._file else Path(self._file).stat().st_size
@@ -169,7 +183,8 @@ class Source:
             whole = len(head) < HEAD
         if head.startswith(MAGIC):
             return self._database(head, whole)
-        return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole)
+        mapping = str(self.mapping or "")
+        return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole, mapping=mapping)
 
     def _database(self, head: bytes, whole: bool) -> Sample:
         """Returns the sample of an SQLite database."""

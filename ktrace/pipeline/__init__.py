@@ -5,5 +5,6 @@ read        inputs to batches, through the stages that options ask for
 convert     inputs to an output
 merge       several inputs to one timeline
 info        what an input is and contains
+propose     a mapping for a table, guessed and tried
 validate    checks canonical files against the schema
 """

@@ -76,7 +76,7 @@ def convert(
         Called with the number of input bytes each time some were read.
     **options
         The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `crop`, `filter`, `metrics`, `launch_skip`,
-        `execution_trace`, `align`, `split_by`, `keep_export`. They override those of `selection`.
+        `execution_trace`, `align`, `split_by`, `keep_export`, `map`. They override those of `selection`.
 
     Returns
     -------

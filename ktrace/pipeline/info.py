@@ -57,7 +57,7 @@ class Info:
         return [(name, times, total) for name, (times, total) in heaviest]
 
 
-def inspect(path: str | Path, *, from_: str | None = None) -> Info:
+def inspect(path: str | Path, *, from_: str | None = None, map: str | Path | None = None) -> Info:
     """Reads an input once, in bounded memory, and describes it, as `ktrace info` does.
 
     Parameters
@@ -66,6 +66,8 @@ def inspect(path: str | Path, *, from_: str | None = None) -> Info:
         The input.
     from_ : str, optional
         Format of the input. By default it is detected from the content.
+    map : str or path, optional
+        The mapping of a table's columns, as in `Selection`.
 
     Returns
     -------
@@ -85,15 +87,15 @@ def inspect(path: str | Path, *, from_: str | None = None) -> Info:
     'kineto'
     """
     with kept_stand_ins():
-        return _inspected(path, from_)
+        return _inspected(path, from_, map)
 
 
-def _inspected(path: str | Path, from_: str | None) -> Info:
+def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> Info:
     report = Report()
     info = Info(str(path), [], report, Catalog())
     work: dict[str, _Work] = {"events": _work(), "summaries": _work()}
     tables: set[Any] = set()
-    for batch in pair_halves(read_batches([str(path)], report, format=from_), report):
+    for batch in pair_halves(read_batches([str(path)], report, format=from_, map=map), report):
         if batch.record == "catalog":
             info.catalog.add(batch)
             continue

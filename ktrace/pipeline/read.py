@@ -17,12 +17,13 @@ from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded, labels, open_input
 from ktrace.input.format import Format
+from ktrace.input.mapping import mapping_of
 from ktrace.input.relabel import Labels
 from ktrace.input.source import Source, printable
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
-from ktrace.pipeline.selection import Selection
+from ktrace.pipeline.selection import Selection, mapped_format
 from ktrace.report import Report
 from ktrace.stages.pair import pair_halves
 
@@ -58,18 +59,21 @@ def read_batches(
     part: ByteRange | None = None,
     labelled: Labels | None = None,
     keep_export: bool = False,
+    map: str | Path | None = None,
 ) -> Generator[Batch, None, None]:
     """Yields the batches of all inputs, one input after the other, each with facts about its source first.
 
     A path may be a pattern or a folder: one trace where a format claims it, else the traces in it. `pushdown` names the
     columns and rows that will be looked at; formats that can't leave out others yield all. `part` is the byte range of
-    a single input to read. No two inputs have rows of one source label; `labelled` records which input has which.
+    a single input to read. No two inputs have rows of one source label; `labelled` records which input has which. `map`
+    is the mapping of the columns of tables, whose format is "mapped".
 
     Raises InputError and its subclasses at the first batch of an input that can't be read.
     """
-    found = expanded(paths, report, format)
+    found = expanded(paths, report, format if map is None else mapped_format(format))
     taken = Labels() if labelled is None else labelled
     options = {"keep_export": "yes"} if keep_export else {}
+    options |= {"map": mapping_of(map).text()} if map is not None else {}
     for one, wanted in zip(found, labels(found), strict=True):
         label = taken.free(wanted)
         report.path = one.path
@@ -157,6 +161,7 @@ def read_selected(
         part=part,
         labelled=labelled,
         keep_export=selection.keep_export,
+        map=selection.map,
     )
     if align is not None:
         from ktrace.stages.align import aligned
@@ -281,7 +286,12 @@ def cores() -> int:
 
 @contextmanager
 def open_batches(
-    path: str | Path, *, from_: str | None = None, batch_rows: int = 65_536, jobs: int | None = None
+    path: str | Path,
+    *,
+    from_: str | None = None,
+    map: str | Path | None = None,
+    batch_rows: int = 65_536,
+    jobs: int | None = None,
 ) -> Iterator[Iterator[Batch]]:
     """Opens an input and streams its batches in bounded memory.
 
@@ -291,6 +301,8 @@ def open_batches(
         The input.
     from_ : str, optional
         Format of the input. By default it is detected from the content.
+    map : str or path, optional
+        The mapping of a table's columns, as in `Selection`.
     batch_rows : int
         Largest number of rows in a batch.
     jobs : int, optional
@@ -315,7 +327,7 @@ def open_batches(
     ['catalog', 'events', 'links']
     """
     report = Report()
-    batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores())
+    batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores(), map=map)
     try:
         yield pair_halves(batches, report)
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ktrace.errors import UsageError
+from ktrace.input.mapping import FORMAT, mapping_of
 
 if TYPE_CHECKING:
     from ktrace.stages.align import Align
@@ -27,6 +28,9 @@ class Selection:
     ----------
     from_ : str, optional
         Format of the inputs. By default it is detected from the content of each.
+    map : str or Path, optional
+        Which columns of a table (CSV, TSV, JSON Lines) are which fields: "name=Kernel,start=t0:us,dur=dt:us", or a TOML
+        file with that. The format of the inputs is then "mapped".
     jobs : int, optional
         Number of processes that may work, by default as many as there are cores.
     classify : bool, str or Path
@@ -70,8 +74,11 @@ class Selection:
     align: Align | None = None
     split_by: str | None = None
     keep_export: bool = False
+    map: str | Path | None = None
 
     def __post_init__(self) -> None:
+        if self.map is not None:
+            object.__setattr__(self, "from_", mapped_format(self.from_))
         if self.launch_skip is not None and self.metrics is None:
             raise UsageError("--launch-skip needs --metrics", remedy="leave it out, or name the file of metrics")
 
@@ -81,7 +88,7 @@ class Selection:
 
     def reads_all(self) -> bool:
         """Whether the rows are those of the inputs, none left out and nothing added."""
-        return replace(self, from_=None, jobs=None, keep_export=False) == Selection()
+        return replace(self, map=None, from_=None, jobs=None, keep_export=False) == Selection()
 
     def require_unset(self, command: str, *names: str) -> None:
         """Raises UsageError where a field is set that the command has no use for."""
@@ -92,24 +99,34 @@ class Selection:
     def fingerprint(self) -> str:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
-        These fields decide: `from_`, `classify` with the text of its rules, `crop` and `filter`. `jobs` and
+        These fields decide: `from_`, `map`, `classify` with the text of its rules, `crop` and `filter`. `jobs` and
         `keep_export` change nothing in a dataset; `metrics`, `execution_trace`, `align` and `split_by` aren't for
         datasets.
         """
         rules = self.classify if isinstance(self.classify, bool) else Path(self.classify).read_text("utf-8")
-        deciding = {
+        deciding: dict[str, Any] = {
             "from": self.from_,
             "classify": rules,
             "crop": self.crop and asdict(self.crop),
             "filter": self.filter and asdict(self.filter),
         }
+        if self.map is not None:
+            deciding["map"] = mapping_of(self.map).text()
         return sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def mapped_format(from_: str | None) -> str:
+    """Returns the format of inputs with a mapping. Raises UsageError where another one is named."""
+    if from_ not in (None, FORMAT):
+        raise UsageError(f"--map is for tables of the format {FORMAT}, not {from_}", remedy="leave out --from or --map")
+    return FORMAT
 
 
 class Reading(TypedDict, total=False):
     """Fields of a `Selection` as keywords: those that every function takes."""
 
     from_: str | None
+    map: str | Path | None
     jobs: int | None
     classify: bool | str | Path
     crop: Crop | None

@@ -12,7 +12,13 @@ from ktrace.stages.pair import pair_halves
 from ktrace.trace.trace import Trace
 
 
-def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, strict: bool = False) -> Trace:
+def read(
+    path: str | Path | Sequence[str | Path],
+    from_: str | None = None,
+    *,
+    map: str | Path | None = None,
+    strict: bool = False,
+) -> Trace:
     """Reads one or several inputs into memory.
 
     Parameters
@@ -21,6 +27,8 @@ def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, s
         Files, folders, patterns or URLs; "-" is standard input.
     from_ : str, optional
         Format of the inputs. By default it is detected from the content of each.
+    map : str or path, optional
+        The mapping of a table's columns, as in `Selection`.
     strict : bool
         Fail if anything had to be repaired, skipped or cut off.
 
@@ -45,4 +53,4 @@ def read(path: str | Path | Sequence[str | Path], from_: str | None = None, *, s
     """
     paths = paths_of(path)
     report = Report(strict=strict)
-    return Trace(pair_halves(read_batches(paths, report, format=from_, jobs=cores()), report), report)
+    return Trace(pair_halves(read_batches(paths, report, format=from_, jobs=cores(), map=map), report), report)

@@ -1,0 +1,336 @@
+"""Guesses a mapping from headings, units and some cells. Each guess has its reason; unsure ones are marked."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+import pyarrow as pa
+
+from ktrace.converters._shared.columnar.csv_headings import are_units
+from ktrace.converters._shared.text.decimal_commas import Evidence, with_point
+from ktrace.converters._shared.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
+from ktrace.converters._shared.text.numbers import is_missing
+from ktrace.errors import InputError
+from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell
+from ktrace.input.proposal import Guess, Proposal
+from ktrace.input.source import Sample
+
+from .heads import Head, first_table, objects
+from .json_lines import cell_texts, member
+from .names import kind_of
+
+#: Rows whose cells are looked at.
+_ROWS = 200
+
+#: Field -> headings, in the form of `Heading.key`; the first one in the list that the table has wins.
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "start": (
+        *("start", "start time", "begin", "begin time", "start timestamp", "begin timestamp", "task start time"),
+        *("ts", "timestamp", "t start", "t begin", "t0", "started", "started at", "start at", "datetime", "date"),
+    ),
+    "end": (
+        *("end", "end time", "stop", "stop time", "finish", "finish time", "end timestamp"),
+        *("t end", "t1", "ended", "ended at", "finished", "finished at", "completed"),
+    ),
+    "dur": (
+        *("duration", "dur", "duration time", "elapsed", "elapsed time", "time taken", "latency", "delta", "δ"),
+        *("dt", "δt", "runtime", "run time", "exec time", "execution time", "exec duration", "wall time"),
+        *("kernel time", "gpu time", "task duration", "took"),
+    ),
+    **STATISTICS,
+    "name": (
+        *("kernel name", "kernel", "name", "function name", "function", "operation", "operator", "op name", "op"),
+        *("event name", "task name", "label", "event", "task", "stage", "region", "activity", "layer name"),
+        *("node name", "layer", "node", "message", "msg"),
+    ),
+    "device": ("device id", "device", "gpu id", "gpu", "gpu index", "dev", "agent id", "agent"),
+    "stream": ("stream id", "stream", "strm", "queue id", "queue", "command queue"),
+    "process": ("pid", "process id", "process"),
+    "thread": ("tid", "thread id", "thread", "worker"),
+    "context": ("context", "context id", "ctx"),
+    "correlation": ("correlation id", "corrid", "corr id", "correlation"),
+    **{
+        f"{part}_{axis}": tuple(f"{word} {axis}" for word in words)
+        for part, words in (
+            ("grid", ("grid", "grid size", "grid dim")),
+            ("block", ("block", "block size", "block dim", "workgroup size")),
+        )
+        for axis in "xyz"
+    },
+    "grid": ("grid", "grid size", "grid dim", "workgroups"),
+    "block": ("block", "block size", "block dim", "workgroup size", "workgroup", "local size"),
+    "registers": ("registers per thread", "registers", "regs"),
+    "bytes": ("bytes", "size bytes", "num bytes", "nbytes", "transfer size", "size"),
+    "copy_kind": ("direction", "copy kind"),
+    "kind": ("kind", "category", "cat", "type", "event type"),
+    "value": ("value", "reading"),
+}
+
+#: Fields whose cells are numbers; those whose cells may be anything are left out.
+_NUMBERS = frozenset(("dur", *STATISTICS, *FIGURES, "context", "correlation", "registers", "bytes")) | {
+    f"{part}_{axis}" for part in ("grid", "block") for axis in "xyz"
+}
+_TIMED = ("start", "end", "dur", *FIGURES)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?")
+_EXTENT = re.compile(r"\D?\d+(?:\D{1,2}\d+){0,2}\D?")
+
+#: Unix times between 2001 and 2039 -> the unit that they are in.
+_EPOCHS = ((9, "s"), (12, "ms"), (15, "us"), (18, "ns"))
+
+#: Kernels are rarely that many us long, all of them.
+_LONG = 500
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column: its name, its heading, the unit below it, some of its cells."""
+
+    name: str
+    head: Heading
+    below: str
+    cells: tuple[str, ...]
+
+    @cached_property
+    def values(self) -> list[str]:
+        """The cells that have a value."""
+        return [cell for cell in self.cells if not is_missing(cell)]
+
+    @cached_property
+    def numbers(self) -> list[Decimal]:
+        """The numbers of the cells."""
+        found = [cell_quantity(cell) for cell in self.values]
+        return [figure.number for figure in found if figure and figure.number.is_finite()]
+
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether nearly all cells are numbers."""
+        return bool(self.values) and len(self.numbers) * 10 >= len(self.values) * 9
+
+    @cached_property
+    def is_date(self) -> bool:
+        """Whether the cells are dates with times."""
+        return bool(self.values) and all(_DATE.fullmatch(cell.strip()) for cell in self.values)
+
+    @cached_property
+    def cell_unit(self) -> str:
+        """The unit in the cells, '' for none."""
+        found = next((figure for cell in self.values if (figure := cell_quantity(cell))), None)
+        return found.unit if found else ""
+
+
+def guess(sample: Sample, path: str) -> Proposal:
+    """Returns a guess at the mapping of a table. Raises InputError for a file without one."""
+    head = first_table(sample)
+    if head is None or not head.columns:
+        raise InputError(
+            "has no table that a mapping could describe",
+            path=path,
+            expected="headings and rows separated by commas, tabs or semicolons, or a JSON object in each line",
+            remedy="ktrace info FILE shows what it is",
+        )
+    columns, decimal = _columns(sample, head)
+    return _Guesses(columns).proposal(_layout(head), decimal)
+
+
+def _layout(head: Head) -> str:
+    if head.dialect is None:
+        return f"a JSON object in each line, {len(head.columns)} keys"
+    word = {",": "commas", "\t": "tabs", ";": "semicolons"}[head.dialect.separator]
+    return f"a table separated by {word}, {len(head.columns)} columns, headings in line {head.line}"
+
+
+def _columns(sample: Sample, head: Head) -> tuple[list[_Column], str]:
+    """The columns with some cells, and the decimal separator."""
+    units: Sequence[str] = ()
+    if head.dialect is None:
+        records = list(objects(sample))
+        parts = [
+            cell_texts(pa.array([member(it, name) for it in records], pa.binary())).to_pylist() for name in head.columns
+        ]
+        cells = [tuple(text or "" for text in part) for part in parts]
+    else:
+        lines = sample.lines[head.line : head.line + _ROWS + 1]
+        rows = list(csv.reader(lines, delimiter=head.dialect.separator, skipinitialspace=head.dialect.spaced))
+        if rows and are_units(rows[0]):
+            units = [unit.strip() for unit in rows.pop(0)]
+        rows = [row for row in rows if len(row) == len(head.columns)]
+        cells = [tuple(row[index].strip() for row in rows) for index in range(len(head.columns))]
+    evidence = Evidence()
+    for column in cells:
+        for cell in column:
+            evidence.add(cell, is_whole=False)
+    if evidence.commas:
+        cells = [tuple(map(with_point, column)) for column in cells]
+    below = dict(zip(head.columns, units, strict=False))
+    found = [
+        _Column(name, heading(name if head.dialect else name.rpartition(".")[2]), below.get(name, ""), column)
+        for name, column in zip(head.columns, cells, strict=True)
+    ]
+    return found, "comma" if evidence.commas else "point"
+
+
+class _Guesses:
+    """The guesses at the fields of some columns."""
+
+    def __init__(self, columns: list[_Column]) -> None:
+        self._columns = columns
+        self._found: dict[str, tuple[_Column, bool]] = {}
+        self._clock = "relative"
+
+    def proposal(self, layout: str, decimal: str) -> Proposal:
+        """Returns all guesses."""
+        for name, spellings in SPELLINGS.items():
+            if column := self._spelled(name, spellings):
+                self._found[name] = (column, True)
+        self._settle_times()
+        self._settle_names()
+        for part in ("grid", "block"):
+            if part in self._found and f"{part}_x" in self._found:
+                del self._found[part]
+        order = sorted(self._found, key=lambda name: list(_ORDER).index(name) if name in _ORDER else len(_ORDER))
+        units = self._units()
+        guesses = [self._guess(name, *units.get(name, ("", "", True))) for name in order]
+        if "kind" not in self._found and self._found.get("name") and "kernel" in self._found["name"][0].head.key:
+            guesses.append(Guess("kind", Cell(constant="kernel"), "the heading of the names is about kernels"))
+        lacks = ""
+        if "name" not in self._found:
+            lacks = "no column has names"
+        elif not self._found.keys() & {"start", "count", *FIGURES}:
+            lacks = "no column has starts, and none has figures"
+        names = tuple(column.name for column in self._columns)
+        return Proposal(layout, names, tuple(guesses), decimal, self._clock, lacks)
+
+    def _guess(self, name: str, unit: str, why: str, sure: bool) -> Guess:
+        column, by_heading = self._found[name]
+        reason = "by its heading" if by_heading else "by its cells"
+        return Guess(name, Cell(column.name, unit), f"{reason}; {why}" if why else reason, sure and by_heading)
+
+    def _free(self) -> list[_Column]:
+        taken = {column.name for column, _ in self._found.values()}
+        return [column for column in self._columns if column.name not in taken]
+
+    def _spelled(self, name: str, spellings: Sequence[str]) -> _Column | None:
+        """Returns the first column with one of these headings whose cells can be those of the field."""
+        for spelling in spellings:
+            for column in self._free():
+                if column.head.key == spelling and self._can_be(name, column):
+                    return column
+        return None
+
+    def _can_be(self, name: str, column: _Column) -> bool:
+        if name in ("start", "end"):
+            return column.is_number or column.is_date
+        if name == "name":
+            return not column.is_number and not column.is_date and bool(column.values)
+        if name == "kind":
+            distinct = set(column.values)
+            return bool(distinct) and sum(kind_of(cell) is not None for cell in distinct) * 2 >= len(distinct)
+        if name in ("grid", "block"):
+            return bool(column.values) and all(_EXTENT.fullmatch(cell) for cell in column.values)
+        return column.is_number if name in _NUMBERS else True
+
+    def _settle_times(self) -> None:
+        """Decides what a plain `time` is, and leaves out what can't go together."""
+        time = next((it for it in self._free() if it.head.key == "time" and (it.is_number or it.is_date)), None)
+        if time and "start" not in self._found:
+            is_start = time.is_date or bool(self._found.keys() & {"dur", "end"})
+            self._found["start" if is_start else "dur"] = (time, True)
+        elif time and not self._found.keys() & {"dur", "end"} and time.is_number:
+            self._found["dur"] = (time, True)
+        if "start" in self._found:
+            for name in (*STATISTICS, *(["end"] if "dur" in self._found else [])):
+                if name != "value":
+                    self._found.pop(name, None)
+        elif "dur" in self._found:
+            name = "total" if "count" in self._found else "value"
+            self._found.setdefault(name, self._found["dur"])
+            del self._found["dur"]
+        if "start" not in self._found:
+            self._found.pop("end", None)
+            timed = [it for it in self._free() if it.is_number and is_time(it.below or it.head.unit or it.cell_unit)]
+            if timed and not self._found.keys() & set(FIGURES):
+                self._found["value"] = (timed[0], False)
+
+    def _settle_names(self) -> None:
+        """Takes the first column of texts for the names where no heading is one of names."""
+        if "name" not in self._found:
+            texts = [it for it in self._free() if it.values and not it.is_number and not it.is_date]
+            if texts:
+                self._found["name"] = (max(texts, key=lambda it: len(set(it.values)) > 1), False)
+
+    def _units(self) -> dict[str, tuple[str, str, bool]]:
+        """The units of times, figures and sizes; why; and whether that is sure."""
+        units = {name: self._stated(name) for name in self._found if name in _TIMED}
+        found = {name: unit for name, unit in units.items() if unit is not None}
+        for name in [name for name, unit in units.items() if unit is None]:
+            found[name] = self._assumed(name, found)
+        if "bytes" in self._found and (unit := self._found["bytes"][0].head.unit) in SIZE_UNITS:
+            found["bytes"] = ("", f"{unit} by its heading", True)
+        return found
+
+    def _stated(self, name: str) -> tuple[str, str, bool] | None:
+        """The unit that the table states, None if it doesn't."""
+        column = self._found[name][0]
+        if column.is_date:
+            self._clock = "unix"
+            return ISO, "dates and times", True
+        if is_time(column.below):
+            return "", f"{column.below} below its heading", True
+        if is_time(column.head.unit):
+            if name == "start" and _epoch_unit(column.numbers) == column.head.unit.lower():
+                self._clock = "unix"
+            return "", f"{column.head.unit} in its heading", True
+        if is_time(column.cell_unit):
+            return "", f"{column.cell_unit} in its cells", True
+        if name == "value" and "start" in self._found:
+            return column.head.unit or column.below, "", True
+        return None
+
+    def _assumed(self, name: str, found: dict[str, tuple[str, str, bool]]) -> tuple[str, str, bool]:
+        """The unit of times that the table doesn't state."""
+        if name == "start" and (unit := _epoch_unit(self._found[name][0].numbers)) and not self._are_ns():
+            return unit, f"as {unit} these are dates of this century; clock=unix, if that is so", False
+        other = next((self._word(it) for it in ("start", "dur", "end", *FIGURES) if it in found and self._word(it)), "")
+        if not other and name != "start" and "start" in found and found["start"][0] not in ("", ISO):
+            other = found["start"][0]
+        if other:
+            return other, f"no unit is stated: {other} as the other times", False
+        if self._are_ns():
+            return "ns", f"no unit is stated anywhere: whole numbers, no duration below {_LONG}, may be ns", False
+        return "us", "no unit is stated anywhere: us is a guess", False
+
+    def _are_ns(self) -> bool:
+        """Whether times are whole numbers and no duration is as short as kernels are in us."""
+        columns = [self._found[name][0] for name in ("start", "end", "dur", *FIGURES) if name in self._found]
+        if not all(it.is_number and all(number == int(number) for number in it.numbers) for it in columns):
+            return False
+        start, end, dur = (
+            self._found[name][0].numbers if name in self._found else [] for name in ("start", "end", "dur")
+        )
+        lengths = dur or [to - at for at, to in zip(start, end, strict=False)] or columns[-1].numbers
+        lengths = [length for length in lengths if length]
+        return bool(lengths) and min(lengths) >= _LONG and (bool(dur or end) or "start" not in self._found)
+
+    def _word(self, name: str) -> str:
+        """The unit of time that the table states for a field."""
+        column = self._found[name][0]
+        words = (column.below, column.head.unit, column.cell_unit)
+        return next((word for word in words if is_time(word)), "")
+
+
+#: The order in which guesses are shown.
+_ORDER = ("name", "start", "end", "dur", "kind", "value", *(it for it in FIGURES if it != "value"), "count", "percent")
+
+
+def _epoch_unit(numbers: list[Decimal]) -> str:
+    """The unit in which all numbers are unix times between 2001 and 2039, '' for none."""
+    for power, unit in _EPOCHS:
+        low, high = Decimal(10) ** power, Decimal(22) * Decimal(10) ** (power - 1)
+        if numbers and low <= min(numbers) and max(numbers) <= high:
+            return unit
+    return ""

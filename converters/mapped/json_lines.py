@@ -1,0 +1,177 @@
+"""Lines of JSON objects as blocks of columns: text for the columns of a mapping, JSON text for all others.
+
+    {"op":"gemm","span":{"begin":12.5},"gpu":0}      op: gemm   span.begin: 12.5   gpu: 0
+
+Numbers stay as the file writes them: no time passes through a float. `a.b` is the member b of the object a, unless the
+line has a key "a.b"; an object with members that aren't mapped stays an argument as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
+from ktrace.converters._shared.columnar.text_cells import by_distinct
+from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.input.source import Source, utf8
+
+#: Bytes of lines that are decoded at once.
+CHUNK = 1 << 20
+
+Record = dict[str, msgspec.Raw]
+
+_RECORDS = msgspec.json.Decoder(list[Record])
+_RECORD = msgspec.json.Decoder(Record)
+_TEXT = msgspec.json.Decoder(str)
+
+
+class JsonLines(LineAccount):
+    """The objects of a source in blocks. Every line is counted; blank ones are structure, bad ones are skipped."""
+
+    def __init__(self, source: Source, conversion: Conversion, columns: Iterable[str]) -> None:
+        super().__init__(conversion.report)
+        self._source = source
+        self._rows_at_once = conversion.batch_rows
+        self._columns = tuple(dict.fromkeys(columns))
+        self._line = 1
+
+    def __iter__(self) -> Iterator[Block]:
+        with self._source.open() as stream:
+            whole = utf8(stream)
+            lines = whole.readlines(CHUNK)
+            while lines:
+                coming = whole.readlines(CHUNK)
+                self._report.record(len(lines))
+                with no_gc():
+                    records, numbers = self._decoded(lines, last=not coming)
+                for first in range(0, len(records), self._rows_at_once):
+                    part = slice(first, first + self._rows_at_once)
+                    yield Block("line", pa.array(numbers[part], pa.int64()), self._blocks(records[part]))
+                self._line += len(lines)
+                lines = coming
+        self.finish()
+
+    def _decoded(self, lines: list[bytes], *, last: bool) -> tuple[list[Record], Sequence[int]]:
+        """The objects in some lines, and the numbers of their lines."""
+        text = b"".join(lines)
+        if is_utf8(text) and all(line.startswith(b"{") and line.rstrip().endswith(b"}") for line in lines):
+            try:
+                records = _RECORDS.decode(b"[" + b",".join(lines) + b"]")
+            except (msgspec.DecodeError, RecursionError):
+                records = []
+            if len(records) == len(lines):
+                return records, range(self._line, self._line + len(lines))
+        return self._one_by_one(lines, last=last)
+
+    def _one_by_one(self, lines: list[bytes], *, last: bool) -> tuple[list[Record], list[int]]:
+        records: list[Record] = []
+        numbers: list[int] = []
+        for number, line in enumerate(lines, self._line):
+            if not line.strip():
+                self.begin(number)
+                self.structure()
+                continue
+            try:
+                records.append(_RECORD.decode(self._text(line, number)))
+            except (msgspec.DecodeError, RecursionError) as error:
+                self.begin(number)
+                is_cut = last and number == self._line + len(lines) - 1 and not line.endswith(b"\n")
+                self.skip("cut" if is_cut else "bad-record", "isn't a JSON object" if not is_cut else str(error))
+            else:
+                numbers.append(number)
+        return records, numbers
+
+    def _text(self, line: bytes, number: int) -> bytes:
+        """The line as UTF-8."""
+        if is_utf8(line):
+            return line
+        self._report.issue("encoding", f"line {number}")
+        return line.decode("utf-8", "replace").encode()
+
+    def _blocks(self, records: list[Record]) -> dict[str, pa.Array]:
+        """The columns of some objects."""
+        keys = dict.fromkeys(key for record in records for key in record)
+        found: dict[str, pa.Array] = {}
+        for key in keys:
+            column = pa.array(
+                [None if (it := record.get(key)) is None else bytes(it) for record in records], pa.binary()
+            )
+            found[key] = cell_texts(column) if key in self._columns else _without_null(column)
+        for name in self._columns:
+            if name not in found and "." in name:
+                values = [member(record, name) for record in records]
+                found[name] = cell_texts(pa.array(values, pa.binary()))
+        for key in {name.partition(".")[0] for name in self._columns} & found.keys() - set(self._columns):
+            found[key] = self._without_mapped(key, found[key])
+        return found
+
+    def _without_mapped(self, key: str, column: pa.BinaryArray) -> pa.BinaryArray:
+        """The objects of a key; null for those all of whose members are mapped themselves."""
+        mapped = {name.removeprefix(f"{key}.") for name in self._columns if name.startswith(f"{key}.")}
+        whole = [text is None or not _is_mapped(text, mapped) for text in column.to_pylist()]
+        return pc.if_else(pa.array(whole), column, pa.scalar(None, pa.binary()))
+
+
+def member(record: Record, path: str) -> bytes | None:
+    """Returns the JSON text of a member by its path, a.b.c; None if there is none."""
+    if path in record:
+        return bytes(record[path])
+    key, dot, rest = path.partition(".")
+    while dot and key not in record:  # the key itself may contain points
+        more, dot, rest = rest.partition(".")
+        key = f"{key}.{more}"
+    if not dot or not bytes(record[key]).lstrip().startswith(b"{"):
+        return None
+    try:
+        return member(_RECORD.decode(record[key]), rest)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _is_mapped(text: bytes, mapped: set[str]) -> bool:
+    """Whether the text is an object all of whose members are mapped."""
+    if not text.startswith(b"{"):
+        return False
+    try:
+        return _RECORD.decode(text).keys() <= mapped
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def cell_texts(column: pa.BinaryArray) -> pa.StringArray:
+    """JSON values as cells: a string without its quotes, null for null, any other value as it is written."""
+    cells = pc.cast(column, pa.string())
+    quoted = pc.starts_with(cells, '"')
+    if pc.any(quoted).as_py():
+        if pc.any(pc.match_substring(cells, "\\")).as_py():
+            cells = by_distinct(cells, _unquoted, pa.string())
+        else:
+            cells = pc.if_else(quoted, pc.binary_slice(cells.cast(pa.binary()), 1, -1).cast(pa.string()), cells)
+    return pc.if_else(pc.equal(column, b"null"), pa.scalar(None, pa.string()), cells)
+
+
+def _unquoted(text: str) -> str:
+    return _TEXT.decode(text) if text.startswith('"') else text
+
+
+def _without_null(column: pa.BinaryArray) -> pa.BinaryArray:
+    return pc.if_else(pc.equal(column, b"null"), pa.scalar(None, pa.binary()), column)
+
+
+def paths_in(record: Record, deep: int = 3) -> Iterator[str]:
+    """Yields the keys of an object, and those of objects in it as paths."""
+    for key, value in record.items():
+        yield key
+        if deep and bytes(value).lstrip().startswith(b"{"):
+            try:
+                inner: Any = _RECORD.decode(value)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            yield from (f"{key}.{path}" for path in paths_in(inner, deep - 1))

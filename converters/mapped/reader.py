@@ -1,0 +1,75 @@
+"""Reads a table by its mapping: that of the option `map`, else the one kept next to the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.csv_blocks import CsvBlocks, CsvRows, CsvTable
+from ktrace.errors import InputError
+from ktrace.input.mapping import ColumnMap, mapping_of, mapping_path, read_mapping
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+
+from .fields import Fields, no_column, resolved
+from .heads import Head, head_for
+from .json_lines import JsonLines
+from .rows import MappedRows
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields an event for each row if the mapping has a start, else a summary. Raises InputError."""
+    mapping = _mapping(source, conversion)
+    head = head_for(mapping, source.sample(), source.path)
+    missing = resolved(mapping, head.columns)
+    if isinstance(missing, str):
+        raise no_column(mapping, missing, head.columns, source.path, head.where)
+    rows = MappedRows(mapping, conversion, source.path)
+    yield from (
+        _tables(source, conversion, mapping, rows)
+        if head.dialect
+        else _objects(source, conversion, head, missing, rows)
+    )
+    yield from rows.facts()
+
+
+def _mapping(source: Source, conversion: Conversion) -> ColumnMap:
+    if text := conversion.options.get("map"):
+        return mapping_of(text)
+    if source.mapping is None:
+        raise InputError(
+            "has no mapping of its columns",
+            path=source.path,
+            expected=f"--map FIELD=COLUMN,..., or the file {mapping_path(source.path).name} next to it",
+            remedy="ktrace map FILE shows a guess, and --write keeps it",
+        )
+    conversion.report.issue("mapped", str(source.mapping), rows=0)
+    return read_mapping(source.mapping)
+
+
+def _tables(source: Source, conversion: Conversion, mapping: ColumnMap, rows: MappedRows) -> Iterator[Batch]:
+    """Yields the rows of all tables that have the columns of the mapping."""
+
+    def recognise(cells: Sequence[str]) -> Fields | None:
+        found = resolved(mapping, cells)
+        return found if isinstance(found, Fields) else None
+
+    blocks = CsvBlocks(source, conversion, recognise)
+    fields: Fields | None = None
+    for item in blocks:
+        if isinstance(item, CsvTable):
+            found = resolved(mapping, item.headings, item.units)
+            fields = found if isinstance(found, Fields) else item.what
+        elif isinstance(item, CsvRows):
+            assert fields is not None  # rows come after their table
+            if batch := rows.batch(item.block, fields, item.table.ordinal):
+                yield batch
+        elif fields is not None:
+            blocks.skip("bad-record", "hasn't a cell for each heading")
+
+
+def _objects(source: Source, conversion: Conversion, head: Head, fields: Fields, rows: MappedRows) -> Iterator[Batch]:
+    """Yields the rows of JSON lines."""
+    for block in JsonLines(source, conversion, (column.own for column in fields.columns.values())):
+        if batch := rows.batch(block, fields, 0):
+            yield batch

@@ -1,0 +1,359 @@
+"""Turns blocks of text columns into events or summaries, as a mapping states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
+from ktrace.converters._shared.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
+from ktrace.converters._shared.text.device_names import device_work
+from ktrace.converters._shared.text.headings import heading, is_total
+from ktrace.errors import DamagedInput
+from ktrace.input.mapping import EXTENTS, FIGURES, ISO, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .cells import Reader
+from .fields import Column, Fields
+from .names import Numbers, direction, kind_of
+
+#: Field -> column of the model, where they differ.
+_MODEL = {"start": "ts", "process": "pid", "thread": "tid"}
+
+#: Place -> the place that it belongs to.
+_PARENTS = {"stream": "device", "thread": "process"}
+
+#: So many rows without a single good one, and the input is refused.
+_MOST_BAD = 10_000
+
+#: The work covers the time a thousandfold, or not a millionth of it: the units are hardly right.
+_FEWEST, _TOO_DENSE, _TOO_SPARSE = 20, 1000, 1_000_000
+
+
+class MappedRows:
+    """Makes batches of blocks; remembers names and extremes for the end."""
+
+    def __init__(self, mapping: ColumnMap, conversion: Conversion, path: str) -> None:
+        self._mapping = mapping
+        self._conversion = conversion
+        self._report = conversion.report
+        self._path = path
+        self._read = Reader(comma=mapping.decimal == "comma")
+        self._batches = Batches(conversion)
+        self._numbers = {place: Numbers() for place in PLACES}
+        self._named: dict[str, dict[tuple[int | None, int], str]] = {child: {} for child in _PARENTS}
+        self._good = self._bad = 0
+        self._first_bad: tuple[str, str, str] | None = None
+        self._first = self._last = self._busy = 0
+
+    def batch(self, block: Block, fields: Fields, table: int) -> Batch | None:
+        """Returns the rows of a block, None if none of them is valid. Raises DamagedInput if no row ever is."""
+        rows = len(block)
+        typed = self._typed(block, fields)
+        typed = self._without_bad(typed, block, fields)
+        events = "start" in self._mapping.cells
+        if events:
+            end = "<end>" if "end" in fields.columns else None
+            dur = "<dur>" if "dur" in fields.columns else None
+            typed = timed(typed, self._conversion, "<start>", end, dur=dur, open_end=True)
+        self._good += len(typed)
+        self._bad += rows - len(typed)
+        self._require_some()
+        if not len(typed):
+            return None
+        ids = typed.numbers.to_numpy()
+        columns = self._common(typed, fields)
+        if events:
+            return self._batches.events(typed, ids, **columns, **self._times(typed, fields))
+        return self._batches.summaries(typed, ids, table=table, **columns, **_figures(typed, fields))
+
+    def _typed(self, block: Block, fields: Fields) -> Block:
+        """Returns the block with a column `<field>` for each field; cells that can't be read stay, as arguments."""
+        found: dict[str, pa.Array] = {}
+        left: dict[str, pa.Array] = {}
+        for name, column in fields.columns.items():
+            cells = block.take(column.own)
+            if cells is not None:
+                self._read_field(name, column, cells, found, left)
+        for name in ("ts", "end", "dur"):
+            if (rounded := left.get(f"${name}")) is not None:
+                for row in np.flatnonzero(rounded.is_valid().to_numpy(zero_copy_only=False)).tolist():
+                    self._report.issue("rounded", block.where(row), f"${name}")
+        for key, cells in block.rest().items():
+            own = key.removeprefix("args.")
+            if not pa.types.is_string(cells.type):
+                left[own] = cells
+            elif has_text(cells).any():
+                unit = fields.below.get(own)
+                left[f"{own} ({unit})" if unit else own] = argument(cells, heading(own))
+        return Block(block.place, block.numbers, found | left)
+
+    def _read_field(
+        self, name: str, column: Column, cells: pa.StringArray, found: dict[str, pa.Array], left: dict[str, pa.Array]
+    ) -> None:
+        """Adds what the cells of a field become, and those of them that stay arguments."""
+        read, values = self._read, {}
+        if name in TIMES:
+            times = read.times(cells, column.unit)
+            values[name] = times.ns
+            if times.rounded.any():
+                left[f"${_MODEL.get(name, name)}"] = argument(only(cells, times.rounded))
+        elif name in EXTENTS:
+            values = dict(zip((f"{name}_{axis}" for axis in "xyz"), read.extents(cells), strict=True))
+        elif name in PLACES:
+            values[name] = self._numbers[name].of(stripped(cells), read)
+            found |= {"<thread cells>": stripped(cells)} if name == "thread" else {}
+        elif name in WHOLE:
+            values[name] = read.whole(cells)
+        elif name in SIZES:
+            values[name] = read.sizes(cells, column.unit)
+        elif name in FIGURES:
+            values[name], found[f"<unit {name}>"] = read.figures(cells, column.unit)
+        elif name in TEXTS or name == "kind":
+            values[name] = stripped(cells) if name != "name" else _blank_to_null(cells)
+        else:
+            values[name] = floats(cells)
+        found |= {f"<{key}>": value for key, value in values.items()}
+        first = next(iter(values.values()))
+        misfits = (
+            has_text(stripped(cells)) & first.is_null().to_numpy(zero_copy_only=False) if first.null_count else None
+        )
+        if misfits is not None and misfits.any():
+            left[column.own] = argument(only(cells, misfits))
+
+    def _without_bad(self, typed: Block, block: Block, fields: Fields) -> Block:
+        """Returns the rows that have a name and whose times or figures can be read; reports the others."""
+        good = np.ones(len(typed), np.bool_)
+        for name in ("name", *TIMES):
+            column = fields.columns.get(name)
+            if column is None:
+                continue
+            cells, values = block.get(column.own), typed.get(f"<{name}>")
+            bad = np.ones(len(typed), np.bool_) if values is None else values.is_null().to_numpy(zero_copy_only=False)
+            if name in ("end", "dur") and cells is not None:
+                bad = bad & has_text(stripped(cells))
+            elif name in ("end", "dur"):
+                continue
+            for row in np.flatnonzero(bad & good).tolist():
+                self._refuse(typed.where(row), name, column, None if cells is None else cells[row].as_py())
+            good &= ~bad
+        if "start" not in self._mapping.cells:
+            figures = [typed.get(f"<{name}>") for name in (*FIGURES, "count", "percent")]
+            empty = np.logical_and.reduce(
+                [figure.is_null().to_numpy(zero_copy_only=False) for figure in figures if figure is not None]
+            )
+            for row in np.flatnonzero(empty & good).tolist():
+                self._report.issue("bad-record", typed.where(row), "no figure")
+            good &= ~empty
+        return typed if good.all() else typed.filter(pa.array(good))
+
+    def _refuse(self, where: str, name: str, column: Column, cell: str | None) -> None:
+        """Reports a row whose cell can't be read."""
+        expected = "a text" if name == "name" else _expected(column.unit)
+        what = f"{name}: '{column.own}' is " + (repr(cell) if cell and cell.strip() else "empty")
+        self._report.issue("bad-record", where, f"{what}, not {expected}")
+        self._first_bad = self._first_bad or (where, what, expected)
+
+    def _require_some(self, *, at_end: bool = False) -> None:
+        """Raises DamagedInput if there are many rows, or at the end any, and none of them is valid."""
+        if self._good or not self._first_bad or (self._bad < _MOST_BAD and not at_end):
+            return
+        where, what, expected = self._first_bad
+        remedy = "state its unit or name another column; ktrace map FILE shows a guess"
+        if "," in what and self._mapping.decimal == "point":
+            remedy = f"decimal=comma, if that is a decimal comma; or {remedy}"
+        raise DamagedInput(
+            f"no row can be read by {self._mapping.where}; the first one: {what}",
+            path=self._path,
+            where=where,
+            expected=expected,
+            remedy=remedy,
+        )
+
+    def _common(self, typed: Block, fields: Fields) -> dict[str, Any]:
+        """The columns that events and summaries share."""
+        columns: dict[str, Any] = {}
+        for name in (*PLACES, *WHOLE, *SIZES, "occupancy", "percent", *TEXTS):
+            if (column := typed.take(f"<{name}>")) is not None:
+                columns[_MODEL.get(name, name)] = column
+            elif (constant := fields.constants.get(name)) is not None:
+                columns[_MODEL.get(name, name)] = self._constant(name, constant)
+        if "copy_kind" in columns:
+            given = columns["copy_kind"]
+            columns["copy_kind"] = (
+                direction(given) if isinstance(given, str) else by_distinct(given, direction, pa.string())
+            )
+        columns |= self._kinds(typed, fields, columns)
+        columns |= _launching_threads(columns, typed.take("<thread cells>"), fields)
+        self._remember(columns)
+        return columns
+
+    def _constant(self, name: str, text: str) -> Any:
+        if name in PLACES:
+            return self._numbers[name].of(pa.array([text]), self._read)[0].as_py()
+        if name in (*WHOLE, *SIZES, "occupancy"):
+            cells = pa.array([text])
+            value = (
+                floats(cells)
+                if name == "occupancy"
+                else self._read.sizes(cells, "")
+                if name in SIZES
+                else self._read.whole(cells)
+            )
+            if not value[0].is_valid:
+                raise self._mapping.error(f"{name} is '{text}'", expected="a number")
+            return value[0].as_py()
+        return text
+
+    def _kinds(self, typed: Block, fields: Fields, columns: dict[str, Any]) -> dict[str, Any]:
+        """Kind, direction of copies and category, computed once for each distinct name and cell."""
+        on_device = bool(columns.keys() & {"device", "stream"} or any(f"{part}_x" in columns for part in EXTENTS))
+        on_device = on_device or any(part in fields.columns for part in EXTENTS)
+        rest = "op"
+        if "start" in self._mapping.cells and not fields.columns.keys() & {"dur", "end"}:
+            rest = "counter" if "value" in fields.columns else "instant"
+        names = columns["name"]
+        names = pa.repeat(pa.scalar(names, pa.string()), len(typed)) if isinstance(names, str) else names
+        cells = typed.take("<kind>")
+        if "kind" in fields.constants:
+            cells = pa.repeat(pa.scalar(fields.constants["kind"], pa.string()), len(typed))
+        found = {} if cells is None else {cell: self._kind(cell) for cell in pc.unique(cells).drop_null().to_pylist()}
+        coded = names.dictionary_encode()
+        summaries = "start" not in self._mapping.cells
+        by_name = [
+            ("total", None) if summaries and is_total(text) else device_work(text) if on_device else (rest, None)
+            for text in coded.dictionary.to_pylist()
+        ]
+        kinds = pa.array([kind for kind, _ in by_name], pa.string()).take(coded.indices)
+        if cells is not None:
+            for cell in (cell for cell, kind in found.items() if kind is None):
+                rows = np.flatnonzero(pc.fill_null(pc.equal(cells, cell), False).to_numpy(zero_copy_only=False))
+                self._report.issue("unknown-kind", typed.where(int(rows[0])), f"{cell!r}: {_hint(cell)}", len(rows))
+            stated = by_distinct(cells, found.__getitem__, pa.string())
+            if "kind" in fields.constants:  # it is that of the rows that a row named Total adds up
+                stated = pc.if_else(pc.equal(kinds, "total"), kinds, stated)
+            kinds = pc.coalesce(stated, kinds)
+        made: dict[str, Any] = {"kind": kinds.dictionary_encode()}
+        if cells is not None and "kind" in fields.columns and "cat" not in columns:
+            made["cat"] = cells
+        if "copy_kind" not in columns:
+            ways = pa.array([device_work(text)[1] for text in coded.dictionary.to_pylist()], pa.string())
+            copies = pc.equal(kinds, "memcpy")
+            made["copy_kind"] = pc.if_else(copies, ways.take(coded.indices), pa.scalar(None, pa.string()))
+        if "track" not in columns and "value" in fields.columns and "counter" in pc.unique(kinds).to_pylist():
+            made["track"] = pc.if_else(pc.equal(kinds, "counter"), names, pa.scalar(None, pa.string()))
+        return made
+
+    def _kind(self, cell: str) -> str | None:
+        """The kind that a cell states, by the mapping or in its own word."""
+        kind = self._mapping.kinds.get(cell)
+        return kind_of(cell) if kind is None else kind
+
+    def _times(self, typed: Block, fields: Fields) -> dict[str, Any]:
+        """Start, duration, value and unit of events."""
+        start, end, dur = (typed.take(f"<{name}>") for name in TIMES)
+        if end is not None:
+            dur = pc.subtract(end, start)
+        self._widen(start, dur)
+        columns = {"ts": start, "dur": dur}
+        if (value := typed.take("<value>")) is not None:
+            unit = typed.take("<unit value>")
+            columns |= {"value": value, "unit": pc.if_else(value.is_valid(), unit, pa.scalar(None, pa.string()))}
+        return columns
+
+    def _widen(self, start: pa.Int64Array, dur: pa.Int64Array | None) -> None:
+        ends = start if dur is None else pc.add(start, pc.fill_null(dur, 0))
+        first, last = pc.min(start).as_py(), pc.max(ends).as_py()
+        known = self._good > len(start)
+        self._first, self._last = (min(self._first, first), max(self._last, last)) if known else (first, last)
+        self._busy += 0 if dur is None else int(pc.sum(pc.cast(dur, pa.decimal128(38))).as_py() or 0)
+
+    def _remember(self, columns: dict[str, Any]) -> None:
+        """Remembers the devices of streams, and the processes of threads, that have names."""
+        for child, parent in _PARENTS.items():
+            names = dict(self._numbers[child].names())
+            numbers = [columns.get(_MODEL.get(place, place)) for place in (parent, child)]
+            if numbers[1] is None or not names:
+                continue
+            rows = next((len(column) for column in numbers if isinstance(column, pa.Array)), 1)
+            both = [
+                column if isinstance(column, pa.Array) else pa.repeat(pa.scalar(column, pa.int64()), rows)
+                for column in numbers
+            ]
+            for row in pa.table(both, ["parent", "child"]).group_by(["parent", "child"]).aggregate([]).to_pylist():
+                if row["child"] in names:
+                    self._named[child][row["parent"], row["child"]] = names[row["child"]]
+
+    def facts(self) -> Iterator[Batch]:
+        """Yields the names of places, and the clock; reports units that can't be right. Raises DamagedInput."""
+        self._require_some(at_end=True)
+        rows = RowBuilder(self._conversion)
+        if self._mapping.clock == "unix" or self._mapping.cells.get("start", Column("", "")).unit == ISO:
+            rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+        for place in ("device", "process"):
+            for number, name in self._numbers[place].names():
+                rows.fact(place, name=name, **{_MODEL.get(place, place): number})
+        for child, parent in _PARENTS.items():
+            for (above, number), name in self._named[child].items():
+                numbers = {_MODEL.get(parent, parent): above, _MODEL.get(child, child): number}
+                rows.fact(child, name=name, **numbers)
+        span, count = self._last - self._first, self._good
+        if count >= _FEWEST and self._busy and span:
+            ratio = f"{count:,} rows over {span:,} ns last {self._busy:,} ns together"
+            if self._busy > _TOO_DENSE * span or self._busy * _TOO_SPARSE < span:
+                self._report.issue("unlikely-unit", self._mapping.where, ratio, rows=0)
+        yield from rows.rest()
+
+
+def _blank_to_null(cells: pa.StringArray) -> pa.StringArray:
+    """Names without the blanks around them; null for blank ones. `None` and `-` may be names."""
+    names = pc.utf8_trim_whitespace(cells)
+    return pc.if_else(pc.equal(pc.binary_length(names), 0), pa.scalar(None, pa.string()), names)
+
+
+def _figures(typed: Block, fields: Fields) -> dict[str, Any]:
+    """The figures of summaries in the unit of the row's first one; a figure in another unit becomes an argument."""
+    found = {name: typed.take(f"<{name}>") for name in FIGURES if typed.is_left(f"<{name}>")}
+    if not found:
+        return {}
+    units = {name: typed.take(f"<unit {name}>") for name in found}
+    unit = pc.coalesce(*units.values())
+    columns: dict[str, Any] = {}
+    for name, values in found.items():
+        same = pc.or_(pc.fill_null(pc.equal(units[name], unit), False), pc.is_null(units[name]))
+        columns[name] = pc.if_else(same, values, pa.scalar(None, pa.float64()))
+        columns[f"args.{fields.columns[name].own}"] = pc.if_else(same, pa.scalar(None, pa.float64()), values)
+    others = {key: column for key, column in columns.items() if key not in found and column.null_count < len(column)}
+    metric = heading(fields.columns[next(iter(found))].own).name or "value"
+    is_time = pc.fill_null(pc.equal(unit, "ns"), True)
+    metrics = pc.if_else(is_time, pa.scalar("duration"), pa.scalar(metric))
+    return {name: columns[name] for name in found} | others | {"unit": unit, "metric": metrics}
+
+
+def _launching_threads(columns: dict[str, Any], cells: pa.StringArray | None, fields: Fields) -> dict[str, Any]:
+    """Makes the thread of work on a stream an argument: it launched the work, and doesn't divide the stream."""
+    tid, stream = columns.get("tid"), columns.get("stream")
+    if tid is None or stream is None or cells is None:
+        return {}
+    on_stream = pc.is_in(columns["kind"].dictionary_decode(), pa.array(DEVICE_KINDS))
+    if isinstance(stream, pa.Array):
+        on_stream = pc.and_(on_stream, stream.is_valid())
+    moved = only(cells, pc.fill_null(on_stream, False).to_numpy(zero_copy_only=False))
+    found = {"tid": pc.if_else(on_stream, pa.scalar(None, tid.type), tid)}
+    return found | ({f"args.{fields.columns['thread'].own}": argument(moved)} if moved.null_count < len(moved) else {})
+
+
+def _hint(cell: str) -> str:
+    return f"kinds.{cell}=KIND in the mapping makes it one of ktrace's kinds"
+
+
+def _expected(unit: str) -> str:
+    if unit == ISO:
+        return "a date and time such as 2026-11-22T16:05:05.123Z"
+    return f"a number of {unit}, such as 12.5" if unit else "a number with its unit, such as 12.5 us"

@@ -1,0 +1,147 @@
+"""`ktrace map`: which column of a table is which field."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ktrace.cli._account import tell_issues
+from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._console import heading, print_table
+from ktrace.cli._options import map_option, overwrite_option
+from ktrace.errors import KtraceError, UsageError
+from ktrace.tables.figures import duration, harmless, shortened
+
+if TYPE_CHECKING:
+    from ktrace.input.mapping import ColumnMap
+    from ktrace.input.proposal import Proposal
+    from ktrace.pipeline.propose import Trial
+
+#: Rows and columns of rows that are shown, and characters of a cell.
+_ROWS, _CELL = 5, 40
+
+#: Columns that aren't shown: they are the same in all rows, or repeat others.
+_HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
+
+
+@click.command("map")
+@click.argument("path", metavar="FILE", type=click.Path(readable=False))
+@click.option("-o", "--output", metavar="OUT.toml", help="Keep the mapping in this file, for --map.")
+@map_option
+@click.option(
+    "--write", is_flag=True, help="Keep the mapping next to FILE (FILE.ktrace.toml), where it is found again."
+)
+@overwrite_option
+def command(path: str, map_: str | None, write: bool, output: str | None, overwrite: bool) -> None:
+    """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read so.
+
+    Nothing is written without --write or -o. --map replaces single guesses.
+
+    \b
+    ktrace map run.csv                              the guess
+    ktrace map run.csv --map start=t0:ms --write    a unit corrected, and kept as run.csv.ktrace.toml
+    ktrace convert run.csv -o run.perfetto          reads it by that mapping
+    """
+    if write and output:
+        raise UsageError("--write and -o name two places", remedy="leave out one of them")
+    if path == "-":
+        raise UsageError("standard input can be read only once", remedy="save it to a file first")
+    import_pyarrow()
+    from ktrace.pipeline.propose import completed, propose, tried, write_mapping
+
+    proposal = propose(path)
+    click.echo(f"{harmless(path)}: {proposal.layout}")
+    _show_guesses(proposal, map_)
+    mapping = _completed(proposal, map_, completed)
+    trial = tried(path, mapping)
+    _show_rows(trial)
+    tell_issues(trial.report)
+    if write or output:
+        place = write_mapping(path, mapping, output, overwrite=overwrite)
+        click.echo(f"\n{place}: written", err=True)
+        return
+    click.echo("\nnothing is written. To keep it next to the file, or to use it once:")
+    given = f" --map {_shell(map_)}" if map_ else ""
+    click.echo(f"  ktrace map {shlex.quote(path)}{given} --write")
+    click.echo(f"  ktrace convert {shlex.quote(path)} -o OUT --map {_shell(mapping.text())}")
+
+
+def _shell(text: str) -> str:
+    """A text as a word of a shell; one with single quotes in double ones, where these are easier to read."""
+    return f'"{text}"' if "'" in text and not set(text) & set('"$`\\!') else shlex.quote(text)
+
+
+def _completed(proposal: Proposal, map_: str | None, completed: Any) -> ColumnMap:
+    """Returns the whole mapping. Raises UsageError with the columns if something is missing."""
+    try:
+        mapping: ColumnMap = completed(proposal, map_)
+    except KtraceError as error:
+        if not map_ and proposal.lacks:
+            error.what = f"{proposal.lacks}, so that the guess isn't a mapping"
+            error.expected = f"--map FIELD=COLUMN,... for the columns {', '.join(proposal.columns)}"
+            error.remedy = "for instance --map name=COLUMN,start=COLUMN:us,dur=COLUMN:us"
+        raise
+    return mapping
+
+
+def _show_guesses(proposal: Proposal, map_: str | None) -> None:
+    """Prints what fills which field, and why."""
+    from ktrace.input.mapping import parts_of
+
+    given = parts_of(map_).cells if map_ else {}
+    replaced = proposal.mapping().changed(parts_of(map_)).cells if map_ else proposal.mapping().cells
+    rows = [
+        (guess.field, harmless(str(guess.cell)), "" if guess.sure else "?", guess.because)
+        for guess in proposal.guesses
+        if guess.field in replaced and guess.field not in given
+    ]
+    rows += [(name, harmless(str(cell)), "", "by --map") for name, cell in given.items()]
+    rows += [("decimal", "comma", "", "by the cells")] if proposal.decimal == "comma" else []
+    rows += [("clock", "unix", "", "the starts are dates")] if proposal.clock == "unix" else []
+    print_table(("field", "column", "", "why"), rows)
+    taken = {cell.column for cell in replaced.values()}
+    rest = [name for name in proposal.columns if name not in taken]
+    if rest:
+        click.echo(f"arguments: {shortened(harmless(', '.join(rest)), 200)}")
+    if any(not guess.sure for guess in proposal.guesses if guess.field in replaced and guess.field not in given):
+        click.echo("'?' marks guesses that the table doesn't confirm: compare the times below with what you know.")
+
+
+def _show_rows(trial: Trial) -> None:
+    """Prints the first rows, with times as people read them."""
+    shown = trial.rows[:_ROWS]
+    heading("\nthe first rows, read so")
+    names = list(
+        dict.fromkeys(name for row in shown for name in row if name not in _HIDDEN and not name.startswith("args"))
+    )
+    front = [name for name in ("id", "kind", "name", "ts", "dur") if name in names]
+    names = [*front, *(name for name in names if name not in front)]
+    cells = [[_cell(name, row.get(name), trial) for name in names] for row in shown]
+    print_table(["line" if name == "id" else name for name in names], cells)
+    report = trial.report
+    click.echo(f"{len(trial.rows):,} rows read from the first {report.read:,} records")
+    if span := trial.span:
+        first, last, busy = span
+        share = f", {busy / (last - first):.1%} of that in these rows together" if last > first else ""
+        click.echo(f"they extend over {duration(last - first)}{share}")
+
+
+def _cell(name: str, value: Any, trial: Trial) -> str:
+    if value is None:
+        return ""
+    if name == "dur":
+        return duration(value)
+    if name == "ts":
+        first = min(row["ts"] for row in trial.rows)
+        return _date(value) if first > 10**18 else f"{value:,} ns"
+    return shortened(harmless(str(value)), _CELL)
+
+
+def _date(ns: int) -> str:
+    """A unix time as a date; times of this century have 19 digits."""
+    from datetime import datetime, timezone
+
+    whole = datetime.fromtimestamp(ns // 10**9, timezone.utc)
+    return f"{whole:%Y-%m-%d %H:%M:%S}.{ns % 10**9:09d}"

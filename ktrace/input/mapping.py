@@ -1,0 +1,324 @@
+"""A mapping: which column of anybody's table is which field of a row.
+
+name=Kernel,start=t0:us,dur=Δ:us,stream=queue,kind='kernel'      on a command line
+
+name = "Kernel"                                                  in a file next to the data, run.csv.ktrace.toml
+start = { column = "t0", unit = "us" }
+kind = { constant = "kernel" }
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ktrace.errors import InputError, KtraceError, UsageError
+from ktrace.input.source import MAPPING_SUFFIX
+
+#: The format that reads tables by a mapping.
+FORMAT = "mapped"
+
+TIMES = ("start", "end", "dur")
+FIGURES = ("value", "total", "avg", "median", "min", "max", "stddev", "p95", "p99")
+EXTENTS = ("grid", "block")
+PLACES = ("device", "stream", "process", "thread")
+SIZES = ("bytes", "shared_memory", "shared_dynamic")
+WHOLE = (
+    *("correlation", "external_id", "context", "comm_seq", "registers", "count"),
+    *(f"{part}_{axis}" for part in EXTENTS for axis in "xyz"),
+)
+NUMBERS = ("occupancy", "percent")
+TEXTS = (
+    *("name", "short_name", "cat", "track", "host", "copy_kind"),
+    *("operation", "library", "precision", "layer", "comm"),
+)
+
+#: Every field of a mapping.
+FIELDS = ("name", *TIMES, "kind", *PLACES, *EXTENTS, *WHOLE, *SIZES, *FIGURES, *NUMBERS, *TEXTS[1:])
+
+#: Figures of many occurrences, which an event doesn't have.
+OF_MANY = (*(figure for figure in FIGURES if figure != "value"), "count", "percent")
+
+#: Further names of fields.
+ALIASES = {
+    **dict.fromkeys(("ts", "begin"), "start"),
+    **dict.fromkeys(("duration",), "dur"),
+    **{"stop": "end", "pid": "process", "tid": "thread", "queue": "stream", "category": "cat"},
+    **{"corr": "correlation", "average": "avg", "mean": "avg", "calls": "count"},
+}
+
+#: Units of times; `iso` is a date and time such as 2026-11-22T16:05:05.123Z. Units of sizes: KB is 1000, KiB 1024.
+TIME_UNITS = ("s", "ms", "us", "µs", "μs", "ns", "ps")
+ISO = "iso"
+SIZE_UNITS = {
+    **{"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
+    **{"kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+}
+
+#: Setting -> its values, the default first.
+SETTINGS = {"decimal": ("point", "comma"), "clock": ("relative", "unix")}
+
+_PAIR = re.compile(
+    r"\s*(kinds\.[^=,]+|[A-Za-z_]\w*)\s*=\s*"
+    r"(?:'(?P<constant>(?:[^']|'')*)'|\"(?P<quoted>(?:[^\"]|\"\")*)\"|(?P<bare>[^,'\"][^,]*|))"
+    r"(?P<unit>:[^,]*)?\s*(?:,|$)"
+)
+_PLAIN = re.compile(r"[^\s,:='\"][^,:='\"]*(?<!\s)")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What fills a field: the cells of a column with their unit ('' if table or cells state it), or a constant."""
+
+    column: str = ""
+    unit: str = ""
+    constant: str | None = None
+
+    def __str__(self) -> str:
+        if self.constant is not None:
+            return "'" + self.constant.replace("'", "''") + "'"
+        column = self.column if _PLAIN.fullmatch(self.column) else '"' + self.column.replace('"', '""') + '"'
+        return f"{column}:{self.unit}" if self.unit else column
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """A mapping. `origin` is the file that it was read from, None for `--map`.
+
+    `kinds` maps cells of the column of `kind` to kinds of the model. `decimal` is the decimal separator of numbers,
+    `clock` tells whether starts are counted from 1970 ("unix") or from any other moment ("relative").
+    """
+
+    cells: Mapping[str, Cell]
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    decimal: str = "point"
+    clock: str = "relative"
+    origin: Path | None = None
+
+    def text(self) -> str:
+        """The mapping as `--map` takes it."""
+        found = [f"{name}={cell}" for name, cell in self.cells.items()]
+        found += [f"kinds.{word}={kind}" for word, kind in self.kinds.items()]
+        found += [f"{name}={getattr(self, name)}" for name, values in SETTINGS.items() if self._is_set(name, values)]
+        return ",".join(found)
+
+    def toml(self, remarks: Iterable[str] = ()) -> str:
+        """The mapping as a TOML file, which begins with some remarks."""
+        lines = [f"# {remark}".rstrip() for remark in remarks]
+        for name, cell in self.cells.items():
+            if cell.constant is not None:
+                lines.append(f"{name} = {{ constant = {_quoted(cell.constant)} }}")
+            elif cell.unit:
+                lines.append(f"{name} = {{ column = {_quoted(cell.column)}, unit = {_quoted(cell.unit)} }}")
+            else:
+                lines.append(f"{name} = {_quoted(cell.column)}")
+        lines += [
+            f"{name} = {_quoted(getattr(self, name))}"
+            for name, values in SETTINGS.items()
+            if self._is_set(name, values)
+        ]
+        if self.kinds:
+            lines += ["", "[kinds]", *(f"{_quoted(word)} = {_quoted(kind)}" for word, kind in self.kinds.items())]
+        return "\n".join(lines) + "\n"
+
+    def _is_set(self, name: str, values: tuple[str, ...]) -> bool:
+        return bool(getattr(self, name) != values[0])
+
+    @property
+    def where(self) -> str:
+        """The file or option that contains it, for messages."""
+        return str(self.origin) if self.origin else "--map"
+
+    def changed(self, other: ColumnMap) -> ColumnMap:
+        """Returns the mapping with the fields of another one in place of its own."""
+        cells = {
+            name: cell for name, cell in self.cells.items() if name in other.cells or not _excluded(name, other.cells)
+        }
+        settings = {name: getattr(other, name) for name, values in SETTINGS.items() if other._is_set(name, values)}
+        return replace(self, cells={**cells, **other.cells}, kinds={**self.kinds, **other.kinds}, **settings)
+
+    def check(self) -> ColumnMap:
+        """Returns the mapping. Raises UsageError or InputError where it can't make rows."""
+        cells = self.cells
+        for name, cell in cells.items():
+            self._check_cell(name, cell)
+        if "name" not in cells:
+            raise self.error("it has no name", expected="name=COLUMN")
+        for one, others in (("dur", ("end",)), *((part, [f"{part}_{axis}" for axis in "xyz"]) for part in EXTENTS)):
+            if one in cells and (both := [other for other in others if other in cells]):
+                raise self.error(f"it has both {one} and {both[0]}", remedy="leave out one of them")
+        if "start" in cells and (figures := [name for name in OF_MANY if name in cells]):
+            why = f"{figures[0]} is a figure of many occurrences, but rows with a start are single events"
+            raise self.error(why, remedy=f"leave out {figures[0]}: its column becomes an argument")
+        if "start" not in cells and not any(name in cells for name in (*FIGURES, "count")):
+            given = next((name for name in ("dur", "end") if name in cells), None)
+            why = f"it has {given}, but no start" if given else "it has neither a start nor a figure"
+            raise self.error(
+                why, expected="start=COLUMN with dur or end; or total, avg, count, value, ...", remedy=_PAIRS
+            )
+        return self
+
+    def _check_cell(self, name: str, cell: Cell) -> None:
+        if cell.constant is not None and name in (*TIMES, *FIGURES, "count", "percent"):
+            raise self.error(f"{name} is a constant", expected=f"{name}=COLUMN, the column with these cells")
+        if not cell.column and cell.constant is None:
+            raise self.error(f"{name} has no column", expected=f"{name}=COLUMN")
+        units: Iterable[str] = ()
+        if name in TIMES:
+            units = (*TIME_UNITS, ISO) if name != "dur" else TIME_UNITS
+        elif name in SIZES:
+            units = SIZE_UNITS
+        if cell.unit and name not in FIGURES and cell.unit not in units:
+            expected = f"one of {', '.join(units)}" if units else f"{name}=COLUMN without a unit"
+            raise self.error(f"'{cell.unit}' isn't a unit of {name}", expected=expected)
+
+    def error(self, what: str, *, expected: str | None = None, remedy: str | None = None) -> KtraceError:
+        """Returns an error in the mapping: one of usage for `--map`, one of the input for a file."""
+        if self.origin is None:
+            return UsageError(f"--map: {what}", expected=expected, remedy=remedy)
+        return InputError(f"the mapping can't be used: {what}", path=str(self.origin), expected=expected, remedy=remedy)
+
+
+_PAIRS = "ktrace map FILE shows a guess, which you can change"
+
+
+def mapping_of(value: str | Path) -> ColumnMap:
+    """Returns the mapping that a value of `--map` states: pairs, or the path of a TOML file (*.toml).
+
+    Raises UsageError or InputError.
+    """
+    if str(value).endswith(".toml") and "=" not in Path(value).name:
+        return read_mapping(Path(value))
+    return _parsed(str(value)).check()
+
+
+def parts_of(value: str) -> ColumnMap:
+    """Returns some pairs, which needn't be a whole mapping. Raises UsageError."""
+    return _parsed(value)
+
+
+def read_mapping(path: Path) -> ColumnMap:
+    """Returns the mapping in a TOML file. Raises InputError."""
+    try:
+        import tomllib as toml
+    except ImportError:  # Python 3.10
+        import tomli as toml  # type: ignore[no-redef, import-not-found, unused-ignore]
+    empty = ColumnMap({}, origin=path)
+    try:
+        document = toml.loads(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it isn't UTF-8"
+        raise InputError(f"the mapping can't be read: {why}", path=str(path), remedy="check the path") from None
+    except (toml.TOMLDecodeError, RecursionError) as error:
+        raise empty.error(f"it isn't TOML: {error}", expected='lines such as name = "Kernel"') from None
+    kinds = document.pop("kinds", {})
+    if not isinstance(kinds, dict) or not all(isinstance(kind, str) for kind in kinds.values()):
+        raise empty.error("[kinds] isn't a table of texts", expected='lines such as AI_CORE = "kernel"')
+    items = [(key, _cell_of(empty, key, value)) for key, value in document.items()]
+    items += [(f"kinds.{word}", Cell(kind)) for word, kind in kinds.items()]
+    return _assembled(items, empty).check()
+
+
+def _cell_of(empty: ColumnMap, key: str, value: Any) -> Cell:
+    """Returns the cell that a value of a TOML file states."""
+    if isinstance(value, str):
+        return Cell(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Cell(constant=str(value))
+    if (
+        isinstance(value, dict)
+        and value.keys() <= {"column", "unit"}
+        and all(isinstance(it, str) for it in value.values())
+    ):
+        return Cell(value.get("column", ""), value.get("unit", ""))
+    if isinstance(value, dict) and value.keys() == {"constant"} and isinstance(value["constant"], (str, int)):
+        return Cell(constant=str(value["constant"]))
+    expected = f'{key} = "COLUMN", or {key} = {{ column = "COLUMN", unit = "us" }}, or {key} = {{ constant = "..." }}'
+    raise empty.error(f"{key} can't be understood", expected=expected)
+
+
+def _parsed(text: str) -> ColumnMap:
+    return _assembled(_pairs(text), ColumnMap({}))
+
+
+def _pairs(text: str) -> Iterator[tuple[str, Cell]]:
+    """Yields the pairs of a text: field, cell. Raises UsageError."""
+    at = 0
+    while at < len(text):
+        found = _PAIR.match(text, at)
+        if not found:
+            raise UsageError(
+                f"--map: can't understand '{text[at : at + 40]}'",
+                expected="FIELD=COLUMN or FIELD=COLUMN:UNIT or FIELD='constant', separated by commas",
+                remedy='a column with a comma or a colon needs double quotes: name="a, b"',
+            )
+        name, unit = found[1].strip(), (found["unit"] or "")[1:].strip()
+        if found["constant"] is not None:
+            yield name, Cell(constant=found["constant"].replace("''", "'"))
+        elif found["quoted"] is not None:
+            yield name, Cell(found["quoted"].replace('""', '"'), unit)
+        else:
+            column, colon, word = found["bare"].strip().rpartition(":")
+            has_unit = colon and _may_be_unit(ALIASES.get(name, name), word.strip())
+            yield name, Cell(column.strip(), word.strip()) if has_unit else Cell(found["bare"].strip())
+        at = found.end()
+
+
+def _may_be_unit(name: str, word: str) -> bool:
+    """Whether the word after the last colon is a unit, and not part of the column's name."""
+    return name in FIGURES or (name in (*TIMES, *SIZES) and word in (*TIME_UNITS, ISO, *SIZE_UNITS))
+
+
+def _assembled(items: Iterable[tuple[str, Cell]], empty: ColumnMap) -> ColumnMap:
+    """Returns the mapping of some pairs; `empty` has their origin. Raises UsageError or InputError."""
+    cells: dict[str, Cell] = {}
+    kinds: dict[str, str] = {}
+    settings: dict[str, str] = {}
+    for key, cell in items:
+        name = ALIASES.get(key, key)
+        value = cell.column or cell.constant or ""
+        if key.startswith("kinds."):
+            kinds[key.removeprefix("kinds.").strip()] = value
+        elif key in SETTINGS:
+            if value not in SETTINGS[key]:
+                raise empty.error(f"{key} is '{value}'", expected=f"one of {', '.join(SETTINGS[key])}")
+            settings[key] = value
+        elif name not in FIELDS:
+            remedy = f"did you mean {near}?" if (near := nearest(key, (*FIELDS, *SETTINGS))) else None
+            raise empty.error(f"there is no field '{key}'", expected=f"one of {', '.join(FIELDS)}", remedy=remedy)
+        elif name in cells:
+            raise empty.error(f"{name} occurs twice", remedy="leave out one of them")
+        else:
+            cells[name] = cell
+    return ColumnMap(cells, kinds, **settings, origin=empty.origin)
+
+
+def _excluded(name: str, others: Mapping[str, Cell]) -> bool:
+    """Whether a field gives way to the fields of another mapping: dur to end, grid_x to grid."""
+    if name in ("dur", "end"):
+        return "dur" in others or "end" in others
+    part, _, axis = name.partition("_")
+    return part in EXTENTS and (part in others if axis else any(f"{part}_{it}" in others for it in "xyz"))
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """Returns the word that is spelled most like another one; None if none is similar."""
+    from difflib import get_close_matches
+
+    small = {it.casefold(): it for it in words}
+    found = get_close_matches(word.casefold(), small, 1, 0.5)
+    return small[found[0]] if found else None
+
+
+def mapping_path(path: str) -> Path:
+    """Returns where the mapping of a file is kept: next to it."""
+    return Path(path + MAPPING_SUFFIX)
+
+
+def _quoted(text: str) -> str:
+    """A text as a basic string of TOML, which is written as in JSON."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

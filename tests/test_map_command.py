@@ -1,0 +1,177 @@
+"""`ktrace map`: the guess is shown and tried, written only when asked, and never over another file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from conftest import SAMPLES, SHARED
+
+import ktrace
+from ktrace.cli import cli
+from ktrace.errors import KtraceError
+from ktrace.input.mapping import MAPPING_SUFFIX, read_mapping
+from ktrace.pipeline.propose import propose
+
+PLAIN = 'Kernel,t0,Δ,queue,note\ngemm,12.5,3.25,compute,\nsoftmax,15.75,0.5,compute,"second, slower"\n'
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, ["map", *map(str, arguments)])
+
+
+def guessed(path: Path) -> dict[str, str]:
+    """Field -> cell, with a question mark where the guess isn't sure."""
+    return {guess.field: f"{guess.cell}{'' if guess.sure else ' ?'}" for guess in propose(str(path)).guesses}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "run.csv"
+    path.write_text(PLAIN, "utf-8")
+    return path
+
+
+def test_the_guess_is_shown_and_nothing_is_written(table: Path) -> None:
+    done = run(table)
+    assert done.exit_code == 0, done.output
+    assert "a table separated by commas, 5 columns, headings in line 1" in done.stdout
+    assert re.search(r"start +t0:us +\? +by its heading; no unit is stated anywhere: us is a guess", done.stdout)
+    assert "arguments: note" in done.stdout
+    assert re.search(r"2 +kernel +gemm +12,500 ns +3.250 us", done.stdout)
+    assert "nothing is written" in done.stdout
+    assert [path.name for path in table.parent.iterdir()] == [table.name]
+
+
+def test_the_command_that_is_shown_does_what_the_file_does(table: Path) -> None:
+    shown = re.search(r'--map "(.*)"$', run(table).stdout, re.M)
+    assert shown
+    once = ktrace.read(table, map=shown[1])
+    assert run(table, "--write").exit_code == 0
+    kept = ktrace.read(table)
+    assert kept.equals(once)
+    assert list(kept.report.issues) == ["mapped"]
+    assert [row["dur"] for row in kept.to_arrow()["events"].to_pylist()] == [3250, 500]
+
+
+def test_what_is_given_replaces_the_guess(table: Path) -> None:
+    assert run(table, "--map", "start=t0:ms", "--map", "dur=Δ:ms", "--write").exit_code == 0
+    mapping = read_mapping(Path(str(table) + MAPPING_SUFFIX))
+    assert mapping.text() == "name=Kernel,start=t0:ms,dur=Δ:ms,stream=queue,kind='kernel'"
+    assert [row["ts"] for row in ktrace.read(table).to_arrow()["events"].to_pylist()] == [12_500_000, 15_750_000]
+
+
+def test_an_existing_mapping_is_replaced_only_when_asked(table: Path) -> None:
+    kept = Path(str(table) + MAPPING_SUFFIX)
+    kept.write_text('name = "Kernel"\nstart = { column = "t0", unit = "ms" }\n', "utf-8")
+    before = kept.read_bytes()
+    done = run(table, "--write")
+    assert isinstance(done.exception, KtraceError)
+    assert "exists" in str(done.exception)
+    assert kept.read_bytes() == before
+    assert run(table, "--write", "--overwrite").exit_code == 0
+    assert kept.read_bytes() != before
+    assert run(table, "-o", table.parent / "ours.toml").exit_code == 0
+    assert ktrace.read(table, map=table.parent / "ours.toml").equals(ktrace.read(table))
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "words"),
+    [
+        ("a,b,c\n1,2,3\n4,5,6\n", (), "no column has names(?s:.*)for the columns a, b, c"),
+        ("op,size\nx,2\ny,3\n", (), "no column has starts, and none has figures"),
+        ("just words\nand more\n", (), "has no table that a mapping could describe"),
+        (PLAIN, ("--write", "-o", "x.toml"), "name two places"),
+        (PLAIN, ("-o", "x.csv"), "isn't the name of a TOML file"),
+        (PLAIN, ("--map", "name=Kernl"), "has no column 'Kernl'(?s:.*)did you mean name=Kernel"),
+        (PLAIN, ("--map", "nme=Kernel"), "did you mean name"),
+    ],
+)
+def test_what_cannot_be_is_refused(table: Path, text: str, arguments: tuple[str, ...], words: str) -> None:
+    table.write_text(text, "utf-8")
+    done = run(table, *arguments)
+    assert isinstance(done.exception, KtraceError), done.output
+    assert re.search(words, str(done.exception))
+    assert [path.name for path in table.parent.iterdir()] == [table.name]
+
+
+def test_standard_input_is_refused() -> None:
+    done = run("-")
+    assert isinstance(done.exception, KtraceError)
+    assert "can be read only once" in str(done.exception)
+
+
+GUESSES: dict[str, tuple[str, dict[str, str]]] = {
+    "units in headings, end instead of a duration": (
+        "function;begin_us;end_us;gpu\nf;1;2;0\n",
+        {"name": "function", "start": "begin_us", "end": "end_us", "device": "gpu"},
+    ),
+    "a row of units": ("Name,Start,Duration\n,ms,us\nf,1.5,2\n", {"name": "Name", "start": "Start", "dur": "Duration"}),
+    "units in cells": ("op,ts,took\nf,1 ms,2 us\n", {"name": "op", "start": "ts", "dur": "took"}),
+    "dates": (
+        "msg,time,latency ms\nf,2026-11-22T10:00:00Z,3\n",
+        {"name": "msg", "start": "time:iso", "dur": "latency ms"},
+    ),
+    "unix time, unit by its size": (
+        "op,timestamp,dur_ms\nf,1732291505.25,3\ng,1732291506.5,4\n",
+        {"name": "op", "start": "timestamp:s ?", "dur": "dur_ms"},
+    ),
+    "unix time and no unit": ("op,timestamp\nf,1732291505.25\n", {"name": "op", "start": "timestamp:s ?"}),
+    "whole numbers of ns": (
+        "op,start,end\nf,1550151853029637,1550151853042437\n",
+        {"name": "op", "start": "start:ns ?", "end": "end:ns ?"},
+    ),
+    "figures": (
+        "layer,calls,total_ms,avg_us,share %\na,2,3,4,50\n",
+        {"name": "layer", "total": "total_ms", "avg": "avg_us", "count": "calls", "percent": "share %"},
+    ),
+    "a time without a start": ("operator,time (us)\na,2\n", {"name": "operator", "value": "time (us)"}),
+    "names without a heading for them": ("who,ts_ns\nalice,1\nbob,2\n", {"name": "who ?", "start": "ts_ns"}),
+    "grid and block": (
+        'kernel,ts_us,dur_us,grid,block,type\nk,1,2,8x1x1,"(256,1,1)",kernel\n',
+        {"name": "kernel", "start": "ts_us", "dur": "dur_us", "kind": "type", "grid": "grid", "block": "block"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", GUESSES)
+def test_what_is_guessed(table: Path, what: str) -> None:
+    text, expected = GUESSES[what]
+    table.write_text(text, "utf-8")
+    found = guessed(table)
+    found.pop("kind", None) if "kind" not in expected else None
+    assert found == expected
+
+
+def test_samples_are_guessed_as_they_were_meant() -> None:
+    nested = guessed(SAMPLES / "mapped/nested-objects-counters-and-a-broken-line.jsonl")
+    assert nested["start"] == "span.begin:s ?"
+    assert {name: nested[name] for name in ("name", "end", "device", "kind", "thread")} == {
+        **{"name": "op", "end": "span.end:s ?", "device": "gpu", "kind": "type", "thread": "worker"}
+    }
+    proposal = propose(str(SAMPLES / "mapped/decimal-commas-own-kinds-and-rows-without.csv"))
+    assert proposal.decimal == "comma"
+
+
+def test_real_tables_are_guessed() -> None:
+    path = SHARED / "corpus/ascend/kernel_details.csv"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    assert {name: cell for name, cell in guessed(path).items() if name in ("name", "start", "dur", "stream")} == {
+        **{"name": "Name", "start": "Start Time(us)", "dur": "Duration(us)", "stream": "Stream ID"}
+    }
+
+
+def test_an_unknown_table_is_sent_here(table: Path) -> None:
+    for name, text in (("run.csv", PLAIN), ("run.jsonl", '{"a":1}\n{"a":2}\n')):
+        path = table.parent / name
+        path.write_text(text, "utf-8")
+        with pytest.raises(KtraceError, match=f"ktrace map {re.escape(str(path))} shows"):
+            ktrace.read(path)
+    path = table.parent / "run.txt"
+    path.write_text("nothing that anybody knows\n", "utf-8")
+    with pytest.raises(KtraceError) as caught:
+        ktrace.read(path)
+    assert "ktrace map" not in str(caught.value)
