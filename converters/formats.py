@@ -50,6 +50,7 @@ FORMATS = (
     Format("xprof-json", "Trace Event JSON of XLA's profiler (JAX, TensorFlow)", ".xprof_json", ("*.trace.json", "perfetto_trace.json"), reads=True),
     Format("tvm", "TVM: profiling reports, debug executor, time evaluator", ".tvm", ("*.json", "*.csv", "*.txt", "*.log"), reads=True),
     Format("mapped", "any CSV, TSV or JSON Lines by a mapping of its columns", ".mapped", ("*.csv", "*.tsv", "*.jsonl"), reads=True, surest=Score.STATED),
+    Format("torch-memory", "PyTorch memory snapshot, pickle or JSON", ".torch_memory", ("*snapshot*.pickle", "*.pkl", "*.pickle", "*snapshot*.json"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

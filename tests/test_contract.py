@@ -34,6 +34,7 @@ TIMELINES = [fmt for fmt in builtin_formats() if fmt.timeline]
 
 _BLOCKS = "reads blocks of several MB and keeps one: a grown sample is smaller; benchmarks/run.py measures its peak"
 _DATABASE = "a file of tables, which SQLite keeps on disk; a grown sample is a database that its own tests make"
+_LIMITED = "a document that is decoded whole, whose size is limited; its own tests check the limit"
 _WHOLE = "a binary file with an index, which can't be written twice over; its own tests measure a big one"
 
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
@@ -54,6 +55,7 @@ NOT_GROWN = {
         ),
         _BLOCKS,
     ),
+    **dict.fromkeys(("torch-memory",), _LIMITED),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
 }

@@ -88,15 +88,12 @@ UNREAD = (
         _has(r"Computing Task:(?:Total|Average) Time|vtune: (?:Executing|Using)"),
     ),
     Unread(
-        "a pickled memory snapshot of PyTorch",
-        "write the timeline instead: prof.export_memory_timeline('memory.raw.json')",
-        re.compile(rb"\x80[\x02-\x05]"),
-        _has(r"segments|device_traces"),
-    ),
-    Unread(
         "a pickle of Python",
         "write a table or a trace from it in Python",
-        re.compile(rb"\x80[\x02-\x05](?:\x95.{8})?[}\](cX\x8c\x94]", re.DOTALL),
+        re.compile(
+            rb"\x80[\x02-\x05](?:\x95.{8})?[}\](cX\x8c\x94](?!.{0,64}(?:segments|device_traces|pg_config|entries))",
+            re.DOTALL,
+        ),
     ),
     Unread(
         "a capture of AMD's Radeon GPU Profiler",

@@ -93,7 +93,7 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
         ("llama_perf_context_print: prompt eval time =  12.3 ms / 5 tokens\n", "llama.cpp"),
         ("Computing Task;Computing Task:Total Time\nk;0.5\n", "VTune"),
         ("a;b c;d 12\na;e 3\nf 1\na;b 2\n" * 4, "folded stacks"),
-        ("\x80\x04\x95abcdefgh}segments", "memory snapshot"),
+        ("\x80\x04\x95abcdefgh}", "a pickle of Python"),
         ("B00P\0\0", "Radeon"),
         ("PERFILE2\0", "perf"),
     ],

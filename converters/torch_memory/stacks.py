@@ -1,0 +1,47 @@
+"""The stacks of allocations: each distinct one is a fact of the catalog, under a number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ktrace.model.row_builder import RowBuilder
+
+#: Frames of a stack that are kept, the innermost ones.
+_MOST_FRAMES = 128
+
+
+class Stacks:
+    """Gives each distinct stack a key, and adds its fact."""
+
+    def __init__(self, rows: RowBuilder) -> None:
+        self._rows = rows
+        self._by_list: dict[int, tuple[Any, str]] = {}
+        self._keys: dict[tuple[str, ...], str] = {}
+
+    def key(self, frames: Any) -> str | None:
+        """The key of a list of frames, the innermost first; None if it has none."""
+        if not frames or type(frames) not in (list, tuple):
+            return None
+        known = self._by_list.get(id(frames))
+        if known is None:
+            texts = tuple(map(_text, frames[:_MOST_FRAMES]))
+            key = self._keys.get(texts)
+            if key is None:
+                key = self._keys[texts] = str(len(self._keys))
+                self._rows.fact("stack", name=key, facts={"frames": list(reversed(texts))})
+            known = self._by_list[id(frames)] = frames, key  # keeps the list, so that no other gets its id
+        return known[1]
+
+    def name(self, frames: Any) -> str:
+        """The innermost frame in Python, else the innermost one; '' without frames."""
+        texts = [_text(frame) for frame in frames[:_MOST_FRAMES]] if type(frames) in (list, tuple) else []
+        return next((text for text in texts if ".py:" in text), texts[0] if texts else "")
+
+
+def _text(frame: Any) -> str:
+    """A frame as text: forward (model.py:7)."""
+    if type(frame) is not dict:
+        return "?"
+    name, file, line = frame.get("name"), frame.get("filename"), frame.get("line")
+    name = name if type(name) is str and name else "?"
+    return f"{name} ({file}:{line})"[:1000] if type(file) is str and type(line) is int else name[:1000]
