@@ -54,6 +54,7 @@ NOT_GROWN = {
             "xprof-json",
         ),
         _BLOCKS,
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS
     ),
     **dict.fromkeys(("torch-memory",), _LIMITED),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),

@@ -2,6 +2,6 @@
 
 run.qdstrm       a stream of Nsight Systems         QdstrmImporter -i …
 kernel.ncu-repz                                     ncu --import … --csv --page raw
-run.trace/       a folder of Instruments            ktrace can't read any of its exports yet
+run.trace/       a folder of Instruments            xcrun xctrace export --input …
 otlp.json        {"resourceSpans": [...             from a tool that ktrace can't read yet (`unread`): an alternative
 """

@@ -45,16 +45,16 @@ CLOSED = (
         (".trace",),
         None,
         "a recording of Apple Instruments, which only xctrace can read",
-        "ktrace can't read what xctrace exports of it (XML) yet: open it in Instruments, or profile the program "
-        "itself, for example with torch.profiler and prof.export_chrome_trace",
+        "xcrun xctrace export --input {name} --output {stem}.xml "
+        '--xpath \'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\'',
         shared=True,
     ),
     Closed(
         (".gputrace",),
         None,
         "a GPU capture of Apple Xcode, which only Xcode can read and no tool exports",
-        "ktrace can't read what Xcode or Instruments export yet: open it in Xcode, or profile the program "
-        "itself, for example with torch.profiler and prof.export_chrome_trace",
+        "open it in Xcode, or record the program with Instruments, whose export ktrace reads: "
+        "xcrun xctrace record --template 'Metal System Trace' --output run.trace --launch -- PROGRAM",
     ),
 )
 

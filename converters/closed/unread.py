@@ -46,12 +46,6 @@ UNREAD = (
         _has(r'"children"\s*:', r'"frame"\s*:\s*\{', r'"metrics"\s*:'),
     ),
     Unread(
-        "an export of Apple Instruments by `xcrun xctrace export`",
-        "ktrace can't read any export of Instruments yet; profile the program itself, for example with torch.profiler",
-        re.compile(rb"\s*<"),
-        _has(r"<trace-query-result|<trace-toc"),
-    ),
-    Unread(
         "a file of OpenTelemetry spans (OTLP)",
         f"export {_CHROME} if the tracing backend can",
         _JSON,

@@ -1,0 +1,191 @@
+"""Finds schemas and rows in the stream of a document, a few MB at a time.
+
+Documents may follow one another (`xctrace export ... >> all.xml`). A node without a schema has that of the node before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from ktrace.errors import DamagedInput
+from ktrace.model.arrays import Int64
+from ktrace.report import Report
+
+from .elements import Schema, read_schema
+
+_CHUNK = 1 << 20
+
+#: A row or a schema that is longer isn't one.
+_LONGEST = 64 << 20
+
+_STOPS = (b"</node", b"<node", b"<schema", b"</trace-query-result", b"<?")
+_PATH = re.compile(rb"run\[(?:@number=[\"'])?(\d+)")
+_ENCODING = re.compile(rb"encoding\s*=\s*[\"']([^\"']+)")
+
+
+class Begin(NamedTuple):
+    """A document begins: its ids are its own."""
+
+
+class Node(NamedTuple):
+    """The export of a table begins: the number of its run."""
+
+    run: int
+
+
+class Rows(NamedTuple):
+    """The text of whole rows, from `<row>` to `</row>`; the codes of their cells, if they have the regular form."""
+
+    text: bytes
+    codes: Int64 | None
+
+
+class Document:
+    """Yields the parts of a stream; reports its end if it comes too early."""
+
+    def __init__(self, stream: BinaryIO, path: str, report: Report, scan: Callable[[bytes], Int64 | None]) -> None:
+        self.read_bytes = 0
+        self.is_contents = False
+        self._stream = stream
+        self._path = path
+        self._report = report
+        self._scan = scan
+        self._text = b""
+        self._pos = 0
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Begin | Node | Schema | Rows]:
+        inside = False
+        self._more()
+        if self._text.startswith(b"\xef\xbb\xbf"):
+            self._pos = 3
+        while self._skip_to_tag():
+            tag = self._text[self._pos : self._pos + 24]
+            if tag.startswith(b"<row>"):
+                rows = self._rows()
+                if rows:
+                    yield rows
+                continue
+            if tag.startswith((b"<!--", b"<?", b"<!")):
+                if not self._aside(tag):
+                    break
+                continue
+            end = b"</schema>" if tag.startswith(b"<schema") else b">"
+            text = self._to(end)
+            if not text:
+                break
+            if tag.startswith(b"<schema"):
+                yield self._schema(text)
+            elif tag.startswith(b"<trace-query-result"):
+                inside = not text.endswith(b"/>")
+                yield Begin()
+            elif tag.startswith(b"</trace-query-result"):
+                inside = False
+            elif tag.startswith(b"<node"):
+                run = _PATH.search(text)
+                yield Node(int(run[1]) if run and len(run[1]) < 10 else 1)
+            elif tag.startswith(b"<trace-toc"):
+                self.is_contents = True
+                return
+            elif not tag.startswith(b"</node"):
+                self._report.issue("unrecognised", self._where(), f"the tag {text[:40].decode(errors='replace')}", 0)
+        if inside:
+            self._report.issue("cut", self._where(), "the document has no end", 0)
+
+    def _where(self) -> str:
+        return f"byte {self.read_bytes - len(self._text) + self._pos}"
+
+    def _more(self) -> bool:
+        """Reads on; returns whether there was more."""
+        data = b"" if self._ended else self._stream.read(_CHUNK)
+        self._ended = not data
+        self.read_bytes += len(data)
+        self._text = self._text[self._pos :] + data
+        self._pos = 0
+        return bool(data)
+
+    def _skip_to_tag(self) -> bool:
+        """Moves to the next tag; returns whether there is one, with enough text to see its name."""
+        while True:
+            found = self._text.find(b"<", self._pos)
+            stray = self._text[self._pos : found if found >= 0 else len(self._text)].strip()
+            if stray:
+                self._report.issue("unrecognised", self._where(), f"{stray[:40].decode(errors='replace')!r}", 0)
+            self._pos = found if found >= 0 else len(self._text)
+            if found >= 0 and (len(self._text) - found >= 24 or not self._more()):
+                return True
+            if found < 0 and not self._more():
+                return False
+
+    def _to(self, end: bytes) -> bytes:
+        """Takes the text up to an end; returns nothing if the document ends before."""
+        start = 0
+        while True:
+            found = self._text.find(end, self._pos + start)
+            if end == b"</schema>":  # a schema without columns may be an empty tag
+                close = self._text.find(b">", self._pos)
+                if close > 0 and self._text[close - 1 : close] == b"/":
+                    found, end = close, b">"
+            if found >= 0:
+                text = self._text[self._pos : found + len(end)]
+                self._pos = found + len(end)
+                return text
+            start = max(0, len(self._text) - self._pos - len(end))
+            if len(self._text) - self._pos > _LONGEST:
+                raise self._damaged("a tag without an end")
+            if not self._more():
+                return b""
+
+    def _aside(self, tag: bytes) -> bool:
+        """Skips a comment or the declaration of XML. Raises DamagedInput for any other declaration."""
+        if tag.startswith(b"<!--"):
+            return bool(self._to(b"-->"))
+        if tag.startswith(b"<!"):
+            raise self._damaged("declares a document type or entities, which no export of xctrace does")
+        text = self._to(b"?>")
+        encoding = _ENCODING.search(text)
+        if encoding and encoding[1].lower() not in (b"utf-8", b"us-ascii", b"ascii"):
+            raise self._damaged(f"has the encoding {encoding[1].decode(errors='replace')}")
+        return bool(text)
+
+    def _schema(self, text: bytes) -> Schema:
+        schema = read_schema(text) if b"<!" not in text else None
+        if schema is None:
+            raise self._damaged("a <schema> that can't be read")
+        return schema
+
+    def _rows(self) -> Rows | None:
+        """Takes the whole rows that are in memory; reports one that has no end."""
+        while (last := self._text.rfind(b"</row>", self._pos)) < 0:
+            if len(self._text) - self._pos > _LONGEST:
+                raise self._damaged("a row without an end")
+            if not self._more():
+                self._pos = len(self._text)
+                return None
+        rows = self._text[self._pos : last + 6]
+        codes = self._scan(rows)
+        if codes is None:  # other tags between rows, or rows of another form
+            stops = [found for stop in _STOPS if (found := rows.find(stop)) >= 0]
+            if stops:
+                rows = rows[: rows.rfind(b"</row>", 0, min(stops)) + 6] if b"</row>" in rows[: min(stops)] else b""
+                codes = self._scan(rows) if rows else None
+            if b"<!DOCTYPE" in rows or b"<!ENTITY" in rows:
+                raise self._damaged("declares a document type or entities, which no export of xctrace does")
+            if not rows:
+                self._report.record()
+                self._report.issue("bad-record", self._where(), "a row without an end")
+                self._pos += min(stops)
+                return None
+        self._pos += len(rows)
+        return Rows(rows, codes)
+
+    def _damaged(self, what: str) -> DamagedInput:
+        return DamagedInput(
+            what,
+            path=self._path,
+            where=self._where(),
+            expected="XML in UTF-8 as xctrace writes it",
+            remedy="export the table again with xcrun xctrace export",
+        )

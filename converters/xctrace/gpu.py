@@ -1,0 +1,187 @@
+"""What the tables of a recording share: GPUs, channels, processes, threads, labels of encoders, rows seen before."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.converters._shared.columnar.blocks import Block
+from ktrace.model.arrays import Bools, Int64, UInt64
+from ktrace.model.row_builder import RowBuilder
+from ktrace.report import Report
+
+from .columns import mapped, process
+
+#: Labels of encoders that are remembered for the rows of the GPU; those of the later ones aren't joined.
+_MOST_LABELS = 1 << 20
+
+#: Threads whose names are remembered.
+_MOST_THREADS = 1 << 16
+
+#: The columns by which a row is recognised that two nodes contain.
+_KEY = ("start", "duration", "cmdbuffer-id", "encoder-id", "event-depth")
+
+#: What Instruments writes instead of a label.
+_NO_LABEL = re.compile(r"(?:GPU Execution|Co[ae]l[ae]sced \d+ Encoders?)?")
+
+
+class Gpu:
+    """The facts of a recording, and what later tables need of earlier ones."""
+
+    def __init__(self) -> None:
+        self.counters: dict[str, tuple[str, str | None]] = {}
+        self.unjoined = 0
+        self._devices: dict[str, int] = {}
+        self._streams: dict[str, int] = {}
+        self._processes: dict[int, str | None] = {}
+        self._threads: dict[tuple[int | None, int], str] = {}
+        self._labels: dict[int, str] = {}
+        self._seen = _Seen()
+
+    def begin_node(self) -> None:
+        """The next rows are of another node: it may repeat rows of those before."""
+        self._seen.begin_node()
+
+    def first_time(self, block: Block, report: Report) -> Block:
+        """Returns the rows that no earlier node had; reports the others as folded."""
+        again = self._seen.again(block)
+        if not again.any():
+            return block
+        report.used(int(again.sum()), outcome="folded")
+        where = block.where(int(np.flatnonzero(again)[0]))
+        report.issue("folded", where, "the same rows as in an earlier table", int(again.sum()))
+        return block.filter(pa.array(~again))
+
+    def devices(self, column: pa.Array | None, rows: int) -> pa.Array:
+        """The ordinals of GPUs, in the order of their first rows."""
+        found = mapped(column, rows, lambda name: self._devices.setdefault(name, len(self._devices)), pa.int64())
+        if found.null_count:
+            self._devices.setdefault("", 0)
+        return found.fill_null(0)
+
+    def streams(self, column: pa.Array | None, rows: int) -> pa.Array:
+        """The numbers of channels, in the order of their first rows."""
+        return mapped(column, rows, lambda name: self._streams.setdefault(name, len(self._streams)), pa.int64())
+
+    def pids(self, column: pa.Array | None, rows: int) -> pa.Array:
+        """The numbers of processes."""
+        return mapped(column, rows, self._pid, pa.int64())
+
+    def _pid(self, text: str) -> int | None:
+        name, pid = process(text)
+        if pid is not None and (name or pid not in self._processes):
+            self._processes[pid] = name
+        return pid
+
+    def threads(self, names: list[str | None], tids: pa.Array, pids: pa.Array) -> None:
+        """Remembers the names of threads."""
+        for name, tid, pid in {*zip(names, tids.to_pylist(), pids.to_pylist(), strict=True)}:
+            if name and tid is not None and len(self._threads) < _MOST_THREADS:
+                self._threads[pid, tid] = name.partition(" (")[0].partition(" 0x")[0]
+
+    def unit(self, counter: str) -> str | None:
+        """The unit of a counter."""
+        kind = self.counters.get(counter, ("", None))[1]
+        return "%" if kind == "Percentage" else None
+
+    def label(self, encoders: pa.Array | None, labels: list[str | None], buffers: list[str | None]) -> None:
+        """Remembers the labels of encoders."""
+        for encoder, label, buffer in zip(
+            encoders.to_pylist() if encoders is not None else (), labels, buffers, strict=False
+        ):
+            if encoder is None or not label:
+                continue
+            if len(self._labels) < _MOST_LABELS:
+                self._labels[encoder] = f"{buffer}:{label}" if buffer else label
+            else:
+                self.unjoined += 1
+
+    def names(
+        self, labels: pa.Array | None, processes: list[str | None], encoders: pa.Array | None, rows: int
+    ) -> pa.Array:
+        """The names of the GPU's rows: their labels, else those of their encoders."""
+        written = [None] * rows if labels is None else labels.cast(pa.string()).to_pylist()
+        numbers = [None] * rows if encoders is None else encoders.to_pylist()
+        codes: dict[str, int] = {}
+        indices = np.empty(rows, np.int32)
+        known = self._labels
+        for row, (label, owner, encoder) in enumerate(zip(written, processes, numbers, strict=True)):
+            name = _own_label(label, owner) if label else ""
+            if known and _NO_LABEL.fullmatch(name):
+                name = known.get(encoder, name) if encoder is not None else name
+            indices[row] = codes.setdefault(name or "GPU Execution", len(codes))
+        return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(list(codes), pa.string()))
+
+    def facts(self, rows: RowBuilder) -> None:
+        """Adds what is known of the recording."""
+        rows.fact("source", facts={"tool": "Instruments"})
+        rows.fact("clock", facts={"kind": "session"})
+        for name, device in self._devices.items():
+            rows.fact("device", device=device, name=name or "GPU", facts={"api": "metal", "vendor": "Apple"})
+        for device in self._devices.values():
+            for name, stream in self._streams.items():
+                rows.fact("stream", device=device, stream=stream, name=name)
+        for pid, process_name in self._processes.items():
+            if process_name:
+                rows.fact("process", pid=pid, name=process_name)
+        for (owner, tid), thread_name in self._threads.items():
+            rows.fact("thread", pid=owner, tid=tid, name=thread_name)
+
+
+def _own_label(label: str, owner: str | None) -> str:
+    """A label without the process and the address: 'Command Buffer 0:Compute Command 0  ( python (42) )  0x4e18'."""
+    at = label.rfind(owner) if owner else -1
+    if at > 0:
+        open_at = label.rfind("(", 0, at)
+        if open_at >= 0 and not label[open_at + 1 : at].strip():
+            return label[:open_at].rstrip()
+    return label.rstrip()
+
+
+class _Seen:
+    """Hashes of the rows of the nodes before, in a temporary file of 8 bytes a row."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the reading)
+        self._rows = 0
+        self._before: UInt64 = np.zeros(0, np.uint64)
+
+    def begin_node(self) -> None:
+        """Makes the rows so far those of nodes before."""
+        if not self._rows:
+            return
+        self._file.flush()
+        if len(self._before) != self._rows:
+            self._before = np.memmap(self._file, np.uint64, "r+", shape=(self._rows,))
+            self._before.sort()
+
+    def again(self, block: Block) -> Bools:
+        """Whether rows were in a node before; remembers the others."""
+        keys = np.zeros(len(block), np.uint64)
+        for name in _KEY:
+            column = block.get(name)
+            values: Int64 = (
+                np.zeros(len(block), np.int64)
+                if column is None
+                else column.fill_null(-1).to_numpy(zero_copy_only=False)
+            )
+            keys = _mixed(keys ^ values.astype(np.uint64))
+        at = np.searchsorted(self._before, keys)
+        found = np.zeros(len(block), np.bool_)
+        if len(self._before):
+            found = self._before[np.minimum(at, len(self._before) - 1)] == keys
+        self._file.seek(0, 2)
+        self._file.write(keys[~found].tobytes())
+        self._rows += int((~found).sum())
+        return found
+
+
+def _mixed(keys: UInt64) -> UInt64:
+    """Spreads the bits of numbers (the finaliser of splitmix64)."""
+    keys = keys + np.uint64(0x9E3779B97F4A7C15)
+    keys = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    keys = (keys ^ (keys >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return keys ^ (keys >> np.uint64(31))

@@ -1,0 +1,184 @@
+"""Reads exports of xctrace: one file, or a folder with a file for each table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import PurePath
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.errors import ClosedFormat, DamagedInput
+from ktrace.input.source import Source
+from ktrace.model.arrays import Int64
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .columns import block_of
+from .document import Begin, Document, Node, Rows
+from .elements import Schema, read_rows
+from .gpu import Gpu
+from .probe import INTERVALS, TABLE_FILE
+from .scan import scan
+from .tables import Tables
+from .values import Values
+
+_COMMAND = (
+    "xcrun xctrace export --input RUN.trace --xpath "
+    '\'/trace-toc/run[@number="1"]/data/table[@schema="metal-gpu-intervals"]\' --output RUN.xml'
+)
+
+#: Rows that become a block at least, unless another table begins.
+_GATHERED = 8192
+
+#: Tables that are read before the others: names for rows of the others.
+_FIRST = ("gpu-counter-info", "metal-application-encoders-list", INTERVALS)
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields the rows of all tables. Raises ClosedFormat for a table of contents, DamagedInput for other XML."""
+    gpu = Gpu()
+    tables = Tables(conversion, gpu)
+    for file, place in _files(source, conversion):
+        yield from _File(file, conversion, tables, gpu, place, alone=not source.is_folder).read()
+    if gpu.unjoined:
+        conversion.report.issue(
+            "capture-warning", source.path, f"{gpu.unjoined:,} labels of encoders weren't joined", 0
+        )
+    rows = RowBuilder(conversion, first_id=0)
+    gpu.facts(rows)
+    yield from rows.rest()
+
+
+def _files(source: Source, conversion: Conversion) -> list[tuple[Source, str]]:
+    if not source.is_folder:
+        return [(source, "")]
+    found = []
+    for path in source.sample().listing or ():
+        if path.endswith((".xml", ".xml.gz", ".xml.zst")):
+            found.append(path)
+        else:
+            conversion.report.record()
+            conversion.report.issue("unrecognised", path, "not an export of xctrace")
+    found.sort(key=_rank)
+    return [(_opened(source, path), f"{path}: ") for path in found]
+
+
+def _rank(path: str) -> tuple[int, str]:
+    named = TABLE_FILE.fullmatch(path)
+    rank = next((rank for rank, table in enumerate(_FIRST) if named and table in named[1]), len(_FIRST))
+    return rank, path
+
+
+def _opened(folder: Source, path: str) -> Source:
+    return Source(str(PurePath(folder.path) / path), label=folder.label, on_cut=folder.on_cut, progress=folder.progress)
+
+
+class _File:
+    """Reads one file."""
+
+    def __init__(
+        self, source: Source, conversion: Conversion, tables: Tables, gpu: Gpu, place: str, *, alone: bool
+    ) -> None:
+        self._source = source
+        self._conversion = conversion
+        self._tables = tables
+        self._gpu = gpu
+        self._place = place
+        self._alone = alone
+        self._values = Values()
+        self._schema: Schema | None = None
+        self._run: int | None = None
+        self._other_run = False
+        self._row = 1
+        self._waiting: list[Int64] = []
+        self._unread: Counter[str] = Counter()
+
+    def read(self) -> Iterator[Batch]:
+        """Yields the rows of the file; reports the tables that aren't read."""
+        report = self._conversion.report
+        begun = False
+        with self._source.open() as stream:
+            document = Document(stream, self._source.path, report, self._scan)
+            for part in document:
+                begun = True
+                self._values.read_bytes = document.read_bytes
+                if isinstance(part, Rows):
+                    yield from self._rows(part)
+                    continue
+                yield from self._gathered()
+                if isinstance(part, Schema):
+                    self._row = self._row if part == self._schema else 1
+                    self._schema = part
+                elif isinstance(part, Node):
+                    self._run = self._run or part.run
+                    self._other_run = part.run != self._run
+                    self._gpu.begin_node()
+                elif isinstance(part, Begin):
+                    self._values.clear()
+            yield from self._gathered()
+            contents = document.is_contents
+        for what, rows in self._unread.items():
+            report.issue("unrecognised", f"{self._place}{what}", f"{rows:,} rows of a table that isn't read", rows)
+        if self._values.bad_texts:
+            report.issue("encoding", f"{self._place}texts", rows=self._values.bad_texts)
+        if self._alone or not begun:
+            self._check(contents, begun)
+
+    def _check(self, contents: bool, begun: bool) -> None:
+        """Raises for a file without any table."""
+        if contents and self._alone:
+            raise ClosedFormat(
+                "is the table of contents of a recording of Apple Instruments, without the tables",
+                path=self._source.path,
+                remedy=_COMMAND,
+            )
+        if self._schema is None and not contents:
+            raise DamagedInput(
+                "contains no table" if begun else "isn't an export of xctrace",
+                path=self._source.path,
+                expected="XML with a <schema>",
+                remedy=f"check the path that was given to --xpath: {_COMMAND}",
+            )
+
+    def _scan(self, text: bytes) -> Int64 | None:
+        return scan(text, len(self._schema.columns), self._values) if self._schema else None
+
+    def _rows(self, rows: Rows) -> Iterator[Batch]:
+        """Gathers rows of the regular form up to a good size; reads others at once."""
+        if rows.codes is not None:
+            self._waiting.append(rows.codes)
+            if sum(map(len, self._waiting)) >= _GATHERED:
+                yield from self._gathered()
+            return
+        yield from self._gathered()
+        schema = self._schema or Schema("", ())
+        codes, damage = read_rows(rows.text, len(schema.columns), self._values)
+        yield from self._batches(schema, codes, damage)
+
+    def _gathered(self) -> Iterator[Batch]:
+        """Yields the rows that wait, all of them of the table now being read."""
+        if self._waiting and self._schema:
+            codes = np.concatenate(self._waiting)
+            self._waiting.clear()
+            yield from self._batches(self._schema, codes, {})
+
+    def _batches(self, schema: Schema, codes: Int64, damage: dict[int, str]) -> Iterator[Batch]:
+        report, first = self._conversion.report, self._row
+        self._row += len(codes)
+        report.record(len(codes))
+        if self._other_run or not self._tables.reads(schema.name):
+            name = schema.name or "table without a schema"
+            self._unread[f"{name} of another run" if self._other_run else name] += len(codes)
+            return
+        for row, why in damage.items():
+            report.issue("bad-record", f"{self._place}{schema.name} row {first + row}", why)
+        block = block_of(schema, codes, first, self._values, self._place)
+        if damage:
+            good = np.ones(len(codes), np.bool_)
+            good[list(damage)] = False
+            block = block.filter(pa.array(good))
+        if len(block):
+            yield from self._tables.read(schema.name, block)

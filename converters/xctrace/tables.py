@@ -1,0 +1,248 @@
+"""What the rows of each table become.
+
+metal-gpu-intervals                            kernel, memcpy for blits; range for rows inside others (event-depth > 0)
+metal-application-command-buffer-submissions   api: from the creation of a command buffer to its commit
+metal-application-encoders-list                op: the encoding of an encoder; its label names the GPU's rows
+metal-command-buffer-completed                 instant
+metal-driver-intervals, metal-gpu-state-intervals, gpu-performance-state-intervals,
+metal-shader-profiler-intervals                range
+gpu-counter-value                              counter, with its name from gpu-counter-info
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.converters._shared.columnar.dictionaries import constant
+from ktrace.model.batch import Batch
+
+from .columns import mapped, texts, thread
+from .gpu import Gpu
+
+
+class Tables:
+    """Turns the blocks of one input into batches. Devices, streams and labels are those of all its files."""
+
+    def __init__(self, conversion: Conversion, gpu: Gpu) -> None:
+        self._conversion = conversion
+        self._batches = Batches(conversion)
+        self._gpu = gpu
+        self._readers: dict[str, Callable[[Block], Batch | None]] = {
+            "metal-gpu-intervals": self._intervals,
+            "metal-application-command-buffer-submissions": self._submissions,
+            "metal-application-encoders-list": self._encoders,
+            "metal-command-buffer-completed": self._completions,
+            "metal-driver-intervals": self._driver,
+            "metal-gpu-state-intervals": self._states,
+            "gpu-performance-state-intervals": self._performance,
+            "metal-shader-profiler-intervals": self._shaders,
+            "gpu-counter-info": self._counter_names,
+            "gpu-counter-value": self._counters,
+        }
+
+    def reads(self, table: str) -> bool:
+        """Whether rows of a table have a place in the model."""
+        return table in self._readers
+
+    def read(self, table: str, block: Block) -> Iterator[Batch]:
+        """Yields the rows of a block, which has passed as many records to the report."""
+        if table == "gpu-counter-info":
+            self._counter_names(block)
+            return
+        start = "timestamp" if block.get("start") is None else "start"
+        sound = timed(block, self._conversion, start, dur="duration" if start == "start" else None)
+        for first in range(0, len(sound), self._conversion.batch_rows):
+            part = sound.slice(first, self._conversion.batch_rows)
+            batch = self._readers[table](part)
+            if batch is not None and len(batch):
+                yield batch
+
+    def _intervals(self, block: Block) -> Batch | None:
+        block = self._gpu.first_time(block, self._conversion.report)
+        rows = len(block)
+        if not rows:
+            return None
+        process = block.take("process")
+        labels = block.take("event-label")
+        encoders = block.take("encoder-id")
+        names = self._gpu.names(labels, texts(process, rows), encoders, rows)
+        depth = block.get("event-depth")
+        nested = pc.greater(pc.fill_null(depth, 0), 0) if depth is not None else constant_mask(rows)
+        nested = pc.or_(nested, _matches(block.get("state"), "^(?:Idle|Inactive|Off)$", rows))
+        channel = block.take("channel-name")
+        blit = pc.or_(_matches(names, r"^(?:.*:)?Blit Command \d+$"), _matches(channel, "^Blit", rows))
+        kinds = pc.if_else(nested, "range", pc.if_else(blit, "memcpy", "kernel"))
+        return self._batches.events(
+            block,
+            self._batches.ids(rows),
+            kind=kinds,
+            name=names,
+            ts=block.take("start"),
+            dur=block.take("duration"),
+            pid=self._gpu.pids(process, rows),
+            device=self._gpu.devices(block.take("gpu"), rows),
+            stream=self._gpu.streams(channel, rows),
+            correlation=nonzero(block.take("cmdbuffer-id")),
+            external_id=nonzero(encoders),
+            bytes=nonzero(block.take("bytes")),
+        )
+
+    def _submissions(self, block: Block) -> Batch:
+        rows = len(block)
+        return self._batches.events(
+            block,
+            self._batches.ids(rows),
+            kind="api",
+            name=_named(block.take("event-type"), "CommandBufferSubmission", rows),
+            ts=block.take("start"),
+            dur=block.take("duration"),
+            correlation=nonzero(block.take("cmdbuffer-id")),
+            **self._place(block),
+        )
+
+    def _encoders(self, block: Block) -> Batch:
+        rows = len(block)
+        encoders = nonzero(block.take("encoder-id"))
+        label = block.take("encoder-label")
+        buffers = block.get("cmdbuffer-label")
+        self._gpu.label(encoders, texts(label, rows), texts(buffers, rows))
+        return self._batches.events(
+            block,
+            self._batches.ids(rows),
+            kind="op",
+            name=_named(label, "encoder", rows),
+            ts=block.take("start"),
+            dur=block.take("duration"),
+            external_id=encoders,
+            **self._place(block),
+        )
+
+    def _completions(self, block: Block) -> Batch:
+        rows = len(block)
+        block.drop("duration")
+        return self._batches.events(
+            block,
+            self._batches.ids(rows),
+            kind="instant",
+            name="CommandBufferCompleted",
+            ts=block.take("timestamp"),
+            track="Completed command buffers",
+        )
+
+    def _driver(self, block: Block) -> Batch:
+        rows = len(block)
+        block.drop("gpu")
+        names = _named(block.take("event-label"), "driver", rows)
+        lane = _named(block.take("gpu-driver-name"), "Driver", rows)
+        return self._range(block, names, lane, pid=self._gpu.pids(block.take("process"), rows))
+
+    def _states(self, block: Block) -> Batch:
+        rows = len(block)
+        device = self._gpu.devices(block.take("gpu"), rows)
+        return self._range(block, _named(block.take("state"), "state", rows), "GPU state", device=device)
+
+    def _performance(self, block: Block) -> Batch:
+        rows = len(block)
+        device = self._gpu.devices(block.take("track-label"), rows)
+        names = _named(block.take("gpu-performance-state", "state"), "state", rows)
+        return self._range(block, names, "GPU performance state", device=device)
+
+    def _shaders(self, block: Block) -> Batch:
+        rows = len(block)
+        names = _named(block.take("name"), "shader", rows)
+        lane = mapped(block.take("channel-name"), rows, lambda name: f"Shaders: {name}", pa.string())
+        device = self._gpu.devices(block.take("gpu"), rows)
+        pid = self._gpu.pids(block.take("process"), rows)
+        return self._range(block, names, _named(lane, "Shaders", rows), device=device, pid=pid)
+
+    def _range(self, block: Block, names: pa.Array, lane: pa.Array | str, **place: pa.Array) -> Batch:
+        return self._batches.events(
+            block,
+            self._batches.ids(len(block)),
+            kind="range",
+            name=names,
+            ts=block.take("start"),
+            dur=block.take("duration"),
+            track=lane,
+            **place,
+        )
+
+    def _place(self, block: Block) -> dict[str, pa.Array]:
+        """The process and the thread of host rows."""
+        rows = len(block)
+        threads = block.take("thread")
+        pids = self._gpu.pids(block.take("process"), rows)
+        tids = mapped(threads, rows, thread, pa.int64())
+        self._gpu.threads(texts(threads, rows), tids, pids)
+        block.drop("gpu")
+        return {"pid": pids, "tid": tids}
+
+    def _counter_names(self, block: Block) -> None:
+        rows = len(block)
+        ids, names = texts(block.get("counter-id"), rows), texts(block.get("name"), rows)
+        units = texts(block.get("type"), rows)
+        for number, name, unit in zip(ids, names, units, strict=True):
+            if number is not None and name:
+                self._gpu.counters[number] = (name, unit)
+        self._conversion.report.used(rows, outcome="catalog")
+
+    def _counters(self, block: Block) -> Batch | None:
+        ids = block.get("counter-id")
+        raw = texts(block.get("value"), len(block))
+        values = pa.array([_float(text) for text in raw], pa.float64())
+        if values.null_count:
+            for row in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
+                self._conversion.report.issue("bad-record", block.where(row), f"the value {raw[row]!r}")
+            block = block.filter(values.is_valid())
+            values, ids = values.drop_null(), block.get("counter-id")
+        rows = len(block)
+        if not rows:
+            return None
+        names = mapped(ids, rows, lambda number: self._gpu.counters.get(number, (f"counter {number}",))[0], pa.string())
+        block.drop("counter-id", "value", "duration")
+        return self._batches.events(
+            block,
+            self._batches.ids(rows),
+            kind="counter",
+            name=_named(names, "counter", rows),
+            ts=block.take("timestamp"),
+            value=values,
+            unit=mapped(ids, rows, self._gpu.unit, pa.string()),
+            device=pa.repeat(pa.scalar(0, pa.int64()), rows),
+        )
+
+
+def constant_mask(rows: int) -> pa.BooleanArray:
+    """A mask that is false everywhere."""
+    return pa.array(np.zeros(rows, np.bool_))
+
+
+def _named(column: pa.Array | None, default: str, rows: int) -> pa.Array:
+    """A column of names: the default where there is none."""
+    if column is None:
+        return constant(default, rows)
+    if pa.types.is_dictionary(column.type) and not column.null_count and "" not in column.dictionary.to_pylist():
+        return column
+    words = column.cast(pa.string())
+    return pc.if_else(pc.equal(pc.fill_null(words, ""), ""), default, words)
+
+
+def _matches(column: pa.Array | None, pattern: str, rows: int = 0) -> pa.BooleanArray:
+    """Which texts match a pattern."""
+    if column is None:
+        return constant_mask(rows)
+    return pc.fill_null(pc.match_substring_regex(column.cast(pa.string()), pattern), False)
+
+
+def _float(text: str | None) -> float | None:
+    try:
+        value = float((text or "").replace(",", ""))
+    except ValueError:
+        return None
+    return value if np.isfinite(value) else None
