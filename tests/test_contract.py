@@ -39,23 +39,8 @@ _WHOLE = "a binary file with an index, which can't be written twice over; its ow
 
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
-    "onnxruntime": _BLOCKS,
-    "ascend-json": _BLOCKS,
-    **dict.fromkeys(
-        (
-            "jsonl",
-            "json",
-            "chrome",
-            "kineto",
-            "rocprofv3",
-            "rocprof-json",
-            "rocprofv3-json",
-            "rpd2tracing",
-            "xprof-json",
-        ),
-        _BLOCKS,
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS
-    ),
+    **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "ascend-json"), _BLOCKS),
+    **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
     **dict.fromkeys(("torch-memory",), _LIMITED),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
