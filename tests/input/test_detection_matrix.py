@@ -1,0 +1,147 @@
+"""Every sample and every file of the corpus against the probes of all formats: one is surest, or none is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import golden
+import pytest
+from conftest import SAMPLES, SHARED
+
+from ktrace.errors import KtraceError
+from ktrace.input.detection import choose, detect_sample
+from ktrace.input.format import Score, builtin_formats
+from ktrace.input.source import Source
+
+#: Path below ../shared -> format; the longest begin counts. "" is no format: a description, or facts about a file.
+CORPUS = {
+    "seeds/000": "doppler",
+    "seeds/001": "metallic",
+    "seeds/002": "mlc",
+    "seeds/003": "latencyprism",
+    "seeds/004": "nsys-stats",
+    "corpus/MANIFEST.tsv": "",
+    "corpus/made/INDEX.tsv": "",
+    "corpus/ascend/kernel_details.csv": "ascend-csv",
+    "corpus/ascend/msprof": "ascend-json",
+    "corpus/chrome_trace/": "chrome",
+    "corpus/chrome_trace/google_cloud_trace.json": "",
+    "corpus/chrome_trace/incomplete-trace.json": "",
+    "corpus/intel_unitrace/": "unitrace",
+    "corpus/made/jax/": "xprof-json",
+    "corpus/made/jax/plugins/profile/2026_11_22_06_14_24/vm.xplane.pb": "xplane",
+    "corpus/made/llama_server/": "llama",
+    "corpus/made/onnxruntime/ort-": "onnxruntime",
+    "corpus/made/onnxruntime/_facts": "",
+    "corpus/made/opentelemetry/": "otlp",
+    "corpus/made/opentelemetry/_facts": "",
+    "corpus/made/openvino/": "openvino",
+    "corpus/made/openvino/detailed/benchmark_report.csv": "",
+    "corpus/made/openvino/detailed/exec_graph.bin": "",
+    "corpus/made/openvino/json/benchmark_report.json": "",
+    "corpus/made/pyspy/threads.chrometrace.json": "chrome",
+    "corpus/made/pyspy/threads.folded.txt": "",
+    "corpus/made/pyspy/threads.speedscope.json": "",
+    "corpus/made/pytorch_compile/": "kineto",
+    "corpus/made/pytorch_compile/compiled_table.txt": "torch-table",
+    "corpus/made/pytorch_gloo4_stack/": "kineto",
+    "corpus/made/pytorch_single/": "torch-table",
+    "corpus/made/pytorch_single/_facts": "",
+    "corpus/made/pytorch_single/autograd_profiler_kineto0.json": "kineto",
+    "corpus/made/pytorch_single/autograd_profiler_kineto1.json": "kineto",
+    "corpus/made/pytorch_single/autograd_profiler_legacy.json": "chrome",
+    "corpus/made/pytorch_single/execution_trace.json": "execution-trace",
+    "corpus/made/pytorch_single/flop_counter.txt": "torch-flops",
+    "corpus/made/pytorch_single/memory_timeline": "kineto",
+    "corpus/made/pytorch_single/single.pt.trace.json.gz": "kineto",
+    "corpus/made/pytorch_single/stacks.txt": "kineto",
+    "corpus/made/viztracer/": "chrome",
+    "corpus/made/webgpu_console/ort_web_mlp.log": "ort-web",
+    "corpus/made/webgpu_console/": "console",
+    "corpus/nsys_sqlite/": "nsys",
+    "corpus/nsys_stats_2023.4/": "nsys-stats",
+    "corpus/nsys_stats_2023.4/README.md": "",
+    "corpus/nvprof/": "nvprof",
+    "corpus/onnxruntime/": "onnxruntime",
+    "corpus/openvino/": "openvino",
+    "corpus/perfetto_pb/": "perfetto",
+    "corpus/perfetto_textproto/": "",
+    "corpus/proton/": "proton",
+    "corpus/pytorch_kineto/": "kineto",
+    "corpus/pytorch_table/": "torch-table",
+    "corpus/rocprof_v1_v2/": "rocprof",
+    "corpus/rocprofv3/": "rocprofv3",
+    "corpus/rpd/matmul_result.json": "rpd2tracing",
+    "corpus/rpd/matmul_result.rpd": "rpd",
+    "corpus/tensorrt/": "tensorrt",
+    "corpus/xplane/": "xplane",
+}
+
+#: What this process has read so far.
+IO = Path("/proc/self/io")
+
+FILES = [path for folder in ("seeds", "corpus") for path in sorted((SHARED / folder).glob("**/*")) if path.is_file()]
+SAMPLE_FILES = [
+    pytest.param(fmt.name, path, id=f"{fmt.name}/{path.name}")
+    for fmt in builtin_formats()
+    if fmt.reads and not fmt.closed
+    for path in golden.samples_of(fmt.name)
+]
+
+
+def surest(path: Path) -> list[str]:
+    """The formats with the best score, NEAR not counted, of all probes."""
+    matches = [match for match in detect_sample(Source(str(path)).sample(), builtin_formats()) if match.score > 0]
+    assert not any(match.failed for match in matches)
+    return [match.format for match in matches if match.score == matches[0].score]
+
+
+@pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)
+def test_one_format_is_surest_of_a_sample(name: str, path: Path) -> None:
+    assert surest(path) == [name]
+
+
+@pytest.mark.skipif(not FILES, reason="the corpus is not at hand (../shared/corpus)")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SHARED)))
+def test_one_format_is_surest_of_a_file_of_the_corpus(path: Path) -> None:
+    relative = path.relative_to(SHARED).as_posix()
+    begins = [begin for begin in CORPUS if relative.startswith(begin)]
+    assert begins, "a new file of the corpus: which format is it?"
+    expected = CORPUS[max(begins, key=len)]
+    assert surest(path) == ([expected] if expected else [])
+
+
+@cache
+def every_sample() -> tuple[Path, ...]:
+    return tuple(SAMPLES.glob("*/*"))
+
+
+@pytest.mark.parametrize("fmt", [fmt for fmt in builtin_formats() if fmt.words], ids=lambda fmt: fmt.name)
+def test_the_words_of_a_format_leave_out_no_file_that_its_probe_accepts(fmt: object) -> None:
+    """Words spare the import of a probe; they may not decide in its place."""
+    files = [*every_sample(), *FILES]
+    for path in files:
+        try:
+            sample = Source(str(path)).sample()
+        except KtraceError:
+            continue
+        match = fmt._module("probe").probe(sample)  # type: ignore[attr-defined]
+        if match is not None and match.score > Score.NEAR:
+            assert sample.listing is not None or sample.has_any(fmt.words), path  # type: ignore[attr-defined]
+
+
+@pytest.mark.skipif(not IO.exists(), reason="this system doesn't count what a process reads")
+@pytest.mark.parametrize("sample", ["doppler/prefill-and-three-decodes.log", "jsonl/all-records.jsonl"])
+def test_of_a_long_input_little_is_read(sample: str, tmp_path: Path) -> None:
+    data = (SAMPLES / sample).read_bytes()
+    path = tmp_path / sample.rpartition("/")[2]
+    path.write_bytes(data * ((20 << 20) // len(data)))
+    expected = choose(Source(str(SAMPLES / sample)))  # imports the probes, which are read from files, too
+    before = bytes_read()
+    assert choose(Source(str(path))) == expected
+    assert 1 << 20 <= bytes_read() - before < 4 << 20
+
+
+def bytes_read() -> int:
+    return next(int(line.split()[1]) for line in IO.read_text().splitlines() if line.startswith("rchar"))
