@@ -39,6 +39,7 @@ FORMATS = (
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True),
     Format("xplane", "XPlane of XLA's profiler (JAX, TensorFlow), a file or a profile folder", ".xplane", ("*.xplane.pb",), reads=True),
     Format("xprof-json", "Trace Event JSON of XLA's profiler (JAX, TensorFlow)", ".xprof_json", ("*.trace.json", "perfetto_trace.json"), reads=True),
+    Format("proton", "Triton Proton: tree (hatchet) as JSON or MessagePack, trace, cycle trace", ".proton", ("*.hatchet", "*.hatchet_msgpack", "*.chrome_trace"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

@@ -35,11 +35,15 @@ _BLOCKS = "reads blocks of several MB and keeps one: a grown sample is smaller; 
 _DATABASE = "a file of tables, which SQLite keeps on disk; a grown sample is a database that its own tests make"
 _WHOLE = "a binary file with an index, which can't be written twice over; its own tests measure a big one"
 
+_TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of which a block is kept"
+
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
     **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xprof-json"), _BLOCKS
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
     ),
+    "xprof-json": _BLOCKS,
+    "proton": _TREE,
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
 }

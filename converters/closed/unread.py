@@ -71,12 +71,6 @@ UNREAD = (
         _has(r'"calls"\s*:\s*\[', r'"Duration \(us\)"|"microseconds"'),
     ),
     Unread(
-        "a tree from Triton's Proton (hatchet)",
-        'let Proton write a trace: proton.start(name, data="trace")',
-        _JSON,
-        _has(r'"children"\s*:', r'"frame"\s*:\s*\{', r'"metrics"\s*:'),
-    ),
-    Unread(
         "an export of Apple Instruments by `xcrun xctrace export`",
         "ktrace can't read any export of Instruments yet; profile the program itself, for example with torch.profiler",
         re.compile(rb"\s*<"),

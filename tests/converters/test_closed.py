@@ -89,7 +89,6 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
         ('[\n  { "count" : 3 }\n, { "name" : "a", "timeMs" : 1 }]', "trtexec"),
         ('[ { "startEnqMs" : 2.6, "computeMs" : 1 } ]', "trtexec"),
         ('{"calls": [{"Name": {"string": "k"}, "Duration (us)": {"microseconds": 1}}]}', "TVM"),
-        ('[{"children": [], "frame": {"name": "k"}, "metrics": {"time (ns)": 1}}]', "Proton"),
         ('<?xml version="1.0"?>\n<trace-query-result>\n<node/>', "Instruments"),
         ('{"resourceSpans": []}', "OpenTelemetry"),
         ('{"schema": "1.1.1-chakra.0.0.4", "nodes": []}', "Chakra"),
@@ -134,7 +133,6 @@ def test_what_is_read_is_none_of_them() -> None:
     ("name", "tool"),
     [
         ("tensorrt/resnet.onnx.engine.profile.json", "trtexec"),
-        ("proton/triton.json", "Proton"),
         ("made/opentelemetry/otlp_spans.json", "OTLP"),
         ("made/opentelemetry/console_spans.txt", "OpenTelemetry"),
         ("made/openvino/detailed/exec_graph.xml", "OpenVINO"),
