@@ -37,11 +37,18 @@ _DATABASE = "a file of tables, which SQLite keeps on disk; a grown sample is a d
 _LIMITED = "a document that is decoded whole, whose size is limited; its own tests check the limit"
 _WHOLE = "a binary file with an index, which can't be written twice over; its own tests measure a big one"
 
+_TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of which a block is kept"
+
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
     **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "ascend-json"), _BLOCKS),
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
     **dict.fromkeys(("torch-memory",), _LIMITED),
+    **dict.fromkeys(
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
+    ),
+    "xprof-json": _BLOCKS,
+    "proton": _TREE,
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
 }

@@ -40,10 +40,7 @@ _LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
     Unread(
-        "a tree from Triton's Proton (hatchet)",
-        'let Proton write a trace: proton.start(name, data="trace")',
         _JSON,
-        _has(r'"children"\s*:', r'"frame"\s*:\s*\{', r'"metrics"\s*:'),
     ),
     Unread(
         "a file of OpenTelemetry spans (OTLP)",

@@ -13,7 +13,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches
 from ktrace.converters._shared.xla.lines import HOST, device_of, placed
 from ktrace.errors import DamagedInput
-from ktrace.input.source import Source, printable
+from ktrace.input.source import Source
 from ktrace.model.arrays import UInt8
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -33,7 +33,6 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     Raises DamagedInput if a file has no plane, InputError for a folder with several runs.
     """
     batches, rows, clock = Batches(conversion), RowBuilder(conversion, first_id=0), _Clock()
-    rows.fact("source", name=conversion.label, facts={"path": printable(source.path), "format": "xplane"})
     for host, file in files_of(source, conversion):
         for batch in _File(file, conversion, batches, rows, clock, host).read():
             for first in range(0, len(batch), conversion.batch_rows):

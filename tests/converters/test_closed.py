@@ -86,7 +86,6 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tool"),
     [
-        ('[{"children": [], "frame": {"name": "k"}, "metrics": {"time (ns)": 1}}]', "Proton"),
         ('{"resourceSpans": []}', "OpenTelemetry"),
         ("----------------\nVulkan Timings:\nMUL_MAT m=1: 3 x 2.5 us = 7.5 us\n", "Vulkan"),
         ("llama_perf_context_print: prompt eval time =  12.3 ms / 5 tokens\n", "llama.cpp"),
@@ -128,7 +127,6 @@ def test_what_is_read_is_none_of_them() -> None:
 @pytest.mark.parametrize(
     ("name", "tool"),
     [
-        ("proton/triton.json", "Proton"),
         ("made/opentelemetry/otlp_spans.json", "OTLP"),
         ("made/opentelemetry/console_spans.txt", "OpenTelemetry"),
         ("made/llama_server/xllamacpp_server.log", "llama.cpp"),
