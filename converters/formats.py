@@ -42,6 +42,7 @@ FORMATS = (
     Format("llama", "llama.cpp timings in logs: server, tools, Vulkan backend, test-backend-ops", ".llama", ("*.log", "*.txt"), reads=True),
     Format("ggml-opencl", "ggml OpenCL profiles: cl_profiling.csv, cl_trace.json", ".ggml_opencl", ("cl_profiling*.csv", "cl_trace*.json"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
+    Format("console", "console log of a page: labels with durations, console.table", ".console", ("*.log", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
     # Closed formats, to name the vendor's export command.
