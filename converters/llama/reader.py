@@ -24,7 +24,10 @@ PROMPT, GENERATION, TOTAL = "prompt eval", "eval", "total"
 #: Slots whose prompt waits for the generation. Servers have a few.
 MOST_SLOTS = 1_000
 
-_HEADER = re.compile(r"(?:.{0,40} )?Vulkan Timings:\s*")
+#: Times that go back by more than this (ns) are those of another run.
+AGAIN = 1_000_000_000
+
+_HEADER = re.compile(r"(?P<prefix>(?:.{0,40} )?)Vulkan Timings:\s*")
 _RULE = re.compile(r"\s*-{8,}\s*")
 _MODEL = re.compile(r".{0,100}\bgeneral\.name\s+(?:str\s+)?=\s*(?P<name>\S.*)")
 _BUILD = re.compile(r".{0,60}\bbuild(?:_info)?\s*[:=]\s*(?P<build>b?\d.*)")
@@ -48,8 +51,10 @@ class _Log:
         self._report = conversion.report
         self._place: Place | None = None
         self._prompts: dict[int, tuple[Place, Timing]] = {}
+        self._runs = 1
+        self._last = 0
         self._tables = 0
-        self._open = False
+        self._open, self._prefix = False, ""
         self._backend: tuple[int, str] | None = None
 
     def read(self) -> Iterator[Batch]:
@@ -72,13 +77,25 @@ class _Log:
         place, rest = found or (self._place, text)
         if place is None:
             return False
+        if found is None:
+            rest = text.removeprefix(place.prefix)
+        elif place.at is not None:
+            if self._last - place.at > AGAIN:
+                self._end_prompts()
+                self._runs += 1
+            self._last = place.at
         if timing := timing_of(rest):
             self._lines.used()
             self._add(place, timing)
         elif metric := metric_of(rest):
             self._lines.used()
             value: dict[str, Any] = {"value": metric.value, "unit": metric.unit, "args": metric.args}
-            self._rows.summary("metric", metric.name, metric=metric.name, scope=place.scope, ts=place.at, **value)
+            if metric.is_rate and place.slot is not None and place.at is not None:
+                name = f"{self._track(place)} {metric.name}"
+                value["args"] |= {"task": place.task}
+                self._rows.event("counter", name, ts=place.at, track=name, **value)
+            else:
+                self._rows.summary("metric", metric.name, metric=metric.name, scope=place.scope, ts=place.at, **value)
         elif found and not rest.strip():
             self._lines.structure()
         else:
@@ -123,18 +140,22 @@ class _Log:
             ts=end - timing.dur,
             dur=timing.dur,
             timing="derived",
-            track=f"slot {place.slot}",
+            track=self._track(place),
             args={key: value for key, value in args.items() if value is not None},
         )
+
+    def _track(self, place: Place) -> str:
+        """The track of a slot. The times of a server that was started again begin anew."""
+        return f"slot {place.slot}" if self._runs == 1 else f"run {self._runs} slot {place.slot}"
 
     # Kernels
 
     def _take_kernel(self, line: Line) -> bool:
         """Reads a line of the Vulkan backend or of test-backend-ops; returns False for any other line."""
-        text = line.text
-        if _HEADER.fullmatch(text):
+        text = line.text.removeprefix(self._prefix)
+        if header := _HEADER.fullmatch(line.text):
             self._tables += 1
-            self._open = True
+            self._open, self._prefix = True, header["prefix"]
             self._lines.structure()
         elif work := tested(text):
             self._lines.used()

@@ -19,9 +19,19 @@ from typing import Any
 
 from ktrace.converters._shared.text.numbers import to_ns
 
-_STAMP = re.compile(r"(\d{1,9})\.(\d\d)\.(\d{3})\.(\d{3}) (?:[A-Z] )?")
-_SLOT = re.compile(r"\s*slot\s+print_timings?:\s*id\s+(\d{1,9})\s*\|\s*task\s+(-?\d{1,12})\s*\|")
-_FUNCTION = re.compile(r"\s*(?:[A-Z]+ \[\s*)?(\w*(?:print_timings?|perf_\w{0,20}print))(?:\]|:)")
+_STAMP = r"(?:(?P<m>\d{1,9})\.(?P<s>\d\d)\.(?P<ms>\d{3})\.(?P<us>\d{3}) (?:[A-Z] )?)?"
+_SLOT = re.compile(
+    _STAMP
+    + r"slot\s{1,4}print_timings?:\s{0,4}id\s{1,4}(?P<slot>\d{1,9})\s{0,4}\|"
+    + r"\s{0,4}task\s{1,4}(?P<task>-?\d{1,12})\s{0,4}\|"
+)
+_FUNCTION = re.compile(
+    _STAMP + r"(?:[A-Z]{1,8} \[\s{0,40})?(?<!\w)(?P<function>\w{0,40}?(?:print_timings?|perf_\w{0,20}print))(?:\]|:)"
+)
+
+#: Characters at the begin of a line that are searched for its place: services and containers put their own before it.
+_SEARCHED = 400
+
 _ROW = re.compile(
     r"\s*(?P<label>[a-z][a-z ]{0,30}) time\s*=\s*(?P<ms>\d{1,15}(?:\.\d{1,9})?) ms"
     r"(?:\s*/\s*(?P<count>\d{1,12}(?:\.\d{1,3})?)\s*(?P<of>tokens|runs|%))?(?P<rest>.*)"
@@ -33,16 +43,28 @@ _DRAFT = re.compile(
     r"\s*draft acceptance(?: rate)?\s*=\s*(\d{1,9}\.\d{1,9}|nan)\s*"
     r"\(\s*(\d{1,12}) accepted\s*/\s*(\d{1,12}) generated\)(.*)"
 )
+_GENERATION = re.compile(
+    r"\s*n_(?:gen|decoded)\s*=\s*(?P<n>\d{1,12}),\s*tg\s*=\s*(?P<all>\d{1,12}\.\d{1,6}) t/s"
+    r"(?:,\s*tg_3s\s*=\s*(?P<last>\d{1,12}\.\d{1,6}) t/s)?\s*"
+)
+_PROMPT = re.compile(
+    r"\s*prompt processing, n_tokens\s*=\s*(?P<n>\d{1,12}), progress\s*=\s*(?P<progress>\d{1,3}\.\d{1,6}), "
+    r"t\s*=\s*(?P<t>\d{1,12}\.\d{1,6}) s / (?P<rate>\d{1,12}\.\d{1,6}) tokens per second\s*"
+)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a line is from: the printing function, the slot and task of a server, the time of the log in ns."""
+    """Where a line is from: the printing function, the slot and task of a server, the time of the log in ns.
+
+    `prefix` is what a service or a container put before the line.
+    """
 
     function: str | None = None
     slot: int | None = None
     task: int | None = None
     at: int | None = None
+    prefix: str = ""
 
     @property
     def scope(self) -> list[str]:
@@ -67,29 +89,38 @@ class Timing:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of another kind."""
+    """A number of another kind; `is_rate`: one of a task that goes on."""
 
     name: str
     value: float
     unit: str | None
     args: dict[str, Any]
+    is_rate: bool = False
 
 
 def place_of(text: str) -> tuple[Place, str] | None:
     """Returns the place of a line and the rest of it; None if no such function printed it."""
     if text.startswith("{"):
         return _of_json(text)
-    stamp = _STAMP.match(text)
-    at = None
-    if stamp:
-        minutes, seconds, ms, us = map(int, stamp.groups())
-        at = (((minutes * 60 + seconds) * 1000 + ms) * 1000 + us) * 1000
-        text = text[stamp.end() :]
-    if slot := _SLOT.match(text):
-        return Place("print_timing", int(slot[1]), int(slot[2]), at), text[slot.end() :]
-    if function := _FUNCTION.match(text):
-        return Place(function[1], at=at), text[function.end() :]
-    return None
+    if "print" not in text:
+        return None
+    begin = text[:_SEARCHED]
+    found = _SLOT.search(begin)
+    if found:
+        place = Place("print_timing", int(found["slot"]), int(found["task"]))
+    elif found := _FUNCTION.search(begin):
+        place = Place(found["function"])
+    else:
+        return None
+    return replace(place, at=_time(found), prefix=begin[: found.start()]), text[found.end() :]
+
+
+def _time(found: re.Match[str]) -> int | None:
+    """The time of the log in ns: minutes, seconds, ms, us."""
+    if found["m"] is None:
+        return None
+    minutes, seconds, ms, us = (int(found[part]) for part in ("m", "s", "ms", "us"))
+    return (((minutes * 60 + seconds) * 1000 + ms) * 1000 + us) * 1000
 
 
 def _of_json(text: str) -> tuple[Place, str] | None:
@@ -137,4 +168,10 @@ def metric_of(text: str) -> Metric | None:
         return Metric(
             "draft acceptance", float(found[1]), None, {"accepted": int(found[2]), "generated": int(found[3])}
         )
+    if found := _GENERATION.fullmatch(text):
+        rate = {"n_decoded": int(found["n"]), "tg": float(found["all"])}
+        return Metric("generation tokens/s", float(found["last"] or found["all"]), "tokens/s", rate, is_rate=True)
+    if found := _PROMPT.fullmatch(text):
+        args = {"n_tokens": int(found["n"]), "progress": float(found["progress"]), "t": float(found["t"])}
+        return Metric("prompt tokens/s", float(found["rate"]), "tokens/s", args, is_rate=True)
     return None

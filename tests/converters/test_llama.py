@@ -155,3 +155,31 @@ def test_many_slots_need_no_memory(tmp_path: Path) -> None:
     line = "0.00.00{0}.000 I slot print_timing: id {1} | task 1 | prompt eval time = 1.00 ms / 1 tokens\n"
     path.write_text("".join(line.format(number % 10, number) for number in range(1_500)))
     assert len(rows(path, "events")) == 1_500
+
+
+def test_services_a_restart_and_progress() -> None:
+    """Lines with the prefix of a service or a container; the times of a second server begin anew."""
+    path = OURS / "services-a-restart-and-progress.log"
+    found = rows(path, "events")
+    assert [(row["kind"], row["track"], row["ts"], row.get("dur"), row.get("value")) for row in found] == [
+        ("counter", "slot 0 generation tokens/s", 88_650_917_000, None, 72.5),
+        ("counter", "slot 0 generation tokens/s", 91_000_000_000, None, 70.75),
+        ("range", "slot 0", 91_500_000_000, 500_000_000, None),
+        ("counter", "run 2 slot 2 prompt tokens/s", 25_767_681_000, None, 1133.55),
+        ("range", "run 2 slot 2", 25_900_010_000, 4_000_000_000, None),
+        ("range", "run 2 slot 2", 29_900_010_000, 100_000_000, None),
+    ]
+    assert json.loads(found[0]["args"]) == {"n_decoded": 220, "tg": 73.25, "task": 3}
+    assert [(row["name"], row["scope"], row["total"]) for row in rows(path, "summaries")] == [
+        ("prompt eval", ["slot 0", "task 7"], 60_000_000),
+        ("eval", ["slot 0", "task 7"], 80_000_000),
+        ("load", ["llama_perf_context_print"], 15_000_000),
+    ]
+
+
+def test_a_block_with_the_prefix_of_a_container(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(
+        "".join(f"gpu-1  | {line}\n" for line in ("Vulkan Timings:", "ADD: 2 x 4 us = 8 us", "Total time: 8 us."))
+    )
+    assert [(row["name"], row["total"]) for row in rows(path, "summaries")] == [("ADD", 8_000), ("total", 8_000)]

@@ -1,0 +1,103 @@
+"""Turns labelled durations into rows, and counts the lines that have none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.headings import is_total
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .boxes import RULE, Box, box_of, cells_of
+from .figures import DEVICE, Figure, figures_of
+
+#: Lines of a console that are longer have no durations of interest: they are texts of shaders, images, ...
+LONGEST = 1 << 20
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields an event for each duration with a start, else a summary with one occurrence; and the rows of tables."""
+    return _Console(source, conversion).read()
+
+
+class _Console:
+    """The state of reading: the open table, and the number of tables."""
+
+    def __init__(self, source: Source, conversion: Conversion) -> None:
+        self._lines = Lines(source, conversion)
+        self._rows = RowBuilder(conversion)
+        self._report = conversion.report
+        self._box: Box | None = None
+        self._tables = 0
+
+    def read(self) -> Iterator[Batch]:
+        self._rows.fact("source", facts={"tool": "console"})
+        self._rows.fact("clock", facts={"kind": "page"})
+        for line in self._lines:
+            if not line.text.strip() or RULE.fullmatch(line.text):
+                self._lines.structure()
+            elif not self._take_row(line.text):
+                self._take_line(line.number, line.text)
+            yield from self._rows.ready()
+        yield from self._rows.rest()
+
+    def _take_row(self, text: str) -> bool:
+        """Reads a line of a table; returns False for any other line."""
+        peeked = self._lines.peek() or ""
+        below = (self._lines.peek(2) or "") if RULE.fullmatch(peeked) else peeked
+        if box := box_of(text, below):
+            self._box = box
+            self._tables += box.fields is not None
+            self._lines.structure()
+            return True
+        if self._box is None or (cells := cells_of(text)) is None or len(cells) != len(self._box.headings):
+            self._box = None
+            return False
+        row = self._box.row(text)
+        if row:
+            name, figures = row
+            on_device = any(DEVICE.search(head.text) for head in self._box.headings)
+            kind = "total" if is_total(name) else "kernel" if on_device else "range"
+            place: dict[str, Any] = {"table": self._tables - 1, "scope": ["console.table"]}
+            if on_device:
+                place["device"] = 0
+            self._rows.summary(kind, name, args=figures.args, **place, **figures.columns)
+            self._lines.used()
+        return row is not None
+
+    def _take_line(self, number: int, text: str) -> None:
+        """Reads the durations of a line; without any, the line stays unrecognised."""
+        figures = figures_of(text) if len(text) <= LONGEST else []
+        if not figures:
+            return
+        if any(figure.dur < 0 for figure in figures):
+            self._lines.skip("negative-duration", f"{min(figure.dur for figure in figures)} ns")
+            return
+        for figure in figures:
+            self._add(figure)
+            if figure.without:
+                detail = f"{figure.without} members of a list without a duration"
+                self._report.issue("unknown-kind", f"line {number}", detail, 0)
+            if figure.is_rounded:
+                self._report.issue("rounded", f"line {number}")
+        self._lines.used()
+
+    def _add(self, figure: Figure) -> None:
+        total = is_total(figure.name)
+        kind = "kernel" if figure.on_device else "range"
+        columns: dict[str, Any] = {"args": figure.args, **figure.columns}
+        if figure.on_device:
+            columns["device"] = 0
+        if figure.interval and not total:
+            start, dur = figure.interval
+            track = None if figure.on_device else figure.tag or "console"
+            self._rows.event(kind, figure.name, ts=start, dur=dur, cat=figure.tag, track=track, **columns)
+            return
+        columns |= {"scope": [figure.tag]} if figure.tag else {}
+        if not total:
+            columns["count"] = 1
+        self._rows.summary("total" if total else kind, figure.name, unit="ns", total=float(figure.dur), **columns)

@@ -1,0 +1,186 @@
+"""Console logs of pages: real ones against figures taken from their text, and our samples by hand."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SAMPLES, SHARED
+
+import ktrace
+from ktrace.errors import UnknownFormat
+from ktrace.model.json_text import decoded
+
+MADE = SHARED / "corpus" / "made" / "webgpu_console"
+OURS = SAMPLES / "console"
+
+
+def rows(path: Path, record: str, from_: str | None = None) -> list[dict[str, Any]]:
+    """The rows without their nulls."""
+    table = ktrace.read(path, from_=from_).to_arrow()[record]
+    columns = {name: decoded(table[name]).to_pylist() for name in table.column_names}
+    return [{name: values[i] for name, values in columns.items() if values[i] is not None} for i in range(len(table))]
+
+
+def real(name: str) -> Path:
+    path = MADE / name
+    if not path.exists():
+        pytest.skip("the real log is not at hand (../shared/corpus/made/webgpu_console)")
+    return path
+
+
+def test_a_page_with_its_own_kernels() -> None:
+    path = real("page_kernels.log")
+    printed = re.findall(r"kernel=(\w+) begin=(\d+) end=(\d+) gpu_ms=([\d.]+) grid=(\d+)x", path.read_text())
+    found = rows(path, "events")
+    assert [(row["name"], row["ts"], row["dur"], row["grid_x"]) for row in found] == [
+        (name, int(begin), int(end) - int(begin), int(grid)) for name, begin, end, _, grid in printed
+    ]
+    assert {(row["kind"], row["device"]) for row in found} == {("kernel", 0)}
+    assert len(found) == 15
+    assert sum(Decimal(str(json.loads(row["args"])["gpu_ms"])) for row in found) == Decimal("93.4001")
+    totals = [row["total"] for row in rows(path, "summaries") if row["kind"] == "total"]
+    assert totals == [45_691_500, 33_914_200, 13_794_400]
+    assert ktrace.read(path).report.issues["unrecognised"].rows == 2
+
+
+def test_a_page_with_tensorflow_js() -> None:
+    path = real("tfjs_webgl.log")
+    text = path.read_text()
+    profile = json.loads(re.findall(r"\[tfjs\] (\{.*\"kernels\".*)", text)[0])["kernels"]
+    debug = re.findall(r"^%c(\w+) *\t%c([\d.]+)ms", text, re.MULTILINE)
+    assert (len(profile), len(debug)) == (4, 4)
+    found = [row for row in rows(path, "summaries") if row["kind"] == "kernel"]
+    expected = [(kernel["name"], kernel["kernelTimeMs"]) for kernel in profile] + [(n, float(ms)) for n, ms in debug]
+    assert [row["name"] for row in found] == [name for name, _ in expected]
+    assert [row["total"] for row in found] == pytest.approx([ms * 1e6 for _, ms in expected], rel=1e-15)
+    assert json.loads(found[0]["args"])["inputShapes"] == profile[0]["inputShapes"]
+    assert ktrace.read(path).report.issues["unrecognised"].rows == 8
+
+
+def test_forms_of_lines() -> None:
+    path = OURS / "webgpu-page-of-many-forms.log"
+    found = rows(path, "summaries")
+    assert [(row["kind"], row["name"], row.get("scope"), row["total"]) for row in found] == [
+        ("total", "total", ["gpu"], 2_000_000),
+        ("kernel", "softmax", ["gpu"], 123_456),
+        ("kernel", "pass:blur", ["pass:blur"], 1_234_500),
+        ("range", "upload", None, 1_250_000),
+        ("range", "console.time", None, 3_000_000),
+        ("range", "compile pipelines", None, 750_000_000),
+        ("range", "load model", None, 62_345_000_000),
+        ("range", "decode", None, 3_602_500_000_000),
+        ("range", "readback", None, 250_000),
+        ("range", "frame", None, 16_500_000),
+        ("kernel", "apart", None, 400_000_000),
+    ]
+    report = ktrace.read(path).report
+    counts = {kind: issue.rows for kind, issue in report.issues.items()}
+    assert counts == {"unrecognised": 3, "negative-duration": 2, "rounded": 1}
+
+
+def test_both_ends_make_an_event_in_the_unit_that_agrees_with_the_duration() -> None:
+    found = rows(OURS / "webgpu-page-of-many-forms.log", "events")
+    assert [(row["name"], row["ts"], row["dur"]) for row in found] == [
+        ("fill", 5_000_000_123, 500_000),  # ns
+        ("matmul", 5_000_600_000, 1_500_000),
+        ("main", 12_250_000, 2_500_000),  # ms
+        ("odd", 100_000_100, 500_100),
+    ]
+    assert json.loads(found[1]["args"]) == {"step": 0, "gpu_ms": 1.5, "cpu_ms": 3.25}
+    assert json.loads(found[3]["args"])["end"] == 100.5002000001
+
+
+def test_tables() -> None:
+    path = OURS / "tables-of-console-table.txt"
+    found = rows(path, "summaries")
+    assert [(row["kind"], row["name"], row.get("table"), row["total"], row.get("count")) for row in found] == [
+        ("kernel", "matmul_tiled", 0, 12_500_000, 5),
+        ("kernel", "softmax", 0, 250_000, 10),
+        ("total", "total", 0, 12_750_000, 15),
+        ("range", "upload", 1, 1_500_000, None),
+        ("range", "draw", 1, 250_000, None),
+        ("range", "blur", 2, 500_000, None),
+        ("range", "sharpen", 2, 125_000, None),
+        ("range", "finish", None, 2_000_000, 1),
+    ]
+    assert json.loads(found[0]["args"]) == {"(index)": 0, "note": "warm"}
+    assert [place for place, _ in ktrace.read(path).report.issues["unrecognised"].places] == ["line 1", "line 18"]
+
+
+def test_tensorflow_js() -> None:
+    path = OURS / "tfjs-profile-and-debug.log"
+    found = rows(path, "summaries")
+    assert [(row["kind"], row["name"], row["total"]) for row in found] == [
+        ("kernel", "MatMul", 1_125_000),
+        ("kernel", "Relu", 250_000),
+        ("range", "time", 3_750_000),
+        ("kernel", "MatMul", 1_500_000.0000004),
+        ("kernel", "Relu", 250_000),
+    ]
+    assert json.loads(found[3]["args"]) == {"output": "2D 4,4", "size": 16, "inputs": "a: 2D 4,8 b: 2D 8,4"}
+    assert ktrace.read(path).report.issues["unknown-kind"].places == [
+        ("line 2", "1 members of a list without a duration")
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We measured the kernel. It took 3 ms at first.\nLater it took 2 ms.\n" + "The GPU was idle after that.\n" * 30,
+        "build: 3.2 s\ntest: 10 s\n",  # no word of a page
+        "gpu: fast\nwebgl: slow\nshader: none\n",
+        "GPU,ms\na,1\nb,2\n",
+        "12:30:01 gpu started\n12:30:02 gpu done\n",
+    ],
+)
+def test_other_text_is_not_claimed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    assert "console" not in [found.format for found in ktrace.detect(path)]
+
+
+def test_it_comes_after_every_other_format(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text("[gpu] a: 1 ms\n[gpu] b: 2 ms\n")
+    assert [found.format for found in ktrace.detect(path)] == ["console"]
+    path.write_text("[gpu] a: 1 ms\n[gpu] b: 2 ms\n| Kernel | Time (ms) |\n|---|---|\n| c | 3 |\n")
+    assert [found.format for found in ktrace.detect(path)] == ["table", "console"]
+    path.write_text("nothing\n")
+    with pytest.raises(UnknownFormat):
+        ktrace.read(path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[gpu] a 99999999999999999999 s",
+        "[gpu] kernel=a gpu_ms=999999999999999999 begin=1 end=2",
+        '{"name": "a", "ms": 1e99}',
+        '{"name": "a", "ms": NaN}',
+        '{"name": "a", "ms": true}',
+        '{"kernels": [{"name": 7, "ms": 1}, 3]}',
+        '{"ms": ' + "9" * 5_000 + "}",
+        "[gpu] " + "{" * 5_000 + "}",
+        "a" * 300_000 + ": 1 ms",
+        "a=1 " * 5_000 + "1 ms",
+        "[gpu]",
+    ],
+)
+def test_hostile_lines_stay_unrecognised(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(f"[gpu] fine: 1 ms\n{line}\n")
+    report = ktrace.read(path, from_="console").report
+    assert report.read == 2
+    assert report.issues["unrecognised"].rows == 1
+
+
+def test_great_and_odd_numbers_become_arguments(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_text('[gpu] {"name": "a", "ms": 1, "x": 1e999999999, "y": Infinity, "z": 1.5, "w": null}\n')
+    row = rows(path, "summaries", "console")[0]
+    assert json.loads(row["args"]) == {"x": "1E+999999999", "y": "Infinity", "z": 1.5, "w": None}
