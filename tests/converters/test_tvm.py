@@ -180,8 +180,9 @@ def test_wrong_values_are_reported(tmp_path: Path, name: str, text: str) -> None
     assert set(trace.report.issues) & {"bad-record", "unrecognised", "cut"}
 
 
-def test_utf_16_as_powershell_writes_it(tmp_path: Path) -> None:
-    path = next((SAMPLES / "tvm").glob("table*"))
+@pytest.mark.parametrize("name", ["table*", "report-of*"])
+def test_utf_16_as_powershell_writes_it(tmp_path: Path, name: str) -> None:
+    path = next((SAMPLES / "tvm").glob(name))
     copy = tmp_path / path.name
     copy.write_bytes(path.read_text("utf-8").encode("utf-16"))
     assert choose(Source(str(copy))).name == "tvm"
