@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.json_items import beginning
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 
@@ -18,14 +19,12 @@ _HEAD = 1 << 20
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields a summary for each layer, and the totals."""
-    with source.open(quiet=True) as stream:
-        head = stream.read(_HEAD)
-    begin = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
-    if begin == b"{":
+    begin = beginning(source, _HEAD)
+    if begin.startswith("{"):
         yield from read_json(source, conversion)
-    elif begin == b"<":
+    elif begin.startswith("<"):
         yield from read_graph(source, conversion)
-    elif b" layerType: " not in head:
+    elif " layerType: " not in begin:
         yield from read_csv(source, conversion)
     else:
         yield from read_log(source, conversion)

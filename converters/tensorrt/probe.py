@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.text.likely import utf8_head
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -15,6 +16,8 @@ _LAYER_WORDS = (b'"LayerType"', b'"TacticValue"', b'"TacticName"', b'"Bindings"'
 
 _TITLE = re.compile(r"=== Profile \(\d+ iterations \) ===")
 _LINES = ("=== Performance summary ===", "Average on ", "Average over ")
+_BEGINNINGS = (b"TensorRT.trtexec", b"runs - GPU latency")
+_BEGIN = 1 << 16
 _RUN = "&&&& RUNNING TensorRT.trtexec"
 
 _TREX_REMEDY = "read the files next to it: NAME.profile.json, NAME.timing.json, or trtexec's own log"
@@ -23,13 +26,13 @@ _LOG_REMEDY = "run trtexec with --dumpProfile or --exportProfile=profile.json, a
 
 def probe(sample: Sample) -> Match | None:
     """MAGIC for an export, DIALECT for a log, NEAR for facts about a run and for a log without times."""
-    head = sample.head
+    head = utf8_head(sample)
     start = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start in (b"[", b"{"):
         return _json(head)
-    text = sample.text
-    if not text or ("=== P" not in text and "TensorRT.trtexec" not in text and "runs - GPU latency" not in text):
+    if b"=== P" not in head and not any(word in head[:_BEGIN] for word in _BEGINNINGS):
         return None
+    text = sample.text or ""
     if found := _TITLE.search(text):
         return Match(Score.DIALECT, f"has trtexec's title '{found[0]}'")
     if _LINES[0] in text and "Throughput: " in text:

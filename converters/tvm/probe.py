@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
+from ktrace.converters._shared.text.likely import utf8_head
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
-from .columns import DEBUG, REPORT, is_csv_heading
+from .columns import grid_of, is_csv_heading
 
 _CALLS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:calls|device_metrics|configuration)"\s*:')
 _TYPED = re.compile(rb'"Duration \(us\)"\s*:\s*\{\s*"microseconds"\s*:')
 
+#: How many lines with a heading are examined.
+_MOST = 50
+
+#: Where a text without tables has its summary.
+_FIRST = 1 << 18
+
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a report, a table of the debug executor or the summary of a time evaluator."""
-    head = sample.head
+    head = utf8_head(sample)
     if head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{":
-        if b'"microseconds"' in head and _CALLS.match(head) and _TYPED.search(head):
+        if _CALLS.match(head) and _TYPED.search(head):
             return Match(Score.DIALECT, "is a profiling report of TVM as JSON")
         return None
-    text = sample.text
-    if not text:
+    if b"(us)" not in head and b"Execution time summary:" not in head[:_FIRST]:
         return None
-    if "Duration (us)" in text:
-        if REPORT.search(text):
-            return Match(Score.DIALECT, "has the headings of TVM's profiling report")
-        for line in sample.lines:
-            if "Duration (us)" in line and is_csv_heading(line):
+    text = sample.text or ""
+    for word in ("Duration (us)", "Time(us)"):
+        for line in _lines_with(word, text):
+            if is_csv_heading(line):
                 return Match(Score.DIALECT, "has the headings of TVM's profiling report as CSV")
-    if "Time(us)" in text and DEBUG.search(text):
-        return Match(Score.DIALECT, "has the headings of TVM's debug executor")
+            if grid := grid_of(line):
+                what = "profiling report" if grid.right else "debug executor"
+                return Match(Score.DIALECT, f"has the headings of TVM's {what}")
     if "Execution time summary:" in text and "mean (" in text:
         return Match(Score.DIALECT, "has the summary of TVM's time evaluator")
     return None
+
+
+def _lines_with(word: str, text: str) -> Iterator[str]:
+    """Yields the first lines with a word."""
+    at = 0
+    for _ in range(_MOST):
+        at = text.find(word, at)
+        if at < 0:
+            return
+        end = text.find("\n", at)
+        end = end if end >= 0 else len(text)
+        yield text[text.rfind("\n", 0, at) + 1 : end].rstrip("\r")
+        at = end

@@ -253,3 +253,12 @@ def test_wrong_values_are_reported(tmp_path: Path, name: str, text: str) -> None
     assert trace.report.reader.balanced()
     assert len(trace.summaries) == 0
     assert set(trace.report.issues) & {"bad-record", "unrecognised", "cut"}
+
+
+@pytest.mark.parametrize("name", ["log-of-two*", "detailed*"])
+def test_utf_16_as_powershell_writes_it(tmp_path: Path, name: str) -> None:
+    path = next((SAMPLES / "openvino").glob(name))
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_text("utf-8").encode("utf-16"))
+    assert choose(Source(str(copy))).name == "openvino"
+    assert list(read(copy).summaries.total.dropna()) == list(read(path).summaries.total.dropna())

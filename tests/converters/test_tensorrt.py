@@ -215,3 +215,12 @@ def test_wrong_values_are_reported(tmp_path: Path, text: str) -> None:
     assert sum(report.rows[record] for record in ("events", "summaries")) == 0
     assert report.reader.removed.total() == report.reader.taken > 0
     assert set(report.issues) & {"bad-record", "time-range", "unrecognised", "cut"}
+
+
+@pytest.mark.parametrize("name", ["log-of-tensorrt-10*", "profile*"])
+def test_utf_16_as_powershell_writes_it(tmp_path: Path, name: str) -> None:
+    path = next((SAMPLES / "tensorrt").glob(name))
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_text("utf-8").encode("utf-16"))
+    assert choose(Source(str(copy))).name == "tensorrt"
+    assert list(read(copy).summaries.total.dropna()) == list(read(path).summaries.total.dropna())

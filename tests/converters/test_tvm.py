@@ -178,3 +178,12 @@ def test_wrong_values_are_reported(tmp_path: Path, name: str, text: str) -> None
     assert trace.report.reader.balanced()
     assert len(trace.summaries) == 0
     assert set(trace.report.issues) & {"bad-record", "unrecognised", "cut"}
+
+
+@pytest.mark.parametrize("name", ["table*", "report-of*"])
+def test_utf_16_as_powershell_writes_it(tmp_path: Path, name: str) -> None:
+    path = next((SAMPLES / "tvm").glob(name))
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_text("utf-8").encode("utf-16"))
+    assert choose(Source(str(copy))).name == "tvm"
+    assert list(read(copy).summaries.total.dropna()) == list(read(path).summaries.total.dropna())

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, BinaryIO, NamedTuple
 
-from ktrace.input.source import Source, utf8
+from ktrace.input.source import Source, text_encoding, utf8
 from ktrace.report import Report
 
 _CHUNK = 1 << 16
@@ -60,6 +60,14 @@ def json_items(source: Source, report: Report) -> Iterator[Item]:
     """
     with source.open() as stream:
         yield from _Walk(_Text(utf8(stream), report), report).items()
+
+
+def beginning(source: Source, size: int = 1 << 12) -> str:
+    """Returns the first bytes of a source as text without leading blanks; '' if it is binary."""
+    with source.open(quiet=True) as stream:
+        head = stream.read(size)
+    encoding = text_encoding(head)
+    return head.decode(encoding, "replace").removeprefix("\ufeff").lstrip() if encoding else ""
 
 
 class _Text:
