@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 import kineto
+import mapped
 import nsys
 import order
 import validate
@@ -56,6 +57,7 @@ def main() -> None:
             results[f"validate {file}"] = {"records/s": rate}
         results |= kineto.measure(options.keep or folder, options.events, 3)
         results |= nsys.measure(options.keep or folder, 2 * options.rows, 3)
+        results |= mapped.measure(folder, options.rows, 3)
     for way in order.WAYS:
         found = order.measure_in_process(way, options.rows)
         costs = {f"{part} µs/row": found[part] * 1e6 / options.rows for part in ("take", "give")}

@@ -39,7 +39,8 @@ _WHOLE = "a binary file with an index, which can't be written twice over; its ow
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
     **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "mapped"),
+        _BLOCKS,
     ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep"), _WHOLE),
