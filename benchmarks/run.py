@@ -17,6 +17,7 @@ from pathlib import Path
 
 import detection
 import kineto
+import mapped
 import nsys
 import order
 import validate
@@ -58,6 +59,7 @@ def main() -> None:
         results |= detection.measure(detection.inputs())
         results |= kineto.measure(options.keep or folder, options.events, 3)
         results |= nsys.measure(options.keep or folder, 2 * options.rows, 3)
+        results |= mapped.measure(folder, options.rows, 3)
     for way in order.WAYS:
         found = order.measure_in_process(way, options.rows)
         costs = {f"{part} µs/row": found[part] * 1e6 / options.rows for part in ("take", "give")}

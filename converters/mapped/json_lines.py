@@ -9,9 +9,12 @@ line has a key "a.b"; an object with members that aren't mapped stays an argumen
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -61,7 +64,7 @@ class JsonLines(LineAccount):
     def _decoded(self, lines: list[bytes], *, last: bool) -> tuple[list[Record], Sequence[int]]:
         """The objects in some lines, and the numbers of their lines."""
         text = b"".join(lines)
-        if is_utf8(text) and all(line.startswith(b"{") and line.rstrip().endswith(b"}") for line in lines):
+        if is_utf8(text) and _are_objects(text, len(lines)):
             try:
                 records = _RECORDS.decode(b"[" + b",".join(lines) + b"]")
             except (msgspec.DecodeError, RecursionError):
@@ -97,12 +100,9 @@ class JsonLines(LineAccount):
 
     def _blocks(self, records: list[Record]) -> dict[str, pa.Array]:
         """The columns of some objects."""
-        keys = dict.fromkeys(key for record in records for key in record)
         found: dict[str, pa.Array] = {}
-        for key in keys:
-            column = pa.array(
-                [None if (it := record.get(key)) is None else bytes(it) for record in records], pa.binary()
-            )
+        for key in dict.fromkeys(chain.from_iterable(records)):
+            column = _values(records, key)
             found[key] = cell_texts(column) if key in self._columns else _without_null(column)
         for name in self._columns:
             if name not in found and "." in name:
@@ -117,6 +117,28 @@ class JsonLines(LineAccount):
         mapped = {name.removeprefix(f"{key}.") for name in self._columns if name.startswith(f"{key}.")}
         whole = [text is None or not _is_mapped(text, mapped) for text in column.to_pylist()]
         return pc.if_else(pa.array(whole), column, pa.scalar(None, pa.binary()))
+
+
+def _are_objects(text: bytes, lines: int) -> bool:
+    """Whether every line begins and ends as an object does."""
+    if not text.startswith(b"{") or text.count(b"\n{") != lines - 1:
+        return False
+    ends = text.count(b"}\n") + text.endswith(b"}")
+    return ends == lines or ends + text.count(b"}\r\n") == lines
+
+
+def _values(records: list[Record], key: str) -> pa.BinaryArray:
+    """The JSON texts of a key, null where an object doesn't have it."""
+    try:
+        values = list(map(itemgetter(key), records))
+    except KeyError:
+        found = (record.get(key) for record in records)
+        return pa.array([None if value is None else bytes(value) for value in found], pa.binary())
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=offsets[1:])
+    return pa.BinaryArray.from_buffers(
+        pa.binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(values))]
+    )
 
 
 def member(record: Record, path: str) -> bytes | None:
