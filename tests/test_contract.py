@@ -41,7 +41,7 @@ NOT_GROWN = {
     **dict.fromkeys(
         ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
     ),
-    **dict.fromkeys(("torch-memory",), _LIMITED),
+    **dict.fromkeys(("torch-memory", "nccl-flight-recorder"), _LIMITED),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep"), _WHOLE),
 }
