@@ -10,6 +10,7 @@ canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 xla/                    XLA's profiler: lines, details of device work
+torch_stacks            stacks in dumps of PyTorch, as facts of the catalog
 plain_pickle            pickles of plain values, without running anything
 timeline_arguments      what a timeline output shows as the arguments of an event
 """

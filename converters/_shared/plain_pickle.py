@@ -54,6 +54,16 @@ _TUPLES = {b"\x85": 1, b"\x86": 2, b"\x87": 3}
 BEGIN = tuple(bytes((0x80, version)) for version in range(2, 6))
 
 
+def is_small(value: Any, depth: int = 3, most: int = 64) -> bool:
+    """Whether a value can be an argument of a row: a number, a short text, or a short list of such values."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return depth > 0 and len(value) <= most and all(is_small(one, depth - 1, most) for one in value)
+    if kind is str:
+        return len(value) <= 4096
+    return kind in (bool, float) or (kind is int and -(1 << 63) <= value < 1 << 64)
+
+
 class _Cut(Exception):
     """Raised where the file ends."""
 

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.plain_pickle import is_small
+from ktrace.converters._shared.torch_stacks import Stacks
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
 from .snapshot import Entry, Snapshot, read_snapshot, whole
-from .stacks import Stacks
 
 #: Action -> counter -> the sign with which its size changes the counter.
 _COUNTERS: dict[str, dict[str, int]] = {
@@ -108,7 +109,7 @@ class _Reading:
         if entry.size is not None and sign is None:
             args["size"] = entry.size
         if entry.rest:
-            args |= {key: value for key, value in entry.rest.items() if _is_plain(value)}
+            args |= {key: value for key, value in entry.rest.items() if is_small(value)}
         if stack := self._stacks.key(entry.frames):
             args["stack"] = stack
         known = entry.action in _COUNTERS
@@ -139,7 +140,7 @@ class _Reading:
                 continue
             name = found.get("name")
             args = {key: value for key, value in found.items() if key not in ("name", "time_us", "device")}
-            args = {str(key): value for key, value in args.items() if _is_plain(value)}
+            args = {str(key): value for key, value in args.items() if is_small(value)}
             name = name if isinstance(name, str) and name else "annotation"
             self.rows.event("instant", name, ts=time * 1000, device=_device(found), args=args)
             self._report.used()
@@ -156,7 +157,7 @@ class _Reading:
                 continue
             self._report.used()
             device = _device(segment)
-            args = {key: segment[key] for key in _SEGMENT if _is_plain(segment.get(key))}
+            args = {key: segment[key] for key in _SEGMENT if is_small(segment.get(key))}
             address = segment.get("address")
             args |= {"address": f"{address:#x}"} if type(address) is int else {}
             if stack := self._stacks.key(segment.get("frames")):
@@ -198,7 +199,7 @@ class _Reading:
 
     def facts(self) -> None:
         """Adds facts about the clock, the allocator and the devices."""
-        settings = {str(key): value for key, value in self._snapshot.settings.items() if _is_plain(value)}
+        settings = {str(key): value for key, value in self._snapshot.settings.items() if is_small(value)}
         facts: dict[str, Any] = {"tool": "PyTorch memory snapshot"}
         self.rows.fact("source", facts=facts | ({"allocator_settings": settings} if settings else {}))
         self.rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
@@ -209,12 +210,3 @@ class _Reading:
 def _device(found: dict[str, Any]) -> int | None:
     device = found.get("device")
     return device if type(device) is int and 0 <= device < 1 << 31 else None
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value can be an argument: a short one without values inside that may be of any depth."""
-    if type(value) in (list, tuple):
-        return len(value) <= 8 and all(type(one) in (int, str, bool, float) and _is_plain(one) for one in value)
-    if type(value) is str:
-        return len(value) <= 4096
-    return type(value) in (bool, float) or (type(value) is int and -(1 << 63) <= value < 1 << 64)

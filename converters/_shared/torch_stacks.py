@@ -1,4 +1,4 @@
-"""The stacks of allocations: each distinct one is a fact of the catalog, under a number."""
+"""Stacks as PyTorch's dumps have them (dicts of name, filename, line): each distinct one is a fact, under a number."""
 
 from __future__ import annotations
 

@@ -1,0 +1,152 @@
+"""Turns collectives into slices from their call to the notice of their end, and measured durations into summaries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.plain_pickle import BEGIN, is_small, read_pickle
+from ktrace.converters._shared.torch_stacks import Stacks
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from .collective import Collective, collective
+
+#: Greatest number of bytes of a dump as JSON, which is decoded whole.
+LARGEST_JSON = 256 << 20
+
+_RANK = re.compile(r"rank[_-]?([0-9]{1,9})(?:\.\w{1,8})?", re.IGNORECASE)
+_RANKS = re.compile(r"\[[0-9, ]*\]")
+_EXPECTED = 'a dict with "entries", "pg_config" and "version"'
+_REMEDY = "take what PyTorch writes to TORCH_FR_DUMP_TEMP_FILE, or torch._C._distributed_c10d._dump_fr_trace()"
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a row for each collective, then summaries of durations and groups. Raises DamagedInput for other files."""
+    dump, is_cut = _dump(source)
+    rows, report = RowBuilder(conversion), conversion.report
+    stacks = Stacks(rows)
+    durations: dict[tuple[str, str | None], list[int]] = {}
+    entries: Any = dump.get("entries")
+    entries = entries if isinstance(entries, list) else []
+    for number, entry in enumerate(entries):
+        if is_cut and number == len(entries) - 1 and not (isinstance(entry, dict) and "is_p2p" in entry):
+            break  # the entry that was cut
+        report.record()
+        found = collective(entry) if isinstance(entry, dict) else None
+        if found is None:
+            report.issue("bad-record", f"entry {number}", "it has no name or no time")
+        elif found.end is not None and found.end < found.start:
+            report.issue("negative-duration", f"entry {number}", found.name)
+        else:
+            _add(found, rows, stacks)
+            if found.duration is not None:
+                durations.setdefault((found.name, found.group), []).append(found.duration)
+            report.used()
+        yield from rows.ready()
+    _add_durations(durations, rows)
+    _add_status(dump.get("pg_status"), rows)
+    _add_facts(dump, source, rows)
+    if is_cut:
+        report.issue("cut", "the end", "the pickle has no end", 0)
+    yield from rows.rest()
+
+
+def _dump(source: Source) -> tuple[dict[str, Any], bool]:
+    """The dump, and whether it is cut."""
+    with source.open() as stream:
+        head = stream.peek(2) if hasattr(stream, "peek") else b""
+        if head[:2] in BEGIN:
+            value, is_cut = read_pickle(stream, source.path, _REMEDY)
+        else:
+            value, is_cut = _json(stream.read(LARGEST_JSON + 1), source.path), False
+    if not isinstance(value, dict) or not value.keys() & {"entries", "pg_config", "pg_status"}:
+        what = "it ends before its first value" if is_cut else "it has neither entries nor process groups"
+        raise DamagedInput(what, path=source.path, expected=_EXPECTED, remedy=_REMEDY)
+    return value, is_cut
+
+
+def _json(text: bytes, path: str) -> Any:
+    if len(text) > LARGEST_JSON:
+        what = f"has more than {LARGEST_JSON >> 20:,} MiB"
+        raise DamagedInput(what, path=path, expected="a pickle, or smaller JSON", remedy=_REMEDY)
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise DamagedInput(f"isn't JSON: {error}", path=path, expected=_EXPECTED, remedy=_REMEDY) from None
+
+
+def _add(found: Collective, rows: RowBuilder, stacks: Stacks) -> None:
+    """Adds a collective: a slice, which has no end if it hasn't ended; a point if nobody knows when it ended.
+
+    A retired collective without an end has timed out, or is one of a backend that doesn't observe them (gloo).
+    """
+    args = {key: value for key, value in found.args.items() if is_small(value)}
+    if stack := stacks.key(found.frames):
+        args["stack"] = stack
+    words = ("process group", found.group or "", found.description)
+    rows.event(
+        "instant" if found.end is None and found.is_retired else "op",
+        found.name,
+        ts=found.start,
+        dur=None if found.end is None else found.end - found.start,
+        track=" ".join(filter(None, words)),
+        comm=found.group,
+        comm_seq=found.number,
+        bytes=found.bytes,
+        operation="collective",
+        args=args,
+    )
+
+
+def _add_durations(durations: dict[tuple[str, str | None], list[int]], rows: RowBuilder) -> None:
+    """Adds the times on the device, which have no begin, as statistics of each collective and group."""
+    for (name, group), mine in durations.items():
+        rows.summary(
+            "kernel",
+            name,
+            unit="ns",
+            count=len(mine),
+            total=float(sum(mine)),
+            avg=sum(mine) / len(mine),
+            min=float(min(mine)),
+            max=float(max(mine)),
+            comm=group,
+            operation="collective",
+            scope=["duration_ms"],
+            table=0,
+        )
+
+
+def _add_status(status: Any, rows: RowBuilder) -> None:
+    """Adds the numbers of the last collectives of each process group. JSON has them as texts."""
+    for group, numbers in status.items() if isinstance(status, dict) else ():
+        for key, value in numbers.items() if isinstance(numbers, dict) and type(group) in (str, int) else ():
+            text = str(value) if is_small(value) else ""
+            if type(key) is str and re.fullmatch(r"-?[0-9]{1,15}", text):
+                place: dict[str, Any] = {"scope": ["pg_status"], "table": 1}
+                rows.summary("metric", f"process group {group}", metric=key, value=float(text), **place)
+
+
+def _add_facts(dump: dict[str, Any], source: Source, rows: RowBuilder) -> None:
+    facts: dict[str, Any] = {"tool": "PyTorch flight recorder"}
+    if isinstance(dump.get("version"), str):
+        facts["dump_version"] = dump["version"][:40]
+    library = dump.get("comm_lib_version", dump.get("nccl_version"))
+    if isinstance(library, str) and library:
+        facts["comm_lib_version"] = library[:100]
+    if found := _RANK.search(source.name):
+        facts["rank"] = int(found[1])
+    groups = dump.get("pg_config")
+    for group in groups.values() if isinstance(groups, dict) else ():
+        ranks = group.get("ranks") if isinstance(group, dict) and group.get("desc") == "default_pg" else None
+        if isinstance(ranks, str) and _RANKS.fullmatch(ranks) and ranks != "[]":
+            facts["world_size"] = ranks.count(",") + 1
+    rows.fact("source", facts=facts)
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
