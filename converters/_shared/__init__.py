@@ -8,6 +8,7 @@ sqlite/                 tables of a database as blocks of columns, and joins bet
 trace_json/             Trace Event JSON in all dialects
 canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
+ascend/                 Huawei Ascend: types of tasks, files of a profile
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 timeline_arguments      what a timeline output shows as the arguments of an event
 """
