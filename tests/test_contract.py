@@ -49,6 +49,7 @@ NOT_GROWN = {
         ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "mapped"),
         _BLOCKS,
     ),
+    **dict.fromkeys(("ascend-json", "ascend-csv"), _BLOCKS),
     **dict.fromkeys(
         ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
     ),

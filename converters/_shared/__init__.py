@@ -8,6 +8,7 @@ sqlite/                 tables of a database as blocks of columns, and joins bet
 trace_json/             Trace Event JSON in all dialects
 canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
+ascend/                 Huawei Ascend: types of tasks, files of a profile
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 xla/                    XLA's profiler: lines, details of device work
 torch_stacks            stacks in dumps of PyTorch, as facts of the catalog

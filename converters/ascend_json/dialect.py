@@ -5,10 +5,10 @@ Facts: msprof's assemblers of timelines (csrc/application/timeline), torch_npu's
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from ktrace.converters._shared.ascend.tasks import CONTROL, COPY, ENCLOSING, SYNC
 from ktrace.converters._shared.trace_json.dialect import Dialect, Into, Rule, Sign
 
 from .layers import HARDWARE, Layers
@@ -17,25 +17,12 @@ from .layers import HARDWARE, Layers
 _TASK = {"connection_id": Into("correlation")}
 _COPY = _TASK | {"size(B)": Into("bytes")}
 
-#: Tasks by type: of the scheduler (NOTIFY_WAIT_SQE), of the runtime (EVENT_RECORD), of FFTS+ ("Notify Wait").
-_SYNC = re.compile(
-    r"(?:REMOTE_)?(?:EVENT|NOTIFY|Notify|CAPTURE)[_ ]?(?:RECORD|WAIT|RESET|Record|Wait)?(?:_SQE|_EX)?"
-    r"|STREAM_WAIT_EVENT|DAVID_EVENT_\w+|PLACE_HOLDER_SQE|WRITE_VALUE(?:_SQE)?|Write Value|MEM_(?:WAIT|WRITE)_VALUE"
-)
-_COPIES = re.compile(r"MEMCPY\w*|REDUCE_ASYNC\w*|SDMA(?:_SQE)?|PCIE_DMA_SQE|UBDMA|ASYNCDMA|RDMA_(?:DB_)?SEND|ROCCE_SQE")
-_CONTROL = re.compile(
-    r"STREAM_(?:SWITCH|ACTIVE|LABEL)\w*|LABEL_\w+|PROFILER_\w+|PROFILING_\w+|MAINTENANCE|MODEL_(?:MAINT|END)\w*|DATA_DUMP\w*"
-    r"|CREATE_\w+|PCTRACE\w*|FUSION_ISSUE\w*|CONDITION_SQE|END_SQE|CMO_SQE|(?:Invalidate |Writeback )?Data Context"
-    r"|Load Context|OVERFLOW\w*|ONLINE_\w+|STARS_COMMON|NOP\w*"
-)
-_ENCLOSING = re.compile(r"MODEL_EXECUTE\w*|MsTx")
-
 _TYPE = ("Task Type",)
 _DEVICE = (
-    Sign(_TYPE, Rule("sync", columns=_TASK), _SYNC),
-    Sign(_TYPE, Rule("memcpy", columns=_COPY), _COPIES),
-    Sign(_TYPE, Rule("overhead", columns=_TASK), _CONTROL),
-    Sign(_TYPE, Rule("range", columns=_TASK), _ENCLOSING),
+    Sign(_TYPE, Rule("sync", columns=_TASK), SYNC),
+    Sign(_TYPE, Rule("memcpy", columns=_COPY), COPY),
+    Sign(_TYPE, Rule("overhead", columns=_TASK), CONTROL),
+    Sign(_TYPE, Rule("range", columns=_TASK), ENCLOSING),
     Sign(_TYPE, Rule("kernel", columns=_TASK | {"size(B)": Into("bytes")})),
 )
 

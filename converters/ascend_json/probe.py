@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.ascend.folder import JSON, chosen
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -32,7 +33,12 @@ _DISPLAYED = re.compile(rb'"fullname"\s*:\s*"(?:Default|Gradients)/[^"]*"\s*,\s*
 
 
 def probe(sample: Sample) -> Match | None:
-    """DIALECT for a list of trace events with Ascend's own words."""
+    """DIALECT for a list of trace events with Ascend's own words, and for a folder with one such file."""
+    if sample.listing is not None:
+        files = chosen(sample.listing)
+        if files is None or files.what != JSON:
+            return None
+        return Match(Score.DIALECT, f"contains {files.read[0]} of Ascend's profiler")
     if not _BEGIN.match(sample.head):
         return None
     head = sample.head[:_HEAD]

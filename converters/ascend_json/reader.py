@@ -10,6 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.ascend.folder import JSON
+from ktrace.converters._shared.ascend.own_files import own_files
+from ktrace.converters._shared.ascend.tasks import DIRECTIONS
 from ktrace.converters._shared.trace_json.dialect import Dialect
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
@@ -30,17 +33,6 @@ _SINCE_1970 = 10**18
 #: `connection_id` of work without a call: -1 as a signed and as an unsigned number.
 _NO_CALL = pa.array([-1, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF >> 1], pa.int64())
 
-#: `operation` of a copy -> its direction. "addr device to device" reads its addresses from memory.
-_DIRECTIONS = {
-    "host to host": "HtoH",
-    "host to device": "HtoD",
-    "host to device ex": "HtoD",
-    "device to host": "DtoH",
-    "device to host ex": "DtoH",
-    "device to device": "DtoD",
-    "addr device to device": "DtoD",
-}
-
 
 @dataclass(frozen=True)
 class _Rows:
@@ -56,6 +48,8 @@ class _Rows:
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields work, calls, operators, analyses, counters, arrows. Raises DamagedInput if it isn't Trace Event JSON."""
+    if source.is_folder:
+        ((_, source),) = own_files(source, JSON, conversion)
     layers = layers_of(source)
     dialect = dialect_of(layers)
     facts = RowBuilder(conversion, first_id=0)
@@ -91,7 +85,7 @@ def _finished(batch: Batch) -> Batch:
     words = columns.get("args.operation")
     if words is not None and pa.types.is_string(getattr(words.type, "value_type", words.type)):
         coded = encoded(words)
-        known = pa.array([_DIRECTIONS.get(word or "") for word in coded.dictionary.to_pylist()], pa.string())
+        known = pa.array([DIRECTIONS.get(word or "") for word in coded.dictionary.to_pylist()], pa.string())
         columns["copy_kind"] = pc.coalesce(known.take(coded.indices), batch.column("copy_kind").cast(pa.string()))
         columns["args.operation"] = pc.if_else(columns["copy_kind"].is_valid(), None, words)
     kept = {name: column for name, column in columns.items() if column.null_count < len(batch) or not len(batch)}

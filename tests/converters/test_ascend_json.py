@@ -156,3 +156,15 @@ def test_odd_values_are_kept_or_reported(odd: str, tmp_path: Path) -> None:
     report = ktrace.read(path, from_="ascend-json").report
     assert report.reader.taken == 2
     assert report.balanced
+
+
+def test_a_folder_is_its_timeline(tmp_path: Path) -> None:
+    folder = tmp_path / "ASCEND_PROFILER_OUTPUT"
+    folder.mkdir()
+    (folder / "trace_view.json").write_text(TWO.read_text())
+    (folder / "kernel_details.csv").write_text(
+        "Name,Type,Accelerator Core,Start Time(us),Duration(us)\na,b,AI_CORE,1,1\n"
+    )
+    trace = ktrace.read(tmp_path)
+    assert Counter(row["kind"] for row in rows(trace)) == Counter(row["kind"] for row in rows(ktrace.read(TWO)))
+    assert trace.report.issues["same-run"].rows == 1

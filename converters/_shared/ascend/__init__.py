@@ -1,0 +1,6 @@
+"""Huawei Ascend: the types of the device's tasks, the files of a profile.
+
+tasks     kernel, copy, synchronisation by task type
+folder    which files of a folder are read; the others repeat them
+own_files opens those files, and reports the others
+"""

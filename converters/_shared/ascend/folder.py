@@ -1,0 +1,119 @@
+"""The files of a folder of Ascend's profiler. The same run is in several forms; one of them is read.
+
+ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db     all of it: read if it is there
+ASCEND_PROFILER_OUTPUT/trace_view.json                  without shapes and counters: read if there is no database
+ASCEND_PROFILER_OUTPUT/kernel_details.csv, ...          tables: read if there is no timeline
+PROF_000001_.../mindstudio_profiler_output/             msprof's own files of the same run
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+DB, JSON, CSV = "db", "json", "csv"
+
+_STAMP = r"(?:_slice)?(?:_\d{1,20}){0,4}"
+_PACKED = r"(?:\.gz|\.zst)?"
+_DATABASE = re.compile(r"(?:ascend_(?:pytorch|mindspore)_profiler(?:_\d{1,9})?|msprof_\d{1,20})\.db")
+_TIMELINE = re.compile(rf"(?:trace_view|msprof{_STAMP})\.json{_PACKED}")
+
+#: Tables by the stem of their file; those that repeat rows of another one are below.
+_TABLES = re.compile(
+    rf"(?P<table>kernel_details|op_summary|task_time|op_statistic|communication_statistic|api_statistic|step_trace_time"
+    rf"|step_trace|(?:ge_)?memory_record|(?:ge_)?operator_memory|npu_module_mem|npu_mem|operator_details|msprof_tx|aicpu"
+    rf"|l2_cache){_STAMP}\.csv{_PACKED}"
+)
+
+#: Table -> those that have the same operations with more about them.
+_REPEATS = {
+    "op_summary": ("kernel_details",),
+    "task_time": ("kernel_details", "op_summary"),
+    "op_statistic": ("kernel_details", "op_summary", "task_time"),
+    "communication_statistic": ("kernel_details", "op_summary"),
+    "aicpu": ("kernel_details", "op_summary", "task_time"),
+    "ge_memory_record": ("memory_record",),
+    "ge_operator_memory": ("operator_memory",),
+}
+
+#: Other files of a run: raw data, logs, settings, forms that aren't read.
+_OTHER = re.compile(
+    r"(?:.*/)?(?:FRAMEWORK|logs|PROF_\d+_\w+|host|device_\d+|data|analyze|sqlite|mindstudio_profiler_log)/.+"
+    r"|(?:.*/)?(?:profiler_(?:info|metadata)\w*\.json|communication(?:_matrix)?\.json|analysis\.db|analyse\.done|\w+\.csv"
+    r"|communication_analyzer\.db|(?:task_time|step_trace|hccl|msprof_tx|api_statistic)\w*\.json|README\.txt)"
+)
+_MOST_LEVELS = 4
+
+
+@dataclass(frozen=True)
+class Files:
+    """What is read of a folder, a database, a timeline or tables, and the other files of the same run."""
+
+    what: str
+    read: tuple[str, ...]
+    same_run: tuple[str, ...]
+    strange: tuple[str, ...]
+
+
+def chosen(listing: Iterable[str]) -> Files | None:
+    """Returns the files of one profile in a folder; None for a folder with other content, or several profiles.
+
+    There must be one database, else one timeline, else tables in one folder, at the level closest to the top.
+    """
+    paths = sorted(listing, key=lambda path: (path.count("/"), path))
+    found: dict[str, list[str]] = {DB: [], JSON: [], CSV: []}
+    for path in paths:
+        if path.count("/") <= _MOST_LEVELS and (what := _what(path.rsplit("/", 1)[-1])):
+            found[what].append(path)
+    own = sum(map(len, found.values()))
+    strange = [path for path in paths if _what(path.rsplit("/", 1)[-1]) is None and not _OTHER.fullmatch(path)]
+    if not own or len(strange) > own // 2 or not _is_profile(found):
+        return None
+    for what, files in found.items():
+        if files:
+            read = _nearest(files)
+            if len({path.rpartition("/")[0] for path in read}) > 1 or (what != CSV and len(read) > 1):
+                return None  # several profiles, or parts of one: each is an input of its own
+            read = _tables(read) if what == CSV else read
+            same = tuple(path for path in paths if path not in read and path not in strange)
+            return Files(what, tuple(read), same, tuple(strange))
+    return None
+
+
+def _what(name: str) -> str | None:
+    if _DATABASE.fullmatch(name):
+        return DB
+    if _TIMELINE.fullmatch(name):
+        return JSON
+    return CSV if _TABLES.fullmatch(name) else None
+
+
+def _is_profile(found: dict[str, list[str]]) -> bool:
+    """Whether at least one name is only Ascend's: `task_time_1.csv` alone may be anybody's."""
+    sure = (
+        "kernel_details",
+        "op_summary",
+        "op_statistic",
+        "step_trace_time",
+        "operator_details",
+        "npu_m",
+        "operator_mem",
+    )
+    tables = [path.rsplit("/", 1)[-1] for path in found[CSV]]
+    names = [path.rsplit("/", 1)[-1] for path in found[JSON]]
+    return (
+        bool(found[DB]) or any(name.startswith(sure) for name in tables) or any("trace_view" in name for name in names)
+    )
+
+
+def _nearest(files: list[str]) -> list[str]:
+    """The files at the level of the first one."""
+    return [path for path in files if path.count("/") == files[0].count("/")]
+
+
+def _tables(files: list[str]) -> list[str]:
+    """The files of tables without those that repeat another one's rows."""
+    kinds = {path: found["table"] for path in files if (found := _TABLES.fullmatch(path.rsplit("/", 1)[-1]))}
+    there = set(kinds.values())
+    return [path for path in files if there.isdisjoint(_REPEATS.get(kinds[path], ()))]

@@ -1,0 +1,48 @@
+"""The types of the device's tasks, as all files of Ascend's profilers spell them.
+
+AI_CORE, AI_VECTOR_CORE, MIX_AIC, KERNEL_AICPU       kernel
+NOTIFY_WAIT_SQE, EVENT_RECORD, "Notify Wait"         sync: by the scheduler, the runtime, FFTS+
+
+Facts: msprof's tables of types (msmodel/sqe_type_map.py, ascend_task_association.cpp) and tasks in real files.
+"""
+
+from __future__ import annotations
+
+import re
+
+SYNC = re.compile(
+    r"(?:REMOTE_)?(?:EVENT|NOTIFY|Notify|CAPTURE)[_ ]?(?:RECORD|WAIT|RESET|Record|Wait)?(?:_SQE|_EX)?"
+    r"|STREAM_WAIT_EVENT|DAVID_EVENT_\w+|PLACE_HOLDER_SQE|WRITE_VALUE(?:_SQE)?|Write Value|MEM_(?:WAIT|WRITE)_VALUE"
+)
+COPY = re.compile(r"MEMCPY\w*|REDUCE_ASYNC\w*|SDMA(?:_SQE)?|PCIE_DMA_SQE|UBDMA|ASYNCDMA|RDMA_(?:DB_)?SEND|ROCCE_SQE")
+
+#: Tasks that control the stream or the cache.
+CONTROL = re.compile(
+    r"STREAM_(?:SWITCH|ACTIVE|LABEL)\w*|LABEL_\w+|PROFIL(?:ER|ING)_\w+|MAINTENANCE|MODEL_(?:MAINT|END)\w*|DATA_DUMP\w*"
+    r"|CREATE_\w+|PCTRACE\w*|FUSION_ISSUE\w*|CONDITION_SQE|END_SQE|CMO_SQE|(?:Invalidate |Writeback )?Data Context"
+    r"|Load Context|OVERFLOW\w*|ONLINE_\w+|STARS_COMMON|NOP\w*"
+)
+
+#: Tasks that enclose others.
+ENCLOSING = re.compile(r"MODEL_EXECUTE\w*|MsTx")
+
+#: The type of a communication operator, which encloses its tasks.
+COMMUNICATION = frozenset({"HCCL", "COMMUNICATION"})
+
+_KINDS = ((SYNC, "sync"), (COPY, "memcpy"), (CONTROL, "overhead"), (ENCLOSING, "range"))
+
+#: `operation` of a copy -> its direction. "addr device to device" reads its addresses from memory.
+DIRECTIONS = {
+    "host to host": "HtoH",
+    "host to device": "HtoD",
+    "host to device ex": "HtoD",
+    "device to host": "DtoH",
+    "device to host ex": "DtoH",
+    "device to device": "DtoD",
+    "addr device to device": "DtoD",
+}
+
+
+def task_kind(task_type: str) -> str:
+    """Returns the kind of a task of the device; a type that isn't known is a kernel's."""
+    return next((kind for pattern, kind in _KINDS if pattern.fullmatch(task_type)), "kernel")

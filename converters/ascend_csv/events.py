@@ -1,0 +1,195 @@
+"""Rows with times: tasks of the device, iterations, marks of the user, allocations.
+
+Task Type AI_CORE, MIX_AIV, ...      kernel; the others by their type
+Task Type HCCL, COMMUNICATION        kernel, as its tasks aren't in the table; with a Task ID it is one of them: range
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.ascend.tasks import COMMUNICATION, task_kind
+from ktrace.converters._shared.columnar.blocks import Batches, Block, nonzero, timed
+from ktrace.converters._shared.columnar.csv_blocks import CsvRows
+from ktrace.converters._shared.columnar.text_cells import by_distinct, only
+from ktrace.converters._shared.columnar.typed_cells import Field, Number, Text, Time, Whole, Word, joined, typed
+from ktrace.model.batch import Batch
+
+from .tables import AICPU, ALLOCATIONS, ITERATIONS, MARKS, TASK_TIME, TASKS
+
+#: The ids of the rows of a line begin at this times its number.
+IDS = 16
+
+_FIELDS: dict[str, dict[str, Field]] = {
+    TASKS: {
+        "ts": Time("Start Time", "Task Start Time"),
+        "dur": Time("Duration", "Task Duration"),
+        "name": Text("Name", "Op Name"),
+        "type": Word("Accelerator Core", "Task Type"),
+        "device": Whole("Device_id"),
+        "stream": Whole("Stream ID"),
+        "task": Whole("Task ID"),
+        "grid": Whole("Block Dim", "Block Num"),
+    },
+    TASK_TIME: {
+        "ts": Time("task_start"),
+        "dur": Time("task_time"),
+        "stop": Time("task_stop"),
+        "name": Text("kernel_name"),
+        "type": Word("kernel_type"),
+        "device": Whole("Device_id"),
+        "stream": Whole("stream_id"),
+        "task": Whole("task_id"),
+    },
+    ITERATIONS: {
+        "end": Time("Iteration End"),
+        "dur": Time("Iteration Time"),
+        "name": Text("Iteration ID"),
+        "device": Whole("Device_id"),
+    },
+    MARKS: {
+        "ts": Time("Start_time"),
+        "end": Time("End_time"),
+        "name": Text("message"),
+        "pid": Whole("pid"),
+        "tid": Whole("tid"),
+        "type": Word("event_type"),
+    },
+    ALLOCATIONS: {
+        "ts": Time("Allocation Time"),
+        "name": Text("Name", "Operator"),
+        "bytes": Number("Size"),
+        "device": Whole("Device_id"),
+        "type": Word("Device Type", "Device"),
+    },
+    AICPU: {
+        "ts": Time("Timestamp"),
+        "dur": Time("Total_time"),
+        "name": Text("Node"),
+        "device": Whole("Device_id"),
+        "stream": Whole("Stream ID"),
+    },
+}
+EVENTS = frozenset(_FIELDS)
+
+#: Cells that are in quotes within the cell.
+_QUOTED = ("Input Shapes", "Output Shapes")
+
+#: Tasks without a name are named by their type.
+_NAMELESS = pa.array(["", "N/A"])
+
+_NO_UNIT = {"ts": "us", "dur": "us", "end": "us", "stop": "us"}
+
+
+class EventRows:
+    """Makes events of the rows of one file; `first_id` is added to all ids."""
+
+    def __init__(self, conversion: Conversion, first_id: int) -> None:
+        self._conversion = conversion
+        self._batches = Batches(conversion)
+        self._first = first_id
+
+    def rows(self, item: CsvRows) -> list[Batch]:
+        """The events of some rows."""
+        what = item.table.what
+        block = typed(item, _FIELDS[what], self._conversion.report, _NO_UNIT)
+        block = _begun(block) if what == ITERATIONS else block
+        end = "<end>" if what == MARKS else None
+        dur = "<dur>" if what not in (MARKS, ALLOCATIONS) else None
+        block = timed(block, self._conversion, "<ts>", end, dur=dur)
+        if not len(block):
+            return []
+        device = None if what == MARKS else device_of(block)
+        columns = {"device": device, **_COLUMNS[what](block), "ts": block.take("<ts>")}
+        if dur:
+            columns["dur"] = block.take("<dur>")
+        if end:
+            at_once = pc.equal(columns["kind"], "instant")
+            columns["dur"] = pc.if_else(at_once, None, pc.subtract(block.take("<end>"), columns["ts"]))
+        for name in _QUOTED:
+            cells = block.get(name)
+            if cells is not None and pa.types.is_dictionary(cells.type) and pa.types.is_string(cells.type.value_type):
+                block.drop(name)
+                columns[f"args.{name}"] = pc.utf8_trim(cells.dictionary_decode(), characters='"').dictionary_encode()
+        ids = self._first + block.numbers.to_numpy() * IDS
+        return [self._batches.events(block, ids, **joined(block, columns))]
+
+
+def _begun(block: Block) -> Block:
+    """Iterations begin at their end less their time."""
+    end, dur = block.get("<end>"), block.get("<dur>")
+    if end is None or dur is None:
+        return block
+    return block.without("<end>").replaced({"<ts>": pc.subtract(end, dur)})
+
+
+def device_of(block: Block) -> pa.Array:
+    """The device of each row: Device_id, that in `NPU:1`; 0 in files of one device, which don't name it."""
+    given, kind = block.take("<device>"), block.get("<type>")
+    if given is None and kind is not None:
+        found = pc.extract_regex(kind, r"^NPU:(?P<number>[0-9]{1,9})$")
+        given = pc.struct_field(found, "number").cast(pa.int64())
+    return pc.fill_null(given, 0) if given is not None else pa.array(np.zeros(len(block), np.int64))
+
+
+def _tasks(block: Block) -> dict[str, Any]:
+    types, task = block.take("<type>"), block.take("<task>")
+    kinds: Any = "kernel"
+    if types is not None:
+        texts = types.fill_null("")
+        kinds = by_distinct(texts, task_kind, pa.string())
+        if task is not None:
+            part = pc.and_(pc.is_in(texts, value_set=pa.array(sorted(COMMUNICATION))), task.is_valid())
+            kinds = pc.if_else(part, "range", kinds)
+    name, stop = block.take("<name>"), block.take("<stop>")
+    found: dict[str, Any] = {"kind": kinds, "name": name, "stream": block.take("<stream>")}
+    if types is not None:
+        found["name"] = pc.if_else(pc.is_in(name, value_set=_NAMELESS), types.fill_null(""), name)
+    if stop is not None:
+        other = pc.not_equal(stop, pc.add(block.get("<ts>"), block.get("<dur>")))
+        found["args.task_stop"] = pc.if_else(other, stop, None)
+    return found | {"grid_x": nonzero(block.take("<grid>")), "cat": types, "args.Task ID": task}
+
+
+def _iterations(block: Block) -> dict[str, Any]:
+    return {"kind": "range", "name": pc.binary_join_element_wise("Iteration", block.take("<name>"), " ")}
+
+
+def _marks(block: Block) -> dict[str, Any]:
+    types = block.take("<type>")
+    texts = pa.array([""] * len(block)) if types is None else types.fill_null("")
+    kinds = pc.if_else(pc.match_substring(texts, "marker"), "instant", "range")
+    name = pc.fill_null(block.take("<name>"), "[no name]")
+    found: dict[str, Any] = {"kind": kinds, "name": name, "pid": block.take("<pid>"), "tid": block.take("<tid>")}
+    return found | {"cat": types}
+
+
+def _allocations(block: Block) -> dict[str, Any]:
+    """The size is in KB of 1024 bytes."""
+    size = block.take("<bytes>")
+    found: dict[str, Any] = {"kind": "alloc", "name": block.take("<name>"), "cat": block.take("<type>")}
+    if size is not None:
+        exact = pc.multiply(size, 1024.0)
+        whole = pc.equal(pc.round(exact), exact)
+        found["bytes"] = pc.if_else(whole, exact, None).cast(pa.int64())
+        found["args.Size(KB)"] = only(size, pc.fill_null(pc.invert(whole), False).to_numpy(zero_copy_only=False))
+    return found
+
+
+def _aicpu(block: Block) -> dict[str, Any]:
+    return {"kind": "kernel", "name": block.take("<name>"), "stream": block.take("<stream>"), "cat": "AI_CPU"}
+
+
+_COLUMNS = {
+    TASKS: _tasks,
+    TASK_TIME: _tasks,
+    ITERATIONS: _iterations,
+    MARKS: _marks,
+    ALLOCATIONS: _allocations,
+    AICPU: _aicpu,
+}
