@@ -41,19 +41,11 @@ _TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of wh
 
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
-    **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "ascend-json"), _BLOCKS),
+    **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
-    **dict.fromkeys(("torch-memory",), _LIMITED),
-    "proton": _TREE,
-    **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "mapped"),
-        _BLOCKS,
-    ),
     **dict.fromkeys(("ascend-json", "ascend-csv"), _BLOCKS),
-    **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
-    ),
     **dict.fromkeys(("torch-memory", "nccl-flight-recorder"), _LIMITED),
+    "proton": _TREE,
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
 }

@@ -40,9 +40,6 @@ _LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
     Unread(
-        _JSON,
-    ),
-    Unread(
         "a file of OpenTelemetry spans (OTLP)",
         f"export {_CHROME} if the tracing backend can",
         _JSON,
@@ -53,24 +50,6 @@ UNREAD = (
         f"export {_CHROME} if the tracing backend can",
         _LINES,
         _has(r'"trace_id"\s*:\s*"0x', r'"start_time"\s*:'),
-    ),
-    Unread(
-        "a log of ggml's Vulkan backend (GGML_VK_PERF_LOGGER)",
-        "record the program with a profiler of the device, such as nsys or rocprofv3",
-        _LINES,
-        _has(r"Vulkan Timings:", r": \d+ x [\d.e+]+ us"),
-    ),
-    Unread(
-        "a log of llama.cpp with the times of whole requests",
-        "record the program with a profiler of the device, such as nsys or rocprofv3",
-        _LINES,
-        _has(r"(?:llama_perf_context_print|llama_print_timings|print_timing)\b[^\n]*:", r"eval time ="),
-    ),
-    Unread(
-        "output of ggml's test-backend-ops",
-        "record the program with a profiler of the device, such as nsys or rocprofv3",
-        _LINES,
-        _has(r"\d+ runs -\s+[\d.]+ us/run"),
     ),
     Unread(
         "a report of Intel VTune",
