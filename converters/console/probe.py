@@ -26,7 +26,9 @@ _WORD = "(index)"
 _OTHERS = '[profiling] kernel "'
 
 _INDEX = re.compile(r"^\s*│ \(index\)\s*│|^\(index\)\t", re.MULTILINE)
-_PAGE = re.compile(r"(?i)gpu|webgl|wgsl|shader|kernel|dispatch|tfjs|%c|\.m?js:\d|wasm|\d - timer ended")
+_PAGE = re.compile(
+    r"(?i)webgpu|webgl|wgsl|\[gpu|gpu[_:=]|gputime|shader|tfjs|%c|\.m?[jt]s:\d|\bwasm\b|timer ended|\bkernel\b|dispatch"
+)
 _TIME = re.compile(r"\d ?(?:ns|us|µs|μs|ms|s)\b|(?:_(?:ns|us|ms)|[a-z](?:Ns|Us|Ms))\"?[=:]")
 
 
