@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import Item, json_items
+from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -97,7 +97,7 @@ class _Exports:
             elif key == "percentage" and isinstance(cell, (int, Decimal)) and milliseconds(cell) is not None:
                 figures["percent"] = float(cell)
             elif key != "name":
-                args[key] = _plain(cell)
+                args[key] = plain_value(cell)
         if not isinstance(name, str) or not name or not figures.keys() & {"total", "avg"}:
             return False
         kind, way = kind_of(name)
@@ -112,7 +112,7 @@ class _Exports:
         name = about.get("Name")
         if not isinstance(name, str) or not name:
             return False
-        args = {key: _plain(cell) for key, cell in about.items() if key != "Name"}
+        args = {key: plain_value(cell) for key, cell in about.items() if key != "Name"}
         stream = args.get("StreamId")
         place: dict[str, Any] = {}
         if type(stream) is int and abs(stream) < 1 << 63:
@@ -142,13 +142,3 @@ def _repaired(text: str) -> dict[str, Any] | None:
         except ArithmeticError:
             return None
     return {"name": found["name"], **figures}
-
-
-def _plain(value: Any) -> Any:
-    """A value for `args`: Decimals as floats where that changes nothing, else as text; deep."""
-    if isinstance(value, Decimal):
-        number = float(value)
-        return number if Decimal(repr(number)) == value else str(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -236,6 +236,7 @@ NODES = '{"avg_performance": {"nodes": [%s]}}'
     [
         ("a.csv", HEADINGS + "x;EXECUTED;a;b\nx;WHAT;a;b;1;1\n"),
         ("a.csv", HEADINGS + ";EXECUTED;a;b;1;1\nx;EXECUTED;a;b;nan;1\n"),
+        ("a.csv", HEADINGS.replace(";", ",") + "x\ry,Status.EXECUTED,a,b,1,1\n"),
         ("a.csv", "layerName|execStatus\nx|1\n"),
         ("a.json", NODES % '7, {}, {"name": 1}, {"name": "a", "status": "EXECUTED", "real_time": []}'),
         ("a.json", '{"detailed_performance": [1, "x", {"nodes": null}], "other": {}}'),

@@ -62,6 +62,12 @@ def test_json_may_be_printed_prettily_and_lack_the_configuration(tmp_path: Path)
     assert list(read(path).summaries.total) == list(read(JSON).summaries.total)
 
 
+def test_arguments_of_unknown_types_are_kept(tmp_path: Path) -> None:
+    text = '{"calls":[{"Name":{"string":"a"},"Duration (us)":{"microseconds":1},"more":{"a":[1.5, {"b":1e400}]}}]}'
+    rows = read(written(tmp_path, text, "a.json"), "tvm").summaries
+    assert json.loads(rows.args[0]) == {"more": {"a": [1.5, {"b": "1E+400"}]}}
+
+
 def test_csv() -> None:
     path = next((SAMPLES / "tvm").glob("*.csv"))
     cells = list(csv.DictReader(path.open(encoding="utf-8")))[:2]
@@ -165,6 +171,8 @@ def test_the_trace_of_the_debug_executor_is_read_as_chrome(tmp_path: Path) -> No
         ),
         ("a.json", '{"calls":[{"Name":{"string":"a"},"Duration (us)":{"microseconds":1e999}}],"device_metrics":[]}'),
         ("a.json", '{"device_metrics":{"cuda0":7},"configuration":5,"calls":[{"Name":{"str'),
+        ("a.json", '{"calls":[{"Duration (us)":{"microseconds":1.5},"more":{"a":[1.5]}}]}'),
+        ("a.csv", "Name,Duration (us),Percent\na\rb,1,2\n"),
         ("a.csv", "Name,Duration (us),Percent\na,1\n,1,2\nb,x,2\nc,nan,3\n"),
         (
             "a.txt",

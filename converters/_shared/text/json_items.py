@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -62,6 +63,16 @@ def json_items(source: Source, report: Report) -> Iterator[Item]:
     """
     with source.open() as stream:
         yield from _Walk(_Text(utf8(stream), report), report).items()
+
+
+def plain_value(value: Any) -> Any:
+    """Returns a decoded value for `args`, at any depth: Decimals as floats where that changes nothing, else as text."""
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
+    if isinstance(value, dict):
+        return {key: plain_value(item) for key, item in value.items()}
+    return [plain_value(item) for item in value] if isinstance(value, list) else value
 
 
 def beginning(source: Source, size: int = 1 << 12) -> str:
