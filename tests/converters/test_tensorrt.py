@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 
+from ktrace.converters.tensorrt.probe import probe
 from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
@@ -126,6 +127,33 @@ def test_layers_without_times() -> None:
         args["TacticName"] == "sm80_xmma_invented_tilesize64x64" and args["Scale"] == 0.1 and args["Kernel"] == [3, 3]
     )
     assert any('"bindings":["x","y"]' in str(facts) for facts in trace.catalog.facts)
+
+
+def test_a_folder_of_one_run() -> None:
+    folder = SAMPLES / "tensorrt" / "a-folder-of-one-run"
+    assert choose(Source(str(folder))).name == "tensorrt"
+    trace = read(folder)
+    rows = trace.summaries
+    assert list(rows["name"]) == ["conv + relu", "pool", "pool", "never measured"]
+    assert list(rows.kind) == ["kernel"] * 3 + ["note"] and list(rows.total[:3]) == [1_500_000, 250_000, 250_000]
+    assert list(rows.cat) == ["CaskConvolution", "CudaPooling", "CudaPooling", "NoOp"]
+    assert list(rows.stream[:3]) == [0, 0, 1]
+    assert [json.loads(args) for args in rows.args[:3]] == [
+        {"TacticName": "sm80_xmma_invented_tilesize64x64"},
+        {"WindowSize": [2, 2]},
+        {"WindowSize": [3, 3]},
+    ]
+    assert trace.events.query("kind == 'graph'").dur.sum() == 1_000_000
+    report = trace.report
+    assert report.reader.removed["folded"] == 3 + 1  # descriptions, and the count of the profile
+    assert report.issues["no-trace"].places == [("small.engine.profile.metadata.json", "")]
+
+
+def test_a_folder_of_several_runs_is_not_one_trace(tmp_path: Path) -> None:
+    for run in ("a", "b"):
+        for what in ("graph", "profile"):
+            (tmp_path / f"{run}.{what}.json").write_text('{"Layers": ["x"], "Bindings": []}', "utf-8")
+    assert probe(Source(str(tmp_path)).sample()) is None
 
 
 def test_a_log_of_today() -> None:
