@@ -190,6 +190,13 @@ def test_a_log_of_2021() -> None:
     assert '"Full device name":"Invented CPU"' in str(list(trace.catalog.facts))
 
 
+def test_a_type_may_leave_no_blank_before_the_time(tmp_path: Path) -> None:
+    text = "c  EXECUTED  layerType: ALayerWithALongNamerealTime: 25         cpu: 20         execType: ref_any_FP32\n"
+    path = written(tmp_path, text + "Total time: 25 microseconds\n")
+    rows = read(path, "openvino").summaries
+    assert (rows.cat[0], list(rows.total)) == ("ALayerWithALongName", [25_000, 25_000])
+
+
 def test_a_log_of_today() -> None:
     trace = sample("log-of-two")
     rows = trace.summaries

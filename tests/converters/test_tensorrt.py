@@ -91,6 +91,25 @@ def test_a_profile_with_quotes_in_names_is_repaired() -> None:
     assert trace.report.issues["bad-record"].rows == 1
 
 
+def test_a_profile_whose_total_is_zero(tmp_path: Path) -> None:
+    text = '[\n  { "count" : 1 }\n, { "name" : "a "b"", "timeMs" : 0, "averageMs" : 0, "percentage" : -nan }\n]'
+    for layer in (text, text.replace(' "b"', "")):
+        rows = read(written(tmp_path, layer), "tensorrt").summaries
+        assert list(rows.total) == [0] and "percent" not in rows.dropna(axis=1)
+
+
+def test_a_log_of_2019(tmp_path: Path) -> None:
+    text = (
+        "&&&& RUNNING TensorRT.trtexec # ./trtexec --deploy=x\n"
+        "[I] Average over 10 runs is 1.25 ms (host walltime is 1.5 ms, 99% percentile time is 1.75).\n"
+    )
+    path = written(tmp_path, text, "run.log")
+    assert choose(Source(str(path))).name == "tensorrt"
+    rows = read(path).summaries.set_index("name")
+    assert list(rows.avg) == [1_250_000, 1_500_000, 1_750_000] and set(rows["count"]) == {10}
+    assert list(rows.index) == ["GPU latency", "Host latency", "percentile(99%)"]
+
+
 def test_times_with_copies() -> None:
     trace = sample("times")
     events = trace.events
