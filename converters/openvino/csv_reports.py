@@ -9,12 +9,11 @@ Names aren't quoted where semicolons separate, so that lines are split from the 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.lines import Lines
+from ktrace.converters._shared.text.lines import Lines, quoted_cells
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -110,5 +109,5 @@ class _Tables:
     def _cells(self, text: str) -> list[str] | None:
         """The cells of a row; None if there are too few or, where names are quoted, too many."""
         semicolons = self._separator == ";"
-        cells = text.rsplit(";", len(self._headings) - 1) if semicolons else next(csv.reader([text]), [])
+        cells = text.rsplit(";", len(self._headings) - 1) if semicolons else quoted_cells(text)
         return cells if len(cells) == len(self._headings) else None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import Item, json_items
+from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -91,4 +90,4 @@ def _plain(value: Any) -> Any:
     """A value for `args`: a number in quotes as a number."""
     if isinstance(value, str) and (time := ns(value, 1)) is not None:
         return time
-    return float(value) if isinstance(value, Decimal) else value
+    return plain_value(value)

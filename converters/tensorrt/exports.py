@@ -6,21 +6,23 @@ Names aren't escaped in a profile; an object that isn't JSON for that reason is 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import Item, json_items
+from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
+from .folder import in_order
 from .layers import kind_of, milliseconds
 from .queries import Queries
 
 _UNESCAPED = re.compile(r'\{\s*"name"\s*:\s*"(?P<name>.*)"\s*,\s*(?P<rest>"timeMs"\s*:[^"]*.*)\}\s*', re.DOTALL)
-_FIGURE = re.compile(r'"(\w+)"\s*:\s*([-+\d.eE]+)')
+_FIGURE = re.compile(r'"(\w+)"\s*:\s*([-+]?\d[-+\d.eE]*)')
 
 #: Key of a profile -> column. Others become arguments.
 _FIGURES = {"timeMs": "total", "averageMs": "avg", "medianMs": "median"}
@@ -30,18 +32,33 @@ def read_exports(source: Source, conversion: Conversion) -> Iterator[Batch]:
     """Yields the rows of each object; the kind of document shows in its keys."""
     rows = RowBuilder(conversion)
     rows.fact("source", facts={"tool": "TensorRT trtexec"})
-    exports = _Exports(rows, conversion)
-    for item in json_items(source, conversion.report):
-        conversion.report.record()
-        exports.add(item)
-        yield from rows.ready()
+    exports = _Exports(rows, conversion, join=source.is_folder)
+    for place, file in in_order(source, conversion) if source.is_folder else [("", source)]:
+        exports.begin(place)
+        for item in json_items(file, conversion.report):
+            conversion.report.record()
+            exports.add(item)
+            yield from rows.ready()
     exports.end()
     yield from rows.rest()
 
 
+class _Description(NamedTuple):
+    """The description of a layer: its name, the columns and the arguments of its row."""
+
+    name: str
+    place: dict[str, Any]
+    args: dict[str, Any]
+
+
 class _Exports:
-    def __init__(self, rows: RowBuilder, conversion: Conversion) -> None:
+    """Adds the objects of all documents. `join`: descriptions of layers wait for the layers' times."""
+
+    def __init__(self, rows: RowBuilder, conversion: Conversion, *, join: bool) -> None:
         self._rows = rows
+        self._join = join
+        self._waiting: dict[str, deque[_Description]] = {}
+        self._place = ""
         self._report = conversion.report
         self._queries = Queries(rows, conversion.report)
         self._document = -1
@@ -49,23 +66,28 @@ class _Exports:
         self._count: int | None = None
         self._bindings: list[str] = []
 
+    def begin(self, place: str) -> None:
+        """Begins another file; in the report, `place` precedes the places in it."""
+        self._place = f"{place}: " if place else ""
+        self._document = -1
+
     def add(self, item: Item) -> None:
         """Adds the rows of an item, or reports why there are none."""
         if item.document != self._document:
             self._document, self._count = item.document, None
             self._tables += 1
             self._queries.restart()
-            self.end()
+            self._end_document()
         value = item.value
         if item.problem:
             value = _repaired(item.text) if item.problem == "bad-record" else None
             if value is None:
-                self._report.issue(item.problem, item.where, item.text[:80])
+                self._report.issue(item.problem, self._place + item.where, item.text[:80])
                 return
-            self._report.issue("json-repair", item.where, "quotes in a name", 0)
+            self._report.issue("json-repair", self._place + item.where, "quotes in a name", 0)
         if not self._row(item, value):
             kind = "bad-record" if isinstance(value, (dict, str)) else "unrecognised"
-            self._report.issue(kind, item.where, str(value)[:80])
+            self._report.issue(kind, self._place + item.where, str(value)[:80])
 
     def _row(self, item: Item, value: Any) -> bool:
         """Adds a value; returns whether it was understood."""
@@ -80,7 +102,7 @@ class _Exports:
         if "timeMs" in value or "averageMs" in value:
             return self._profiled(value)
         if "computeMs" in value or "startComputeMs" in value:
-            return self._queries.add(item.where, value)
+            return self._queries.add(self._place + item.where, value)
         if len(value) == 1 and type(value.get("count")) is int and 0 <= value["count"] < 1 << 63:
             self._count = value["count"]
             self._report.used(outcome="folded")
@@ -97,12 +119,17 @@ class _Exports:
             elif key == "percentage" and isinstance(cell, (int, Decimal)) and milliseconds(cell) is not None:
                 figures["percent"] = float(cell)
             elif key != "name":
-                args[key] = _plain(cell)
+                args[key] = plain_value(cell)
         if not isinstance(name, str) or not name or not figures.keys() & {"total", "avg"}:
             return False
         kind, way = kind_of(name)
-        place: dict[str, Any] = {"table": self._tables, "copy_kind": way, "count": self._count, "args": args}
-        self._rows.summary(kind, name, unit="ns", **figures, **place)
+        place: dict[str, Any] = {"table": self._tables, "copy_kind": way, "count": self._count}
+        if known := self._waiting.get(name):
+            about = known.popleft()
+            place |= about.place
+            args = about.args | args
+            self._report.used(outcome="folded")
+        self._rows.summary(kind, name, unit="ns", args=args, **figures, **place)
         self._report.used()
         return True
 
@@ -112,18 +139,33 @@ class _Exports:
         name = about.get("Name")
         if not isinstance(name, str) or not name:
             return False
-        args = {key: _plain(cell) for key, cell in about.items() if key != "Name"}
+        args = {key: plain_value(cell) for key, cell in about.items() if key != "Name"}
         stream = args.get("StreamId")
         place: dict[str, Any] = {}
         if type(stream) is int and abs(stream) < 1 << 63:
             place["stream"] = args.pop("StreamId")
         if isinstance(args.get("LayerType"), str):
             place["cat"] = args.pop("LayerType")
-        self._rows.summary("note", name, metric="layer", table=self._tables, args=args, **place)
-        self._report.used()
+        found = _Description(name, place, args)
+        if self._join:
+            self._waiting.setdefault(name, deque()).append(found)
+        else:
+            self._note(found)
         return True
 
+    def _note(self, layer: _Description) -> None:
+        self._rows.summary("note", layer.name, metric="layer", table=self._tables, args=layer.args, **layer.place)
+        self._report.used()
+
     def end(self) -> None:
+        """Adds the descriptions of layers without times."""
+        self._end_document()
+        for layers in self._waiting.values():
+            for layer in layers:
+                self._note(layer)
+        self._waiting = {}
+
+    def _end_document(self) -> None:
         """Adds what is known at the end of a document: the tensors that the engine reads and writes."""
         if self._bindings:
             self._rows.fact("source", facts={"bindings": self._bindings})
@@ -142,13 +184,3 @@ def _repaired(text: str) -> dict[str, Any] | None:
         except ArithmeticError:
             return None
     return {"name": found["name"], **figures}
-
-
-def _plain(value: Any) -> Any:
-    """A value for `args`: Decimals as floats where that changes nothing, else as text; deep."""
-    if isinstance(value, Decimal):
-        number = float(value)
-        return number if Decimal(repr(number)) == value else str(value)
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.headings import cell_quantity
 from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.converters._shared.text.numbers import quantity
 from ktrace.input.source import Source
@@ -137,40 +138,43 @@ class _Log:
 
     def _layer(self, text: str) -> bool:
         """A row of the profile; False for another line, which ends it."""
-        figures = len(self._order) - 1
-        if not text.strip():
-            return False
-        if self._order[0] == "name":
-            pieces = text.rsplit(None, figures)
-            name, cells, columns = pieces[0].strip(), pieces[1:], self._order[1:]
-            cut = self._lines.peek() is None and len(text.rstrip()) < self._width
-        else:
-            pieces = text.split(None, figures)
-            name, cells, columns = pieces[-1].strip(), pieces[:-1], self._order[:-1]
-            cut = False
-        values = [quantity(cell) for cell in cells]
-        if len(cells) != figures or any(value is None or value.unit for value in values) or not name:
-            if self._lines.peek() is None and self._open:
+        last = self._lines.peek() is None
+        found = self._cells(text)
+        short = self._order[0] == "name" and len(text.rstrip()) < self._width
+        if found is None or (last and short):
+            if last and self._open and text.strip():
                 self._lines.skip("cut", "the last row breaks off")
                 return True
             return False
-        if cut:
-            self._lines.skip("cut", "the last row breaks off")
-            return True
+        name, figures = found
         kind, way = ("total", None) if name == "Total" else kind_of(name)
-        numbers = {column: value.number for column, value in zip(columns, values, strict=True) if value}
-        columns_ns: dict[str, Any] = {
-            key: _ns(value) for key, value in numbers.items() if key != "percent" and value.is_finite()
-        }
         place: dict[str, Any] = {"table": self._tables, "scope": ["Profile"], "copy_kind": way}
-        if kind != "total":
-            place["device"] = self._about.device
-        else:
+        place["percent"] = float(figures.pop("percent"))
+        place |= {column: float(number * 10**6) for column, number in figures.items()}
+        if kind == "total":
             self._open = False
-        percent = float(numbers["percent"]) if numbers["percent"].is_finite() else None
-        self._rows.summary(kind, name, unit="ns", count=self._iterations, percent=percent, **columns_ns, **place)
+        else:
+            place["device"] = self._about.device
+        self._rows.summary(kind, name, unit="ns", count=self._iterations, **place)
         self._lines.used()
         return True
+
+    def _cells(self, text: str) -> tuple[str, dict[str, Decimal]] | None:
+        """The name and the figures in a row, by column; None for a line that isn't a row."""
+        count = len(self._order) - 1
+        if self._order[0] == "name":
+            name, *cells = text.rsplit(None, count) or [""]
+            columns = self._order[1:]
+        else:
+            *cells, name = text.split(None, count) or [""]
+            columns = self._order[:-1]
+        numbers = [cell_quantity(cell) for cell in cells]
+        figures = {
+            column: number.number
+            for column, number in zip(columns, numbers, strict=False)
+            if number and not number.unit and number.number.is_finite()
+        }
+        return (name.strip(), figures) if len(figures) == len(cells) == count and name.strip() else None
 
     def _run(self, text: str, line: Line) -> bool:
         """A line with figures of the run."""
@@ -259,7 +263,3 @@ def _time(text: str, unit: str) -> float | None:
     if not found or found.unit or not found.number.is_finite() or abs(found.number.adjusted()) > 18:
         return None
     return float(found.number * (10**9 if unit == "s" else 10**6))
-
-
-def _ns(milliseconds: Decimal) -> float:
-    return float(milliseconds * 10**6)

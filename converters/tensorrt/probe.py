@@ -8,6 +8,8 @@ from ktrace.converters._shared.text.likely import utf8_head
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
+from .folder import own_files
+
 _PROFILE = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"count"\s*:\s*\d+\s*\}\s*(?:\]|,?\s*\{\s*"name"\s*:)')
 _TIMES = re.compile(rb'(?:\xef\xbb\xbf)?\s*\[\s*\{\s*"start(?:Enq|In)Ms"\s*:')
 _LAYERS = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"Layers"\s*:\s*\[')
@@ -26,6 +28,9 @@ _LOG_REMEDY = "run trtexec with --dumpProfile or --exportProfile=profile.json, a
 
 def probe(sample: Sample) -> Match | None:
     """MAGIC for an export, DIALECT for a log, NEAR for facts about a run and for a log without times."""
+    if sample.listing is not None:
+        own = own_files(sample.listing)
+        return Match(Score.DIALECT, f"contains the exports of a run of trtexec: {', '.join(own)}") if own else None
     head = utf8_head(sample)
     start = head[:64].lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     if start in (b"[", b"{"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from ktrace.converters._shared.text.json_items import plain_value
 from ktrace.converters._shared.text.numbers import to_ns
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
@@ -98,7 +99,7 @@ class Queries:
             place["correlation"] = self._correlation
         if phase.kind == "graph":
             others = {key: value for key, value in query.items() if key not in _KEYS}
-            args |= {key: float(value) if isinstance(value, Decimal) else value for key, value in others.items()}
+            args |= {key: plain_value(value) for key, value in others.items()}
         ts = found.ts
         limit = self._ends.get(phase.name, ts)
         timing = "measured"

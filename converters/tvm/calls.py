@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from ktrace.converters._shared.text.headings import cell_quantity, whole
+from ktrace.converters._shared.text.json_items import plain_value
 from ktrace.model.row_builder import RowBuilder
 
 from .columns import DURATION, NAME
@@ -50,7 +51,7 @@ class Calls:
             place["count"] = number
             del args["Count"]
         device = self._device(args)
-        args = {key: plain(value) for key, value in args.items() if value not in ("", None)}
+        args = {key: plain_value(value) for key, value in args.items() if value not in ("", None)}
         kind = "kernel" if device is not None else "op"
         if total or name in _TOTALS:
             kind = "total"
@@ -86,12 +87,3 @@ def _finite(value: Any) -> Decimal | None:
         return None
     found = cell_quantity(str(value))
     return found.number if found and not found.unit and found.number.is_finite() else None
-
-
-def plain(value: Any) -> Any:
-    """A value for `args`: a Decimal as the nearest float."""
-    return float(value) if isinstance(value, Decimal) and _finite(value) is not None else _text(value)
-
-
-def _text(value: Any) -> Any:
-    return str(value) if isinstance(value, Decimal) else value

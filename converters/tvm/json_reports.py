@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.text.json_items import Item, json_items
+from ktrace.converters._shared.text.json_items import Item, json_items, plain_value
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
 
-from .calls import Calls, plain
+from .calls import Calls
 from .columns import NAME
 
 _TYPES = frozenset({"string", "microseconds", "percent", "count", "ratio"})
@@ -49,7 +49,7 @@ def _added(item: Item, calls: Calls, rows: RowBuilder) -> str:
         totals = [calls.add(_device(name, metrics), total=True) for name, metrics in value.items()]
         return ("rows" if any(totals) else "structure") if all(totals) else ""
     if item.key == "configuration" and not item.listed:
-        facts = {key: plain(cell) for key, cell in _metrics(value).items()}
+        facts = {key: plain_value(cell) for key, cell in _metrics(value).items()}
         rows.fact("source", facts={"configuration": facts} if facts else {})
         return "catalog"
     return ""

@@ -7,7 +7,6 @@ Execution time summary:
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
@@ -15,7 +14,7 @@ from typing import Any
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.text.headings import cell_quantity
-from ktrace.converters._shared.text.lines import Line, Lines
+from ktrace.converters._shared.text.lines import Line, Lines, quoted_cells
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder
@@ -118,7 +117,7 @@ class _Text:
         return same
 
     def _csv_row(self, text: str) -> None:
-        cells = next(csv.reader([text]), [])
+        cells = quoted_cells(text)
         if len(cells) != len(self._headings):
             cut = self._lines.peek() is None
             self._lines.skip("cut" if cut else "bad-record", "" if cut else f"not {len(self._headings)} cells")

@@ -190,6 +190,13 @@ def test_a_log_of_2021() -> None:
     assert '"Full device name":"Invented CPU"' in str(list(trace.catalog.facts))
 
 
+def test_a_type_may_leave_no_blank_before_the_time(tmp_path: Path) -> None:
+    text = "c  EXECUTED  layerType: ALayerWithALongNamerealTime: 25         cpu: 20         execType: ref_any_FP32\n"
+    path = written(tmp_path, text + "Total time: 25 microseconds\n")
+    rows = read(path, "openvino").summaries
+    assert (rows.cat[0], list(rows.total)) == ("ALayerWithALongName", [25_000, 25_000])
+
+
 def test_a_log_of_today() -> None:
     trace = sample("log-of-two")
     rows = trace.summaries
@@ -236,6 +243,7 @@ NODES = '{"avg_performance": {"nodes": [%s]}}'
     [
         ("a.csv", HEADINGS + "x;EXECUTED;a;b\nx;WHAT;a;b;1;1\n"),
         ("a.csv", HEADINGS + ";EXECUTED;a;b;1;1\nx;EXECUTED;a;b;nan;1\n"),
+        ("a.csv", HEADINGS.replace(";", ",") + "x\ry,Status.EXECUTED,a,b,1,1\n"),
         ("a.csv", "layerName|execStatus\nx|1\n"),
         ("a.json", NODES % '7, {}, {"name": 1}, {"name": "a", "status": "EXECUTED", "real_time": []}'),
         ("a.json", '{"detailed_performance": [1, "x", {"nodes": null}], "other": {}}'),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from conftest import SAMPLES, SHARED
 
+from ktrace.converters.tensorrt.probe import probe
 from ktrace.errors import KtraceError
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
@@ -90,6 +91,25 @@ def test_a_profile_with_quotes_in_names_is_repaired() -> None:
     assert trace.report.issues["bad-record"].rows == 1
 
 
+def test_a_profile_whose_total_is_zero(tmp_path: Path) -> None:
+    text = '[\n  { "count" : 1 }\n, { "name" : "a "b"", "timeMs" : 0, "averageMs" : 0, "percentage" : -nan }\n]'
+    for layer in (text, text.replace(' "b"', "")):
+        rows = read(written(tmp_path, layer), "tensorrt").summaries
+        assert list(rows.total) == [0] and "percent" not in rows.dropna(axis=1)
+
+
+def test_a_log_of_2019(tmp_path: Path) -> None:
+    text = (
+        "&&&& RUNNING TensorRT.trtexec # ./trtexec --deploy=x\n"
+        "[I] Average over 10 runs is 1.25 ms (host walltime is 1.5 ms, 99% percentile time is 1.75).\n"
+    )
+    path = written(tmp_path, text, "run.log")
+    assert choose(Source(str(path))).name == "tensorrt"
+    rows = read(path).summaries.set_index("name")
+    assert list(rows.avg) == [1_250_000, 1_500_000, 1_750_000] and set(rows["count"]) == {10}
+    assert list(rows.index) == ["GPU latency", "Host latency", "percentile(99%)"]
+
+
 def test_times_with_copies() -> None:
     trace = sample("times")
     events = trace.events
@@ -126,6 +146,33 @@ def test_layers_without_times() -> None:
         args["TacticName"] == "sm80_xmma_invented_tilesize64x64" and args["Scale"] == 0.1 and args["Kernel"] == [3, 3]
     )
     assert any('"bindings":["x","y"]' in str(facts) for facts in trace.catalog.facts)
+
+
+def test_a_folder_of_one_run() -> None:
+    folder = SAMPLES / "tensorrt" / "a-folder-of-one-run"
+    assert choose(Source(str(folder))).name == "tensorrt"
+    trace = read(folder)
+    rows = trace.summaries
+    assert list(rows["name"]) == ["conv + relu", "pool", "pool", "never measured"]
+    assert list(rows.kind) == ["kernel"] * 3 + ["note"] and list(rows.total[:3]) == [1_500_000, 250_000, 250_000]
+    assert list(rows.cat) == ["CaskConvolution", "CudaPooling", "CudaPooling", "NoOp"]
+    assert list(rows.stream[:3]) == [0, 0, 1]
+    assert [json.loads(args) for args in rows.args[:3]] == [
+        {"TacticName": "sm80_xmma_invented_tilesize64x64"},
+        {"WindowSize": [2, 2]},
+        {"WindowSize": [3, 3]},
+    ]
+    assert trace.events.query("kind == 'graph'").dur.sum() == 1_000_000
+    report = trace.report
+    assert report.reader.removed["folded"] == 3 + 1  # descriptions, and the count of the profile
+    assert report.issues["no-trace"].places == [("small.engine.profile.metadata.json", "")]
+
+
+def test_a_folder_of_several_runs_is_not_one_trace(tmp_path: Path) -> None:
+    for run in ("a", "b"):
+        for what in ("graph", "profile"):
+            (tmp_path / f"{run}.{what}.json").write_text('{"Layers": ["x"], "Bindings": []}', "utf-8")
+    assert probe(Source(str(tmp_path)).sample()) is None
 
 
 def test_a_log_of_today() -> None:

@@ -62,6 +62,29 @@ def test_json_may_be_printed_prettily_and_lack_the_configuration(tmp_path: Path)
     assert list(read(path).summaries.total) == list(read(JSON).summaries.total)
 
 
+def test_bare_nan_and_inf_are_repaired(tmp_path: Path) -> None:
+    """C++ writes nan where the total is 0."""
+    call = (
+        '{"Name":{"string":"nan"},"Duration (us)":{"microseconds":%s},"Percent":{"percent":%s},"More":{"ratio":-inf}}'
+    )
+    text = '{"calls":[' + ",".join(call % figures for figures in (("1.5", "nan"), ("-nan", "1"), ("2", "inf"))) + "]}"
+    trace = read(written(tmp_path, text, "a.json"), "tvm")
+    rows = trace.summaries
+    assert list(rows["name"]) == ["nan"] * 2 and list(rows.total) == [1500, 2000]
+    assert [json.loads(args) for args in rows.args] == [
+        {"Percent": "NaN", "More": "-Infinity"},
+        {"Percent": "Infinity", "More": "-Infinity"},
+    ]
+    assert len(trace.report.issues["json-repair"].places) == 6
+    assert trace.report.issues["bad-record"].rows == 1
+
+
+def test_arguments_of_unknown_types_are_kept(tmp_path: Path) -> None:
+    text = '{"calls":[{"Name":{"string":"a"},"Duration (us)":{"microseconds":1},"more":{"a":[1.5, {"b":1e400}]}}]}'
+    rows = read(written(tmp_path, text, "a.json"), "tvm").summaries
+    assert json.loads(rows.args[0]) == {"more": {"a": [1.5, {"b": "1E+400"}]}}
+
+
 def test_csv() -> None:
     path = next((SAMPLES / "tvm").glob("*.csv"))
     cells = list(csv.DictReader(path.open(encoding="utf-8")))[:2]
@@ -158,13 +181,14 @@ def test_the_trace_of_the_debug_executor_is_read_as_chrome(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("a.json", '{"calls":[{"Name":{"string":"a"},"Duration (us)":{"microseconds":nan}}]}'),
         (
             "a.json",
             '{"calls":[1,"x",{},{"Name":7},{"Name":{"string":"a"},"Duration (us)":{"microseconds":"1"}}],"x":1}',
         ),
         ("a.json", '{"calls":[{"Name":{"string":"a"},"Duration (us)":{"microseconds":1e999}}],"device_metrics":[]}'),
         ("a.json", '{"device_metrics":{"cuda0":7},"configuration":5,"calls":[{"Name":{"str'),
+        ("a.json", '{"calls":[{"Duration (us)":{"microseconds":1.5},"more":{"a":[1.5]}}]}'),
+        ("a.csv", "Name,Duration (us),Percent\na\rb,1,2\n"),
         ("a.csv", "Name,Duration (us),Percent\na,1\n,1,2\nb,x,2\nc,nan,3\n"),
         (
             "a.txt",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -29,6 +30,11 @@ _SPACE = re.compile(r"\s*")
 
 #: Where reading goes on after an element that can't be decoded: at the next element.
 _NEXT = re.compile(r"\n(?=\s{0,40},?\s{0,40}[{\]])|\}\s{0,40},\s{0,40}(?=\{)|\](?=\s{0,40}[,}])")
+
+_BARE = re.compile(r"-?(?:nan|inf)\b(?:\(ind\))?")
+
+#: The most characters that are decoded again because of bare numbers in one element.
+_MOST_REPAIRED = 1 << 26
 
 _DECODER = json.JSONDecoder(strict=False, parse_float=Decimal, parse_constant=str)
 
@@ -60,6 +66,16 @@ def json_items(source: Source, report: Report) -> Iterator[Item]:
     """
     with source.open() as stream:
         yield from _Walk(_Text(utf8(stream), report), report).items()
+
+
+def plain_value(value: Any) -> Any:
+    """Returns a decoded value for `args`, at any depth: Decimals as floats where that changes nothing, else as text."""
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number if math.isfinite(number) and Decimal(repr(number)) == value else str(value)
+    if isinstance(value, dict):
+        return {key: plain_value(item) for key, item in value.items()}
+    return [plain_value(item) for item in value] if isinstance(value, list) else value
 
 
 def beginning(source: Source, size: int = 1 << 12) -> str:
@@ -105,10 +121,18 @@ class _Text:
                 return ""
 
     def value(self) -> tuple[bool, Any]:
-        """Decodes the next value; (False, None) if it can't be decoded. Numbers with decimals are Decimals."""
+        """Decodes the next value; (False, None) if it can't be decoded. Numbers with decimals are Decimals.
+
+        Bare nan and inf, as C++ writes them, become the texts "NaN" and "Infinity".
+        """
+        spent = 0
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                spent += error.pos - self.at + 1
+                if spent < _MOST_REPAIRED and self._repair(error.pos):
+                    continue
             except (ValueError, RecursionError):
                 pass
             else:
@@ -116,17 +140,19 @@ class _Text:
                     self.at = end
                     return True, value
             left = len(self.text) - self.at
-            if left >= LONGEST or not self.more(max(_CHUNK, left)):
-                if self.ended and left < LONGEST:
-                    return self._last()
+            if self.ended or left >= LONGEST:
                 return False, None
+            self.more(max(_CHUNK, left))
 
-    def _last(self) -> tuple[bool, Any]:
-        try:
-            value, self.at = _DECODER.raw_decode(self.text, self.at)
-        except (ValueError, RecursionError):
-            return False, None
-        return True, value
+    def _repair(self, at: int) -> bool:
+        """Replaces a bare nan or inf by its word in JSON; returns whether there is one."""
+        found = _BARE.match(self.text, at)
+        if not found or (found.end() == len(self.text) and not self.ended):
+            return False
+        word = "NaN" if "n" in found[0][-1:] else "-Infinity" if found[0][0] == "-" else "Infinity"
+        self.text = self.text[:at] + word + self.text[found.end() :]
+        self._report.issue("json-repair", "a value of the JSON", found[0], 0)
+        return True
 
     def skip_value(self) -> str:
         """Skips to the next element; returns the beginning of the text that is skipped."""

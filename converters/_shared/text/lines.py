@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -80,3 +81,11 @@ def _split(source: Source, on_bad: Callable[[int], None]) -> Iterator[tuple[int,
                 line = raw.decode(errors="replace")
                 on_bad(number)
             yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
+
+
+def quoted_cells(line: str) -> list[str]:
+    """Returns the cells of a line of CSV whose cells may be in quotes; none if it can't be split."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return []
