@@ -164,6 +164,36 @@ def test_real_tables_are_guessed() -> None:
     }
 
 
+def test_a_table_that_needs_no_mapping_is_named() -> None:
+    path = next(SAMPLES.glob("rocprofv3/*_kernel_trace.csv"))
+    done = run(path)
+    assert "note: ktrace reads it as rocprofv3 without a mapping: it contains the headings of rocprofv3" in done.output
+
+
+@pytest.mark.parametrize("command", ["summary", "diff", "merge", "batch", "info", "convert"])
+def test_every_command_takes_a_mapping(table: Path, command: str) -> None:
+    mapping = ("--map", "name=Kernel,start=t0:us,dur=Δ:us", "--map", "stream=queue")
+    other = table.with_name("other.csv")
+    other.write_text(PLAIN.replace("3.25", "6.5"), "utf-8")
+    out = table.with_name({"merge": "out.perfetto", "batch": "out", "convert": "out.csv"}.get(command, "out.json"))
+    inputs = [other, table] if command in ("diff", "merge", "batch") else [table]
+    target = [] if command == "info" else ["-o", out]
+    done = CliRunner().invoke(cli, [command, *map(str, [*inputs, *target]), *mapping])
+    assert done.exit_code == 0, done.output
+    if command == "info":
+        assert "  because --map maps its columns" in done.output.splitlines()
+        return
+    if command in ("merge", "batch", "convert"):
+        events = ktrace.read(out).to_arrow()["events"].to_pylist()
+        durations = {(row["source"], row["name"]): row["dur"] for row in events}
+        assert durations["run", "gemm"] == 3250
+        assert durations.get(("other", "gemm"), 6500) == 6500
+    else:
+        assert "gemm" in out.read_text("utf-8")
+    again = CliRunner().invoke(cli, [command, *map(str, inputs), *map(str, target), *mapping, "--from", "kineto"])
+    assert "--map is for tables of the format mapped, not kineto" in str(again.exception)
+
+
 def test_an_unknown_table_is_sent_here(table: Path) -> None:
     for name, text in (("run.csv", PLAIN), ("run.jsonl", '{"a":1}\n{"a":2}\n')):
         path = table.parent / name

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from conftest import SAMPLES
+from conftest import ROOT, SAMPLES
 
 import ktrace.converters.kineto.probe as ktrace_kineto_probe
+import ktrace.input.format as formats
 from ktrace import __version__
-from ktrace.errors import StrictFailure
+from ktrace.errors import KtraceError, StrictFailure
 from ktrace.input.detection import detect
+from ktrace.input.format import Format, Plugins
 from ktrace.pipeline.convert import convert
+from ktrace.pipeline.info import inspect
 
 ROOM = {
     "__init__.py": """
@@ -232,3 +237,135 @@ def test_a_probe_of_ours_that_raises_is_named_and_the_others_go_on(
         convert(log, tmp_path / "strict.jsonl", strict=True)
     report = convert(log, tmp_path / "folder.jsonl", strict=True, from_="doppler")
     assert "broken-format" not in report.issues
+
+
+#: Further faults of packages -> the modules that have them, and what is read about it. One run has all of them at once.
+ALSO_BROKEN = {
+    "leaving": (ROOM | {"__init__.py": "raise SystemExit(3)\n"}, "leaving-ktrace 1.0: SystemExit: 3"),
+    "typed": (
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace('("*.beep",)', '"*.beep"')},
+        "typed-ktrace 1.0: TypeError: its patterns is a str, not a tuple",
+    ),
+    "quitter": (
+        ROOM | {"probe.py": "def probe(sample):\n    raise SystemExit('no')\n"},
+        "its probe, of quitter-ktrace 1.0, raised SystemExit: no",
+    ),
+    "twin": (
+        ROOM | {"__init__.py": ROOM["__init__.py"].replace('Format("beeper"', 'Format("beep" + "er"')},
+        "twin-ktrace 1.0: ValueError: the name beeper belongs to another format",
+    ),
+}
+
+
+def test_packages_that_exit_or_declare_nonsense_are_named_too(installed: Path, tmp_path: Path) -> None:
+    for name, (modules, _) in ALSO_BROKEN.items():
+        install(installed, modules, name=name)
+    log, account = tmp_path / "run.log", tmp_path / "account.json"
+    log.write_text("BEEP gemm 100 20\n")
+    done = ktrace(installed, "convert", log, "-o", tmp_path / "run.jsonl", "--report", account)
+    assert done.returncode == 0, done.stderr
+    [issue] = [issue for issue in json.loads(account.read_text())["issues"] if issue["kind"] == "broken-format"]
+    found = {place["where"]: place["detail"] for place in issue["places"]}
+    assert found.keys() == ALSO_BROKEN.keys()
+    for name, (_, words) in ALSO_BROKEN.items():
+        assert words in found[name]
+
+
+def test_formats_shows_where_each_comes_from(installed: Path) -> None:
+    lines = ktrace(installed, "formats").stdout.splitlines()
+    packages = {line.split()[0]: " ".join(line.split()[-2:]) for line in lines[1:]}
+    assert packages.pop("beeper") == "beeper-ktrace 1.0"
+    assert len(packages) > 10
+    assert set(packages.values()) == {f"ktrace {__version__}"}
+
+
+#: Fault of a reader -> the module, and what is said about it.
+READERS = {
+    "raises": ("    raise ValueError('no digits')\n    yield\n", "raised ValueError: no digits"),
+    "exits": ("    raise SystemExit(3)\n    yield\n", "raised SystemExit: 3"),
+    "yields something else": ("    yield [1]\n", "raised TypeError: it yields a list, not a Batch"),
+    "returns nothing": ("    return None\n", "raised TypeError: 'NoneType' object is not iterable"),
+    "miscounts": (
+        "    conversion.report.record(3)\n    conversion.report.used(1)\n    yield from ()\n",
+        "counted 3 records, but accounted for 1",
+    ),
+}
+
+
+def test_a_reader_that_fails_is_named_with_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In this process: each fault is a format of its own, in a package that nothing else imports."""
+    log = tmp_path / "run.log"
+    log.write_text("BEEP gemm 100 20\n")
+    for number, (body, words) in enumerate(READERS.values()):
+        name = f"faulty{number}"
+        install(tmp_path / "site", ROOM | {"reader.py": f"def read(source, conversion):\n{body}"}, name=name)
+        monkeypatch.syspath_prepend(str(tmp_path / "site"))
+        found = Format(name, name, f"{name}_ktrace", reads=True)
+        monkeypatch.setattr(formats, "plugins", lambda found=found: Plugins((found,), {found.name: "p 1.0"}, ()))
+        with pytest.raises(KtraceError) as caught:
+            convert(log, tmp_path / "out.jsonl", from_=name)
+        assert f"{log}: the reader of the format {name}, of p 1.0, {words}" in str(caught.value)
+        assert "report it to the authors" in str(caught.value)
+        assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_info_goes_on_where_a_package_cannot_tell_about_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path / "site", ROOM | {"about.py": "def about(source):\n    return {}['x']\n"}, name="mute")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    found = Format("mute", "Mute", "mute_ktrace", reads=True)
+    monkeypatch.setattr(formats, "plugins", lambda: Plugins((found,), {"mute": "p 1.0"}, ()))
+    log = tmp_path / "run.log"
+    log.write_text("BEEP gemm 100 20\n")
+    info = inspect(log, from_="mute")
+    assert info.about == {"about mute": ["its module about.py, of p 1.0, raised KeyError: 'x'"]}
+    assert info.top() == [("gemm", 1, 20)]
+
+
+#: A file that docs/plugins.md shows: its name in backticks, and the block below the text that begins with it.
+SHOWN = re.compile(r"^`([\w./-]+)`[^`]*?:?\n(?:[^`]*\n)?\n?```\w*\n(.*?)^```", re.M | re.S)
+
+
+def test_the_package_of_the_docs_is_built_installed_and_used(tmp_path: Path) -> None:
+    page = (ROOT / "docs/plugins.md").read_text("utf-8")
+    files = dict(SHOWN.findall(page))
+    assert {Path(name).name for name in files} == {"run.beep", "pyproject.toml", "__init__.py", "probe.py", "reader.py"}
+    for name, text in files.items():
+        path = tmp_path / "package" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+    def pip(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
+        return subprocess.run(command, cwd=tmp_path / "package", capture_output=True, text=True, check=False)
+
+    isolation = ["--no-build-isolation", "--no-index"] if _builds_wheels() else []
+    built = pip("wheel", "--no-deps", *isolation, "-w", tmp_path / "dist", ".")
+    if built.returncode and "Could not find a version" in built.stderr:
+        pytest.skip("setuptools is too old to build a wheel, and a newer one can't be fetched here")
+    assert built.returncode == 0, built.stdout + built.stderr
+    [wheel] = (tmp_path / "dist").glob("*.whl")
+    assert wheel.name in page
+    installed = pip("install", "--no-deps", "--no-index", "--target", tmp_path / "site", wheel)
+    assert installed.returncode == 0, installed.stderr
+
+    listed = ktrace(tmp_path / "site", "formats")
+    assert listed.stderr == ""
+    assert re.search(r"^beeper +read +Beeper log +\*\.beep +ktrace-beeper 0\.1$", listed.stdout, re.M)
+    out = tmp_path / "run.jsonl"
+    done = ktrace(tmp_path / "site", "convert", tmp_path / "package/run.beep", "-o", out)
+    assert done.returncode == 0, done.stderr
+    assert "read 4 records, wrote 2 rows, repaired 0, skipped 1" in done.stderr
+    rows = [json.loads(line) for line in out.read_text().splitlines()[1:]]
+    events = [(row["name"], row["ts"], row["dur"]) for row in rows if row["record"] == "event"]
+    assert events == [("gemm_f16", 12500, 3250), ("softmax", 15750, 500)]
+
+
+def _builds_wheels() -> bool:
+    """Whether the installed setuptools builds wheels without a network."""
+    try:
+        from setuptools.command import bdist_wheel
+    except ImportError:
+        return find_spec("wheel") is not None
+    return bool(bdist_wheel)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -39,8 +40,9 @@ class Own:
         self._found = {name: name for name in self.headings}
         for spell in (str.casefold, lambda name: heading(name).name.casefold()):
             several = [spell(name) for name in self.headings]
+            often = Counter(several)
             for name, spelled in zip(self.headings, several, strict=True):
-                if several.count(spelled) == 1:
+                if often[spelled] == 1:
                     self._found.setdefault(spelled, name)
 
     def find(self, column: str) -> str | None:

@@ -29,6 +29,9 @@ KINDS = {
 
 _SIDE = r"(host|device|peer|[hdp])"
 _WAY = re.compile(rf"(?:.*[^a-z])?{_SIDE}[ _-]*(?:to|2)[ _-]*{_SIDE}(?:[^a-z].*)?", re.IGNORECASE)
+#: Longer cells aren't directions.
+_LONGEST = 200
+
 _LAST_NUMBER = re.compile(r"(?:.*\D)?(\d{1,18})\D?")
 
 
@@ -39,7 +42,7 @@ def kind_of(cell: str) -> str | None:
 
 def direction(cell: str) -> str:
     """Returns the direction of a copy as `HtoD` if the cell spells one, else the cell."""
-    found = _WAY.fullmatch(cell.strip())
+    found = _WAY.fullmatch(cell.strip()) if len(cell) <= _LONGEST else None
     return f"{found[1][0].upper()}to{found[2][0].upper()}" if found else cell.strip()
 
 

@@ -49,10 +49,13 @@ def command(path: str, map_: str | None, write: bool, output: str | None, overwr
     if path == "-":
         raise UsageError("standard input can be read only once", remedy="save it to a file first")
     import_pyarrow()
-    from ktrace.pipeline.propose import completed, propose, tried, write_mapping
+    from ktrace.pipeline.propose import completed, known_as, propose, tried, write_mapping
 
     proposal = propose(path)
     click.echo(f"{harmless(path)}: {proposal.layout}")
+    if known := known_as(path):
+        reason = f"it {known.reason}"
+        click.echo(f"note: ktrace reads it as {known.format} without a mapping: {harmless(reason)}", err=True)
     _show_guesses(proposal, map_)
     mapping = _completed(proposal, map_, completed)
     trial = tried(path, mapping)

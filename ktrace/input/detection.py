@@ -54,7 +54,7 @@ def _probed(fmt: Format, sample: Sample) -> Detected | None:
         match = fmt.probe(sample)
     except MemoryError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         why = f"its probe, of {package_of(fmt.name)}, raised {error_text(error)}"
         return Detected(fmt.name, Score.NEAR, why, failed=True)
     return Detected(fmt.name, match.score, match.reason, match.remedy) if match else None

@@ -15,7 +15,7 @@ and modules for what it can do beyond that (capabilities.py beside this).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatch
@@ -120,11 +120,16 @@ class Format:
         return not self.words or sample.has_any(self.words)
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
-        """Yields the batches of the source."""
+        """Yields the batches of the source. Raises KtraceError if the reader of a plug-in fails."""
         if self.via:
             return self._read_by_another(source, conversion)
-        batches: Iterator[Batch] = self._module("reader").read(source, conversion)
-        return batches
+        read: Callable[[Source, Conversion], Iterator[Batch]] = self._module("reader").read
+        return read(source, conversion) if self._is_ours else guarded(self, read, source, conversion)
+
+    @property
+    def _is_ours(self) -> bool:
+        """Whether its room is one of ktrace's own."""
+        return self.room.startswith(".")
 
     def _read_by_another(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         from ktrace.input.stand_in import stand_in
@@ -145,8 +150,14 @@ class Format:
 
             with stand_in(self._module("export").exported, source, Conversion(Report())) as made:
                 return self._other().about(made)
-        room = self.capability("about")
-        more: dict[str, list[str]] = room.about(source) if room else {}
+        try:
+            room = self.capability("about")
+            more: dict[str, list[str]] = room.about(source) if room else {}
+        except (Exception, SystemExit) as error:
+            if self._is_ours:
+                raise
+            why = f"its module about.py, of {package_of(self.name)}, raised {error_text(error)}"
+            more = {f"about {self.name}": [why]}
         return more
 
     def capability(self, name: str) -> Any:
@@ -169,8 +180,8 @@ class Format:
     def _module(self, part: str) -> Any:
         try:
             return import_module(f"{self.room}.{part}", "ktrace.converters")
-        except Exception as error:
-            if self.room.startswith("."):
+        except (Exception, SystemExit) as error:
+            if self._is_ours:
                 raise
             raise KtraceError(
                 f"the module {self.room}.{part} of the format {self.name} can't be imported: {error_text(error)}",
@@ -218,11 +229,12 @@ def plugins() -> Plugins:
     packages: dict[str, str] = {}
     failures: list[Detected] = []
     taken = {fmt.name for fmt in builtin_formats()}
-    for entry in entry_points(group="ktrace.formats"):
+    found = entry_points(group="ktrace.formats")
+    for entry in sorted(found, key=lambda entry: (entry.dist.name if entry.dist else "", entry.name)):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else "a package without a name"
         try:
             fmt = _plugin(entry.load(), taken)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"its plug-in {entry.value} can't be loaded from {package}: {error_text(error)}"
             failures.append(Detected(entry.name, Score.NEAR, why, failed=True))
         else:
@@ -236,11 +248,45 @@ def _plugin(loaded: object, taken: set[str]) -> Format:
     """Returns the format that an entry point names. Raises TypeError, ValueError or ImportError for an unusable one."""
     if not isinstance(loaded, Format):
         raise TypeError(f"it is a {type(loaded).__name__}, not a ktrace.Format")
+    for part, kind in (("name", str), ("title", str), ("room", str), ("patterns", tuple)):
+        if not isinstance(value := getattr(loaded, part), kind):
+            raise TypeError(f"its {part} is a {type(value).__name__}, not a {kind.__name__}")
     if loaded.name in taken:
         raise ValueError(f"the name {loaded.name} belongs to another format")
     if missing := loaded.missing_module():
         raise ImportError(f"the package {loaded.room} has no module '{missing}'")
     return loaded
+
+
+def guarded(
+    fmt: Format,
+    read: Callable[[Source, Conversion], Iterator[Batch]],
+    source: Source,
+    conversion: Conversion,
+) -> Iterator[Batch]:
+    """Yields the batches that the reader of a plug-in yields. Raises KtraceError, with its package, if it fails."""
+    from ktrace.model.batch import Batch as Batches
+
+    def failed(why: str) -> KtraceError:
+        what = f"the reader of the format {fmt.name}, of {package_of(fmt.name)}, {why}"
+        return KtraceError(
+            what, path=source.path, remedy="report it to the authors of that package, or name another format"
+        )
+
+    try:
+        batches = iter(read(source, conversion))
+        for batch in batches:
+            if not isinstance(batch, Batches):
+                raise TypeError(f"it yields a {type(batch).__name__}, not a Batch")
+            yield batch
+    except (KtraceError, OSError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise failed(f"raised {error_text(error)}") from error
+    if not conversion.report.reader.balanced():
+        ledger = conversion.report.reader
+        accounted = ledger.given + ledger.removed.total() - ledger.added.total()
+        raise failed(f"counted {ledger.taken:,} records, but accounted for {accounted:,}")
 
 
 def package_of(name: str) -> str:

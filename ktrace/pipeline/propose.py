@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ktrace.errors import OutputError
-from ktrace.input.detection import by_name
+from ktrace.input.detection import by_name, detect
+from ktrace.input.format import Detected, Score
 from ktrace.input.mapping import FORMAT, ColumnMap, mapping_path, parts_of
 from ktrace.input.proposal import Proposal
 from ktrace.input.source import Source
@@ -36,6 +37,12 @@ class Trial:
         durations = [row.get("dur", 0) for row in self.rows]
         ends = [row["ts"] + dur for row, dur in zip(self.rows, durations, strict=True)]
         return min(row["ts"] for row in self.rows), max(ends), sum(durations)
+
+
+def known_as(path: str) -> Detected | None:
+    """Returns the format that knows the words of a table, so that it needs no mapping; None if there is none."""
+    found = (match for match in detect(path) if match.score >= Score.DIALECT and match.format != FORMAT)
+    return next(found, None)
 
 
 def propose(path: str) -> Proposal:
