@@ -41,6 +41,7 @@ FORMATS = (
     Format("torch-flops", "PyTorch FlopCounterMode's table of floating point operations", ".torch_flops", ("*flop*.txt", "*.log"), reads=True),
     Format("torch-memory", "PyTorch memory snapshot, pickle or JSON", ".torch_memory", ("*snapshot*.pickle", "*.pkl", "*.pickle", "*snapshot*.json"), reads=True),
     Format("nccl-flight-recorder", "PyTorch flight recorder, pickle or JSON", ".nccl_flight_recorder", ("*trace_rank_*", "*.pickle", "*.json"), reads=True),
+    Format("nccl-inspector", "NCCL Inspector log", ".nccl_inspector", ("*-pid*.log",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
