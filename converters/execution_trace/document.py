@@ -31,7 +31,7 @@ HEADER = ("schema", "pid", "time", "start_ts", "finish_ts")
 
 _FIRST_KEY = re.compile(rb'\{\s*("(?:[^"\\]|\\.){0,40}")\s*:')
 _SEPARATORS = re.compile(rb"[\s,]*")
-_LAST = re.compile(rb"\}\s*\]")
+_LAST = re.compile(rb"\}(?=\s*\]\s*,\s*\"finish_ts\")")
 
 _EXPECTED = 'a JSON object with "schema" and "nodes"'
 _REMEDY = "record it again with torch.profiler.ExecutionTraceObserver, and call unregister_callback() at the end"
@@ -179,7 +179,7 @@ class Document:
         after = self._boundary_from(start)
         if after < 0:
             last = text.search(_LAST, start)
-            after = last + 1 if last >= 0 else -1
+            after = last + 1 if last >= 0 else self._last_bracket(start)
         if after < 0:
             shown = text.peek(60).decode(errors="replace")
             text.pos = text.end
@@ -197,6 +197,12 @@ class Document:
             return better
         self._report.issue("bad-record", f"byte {start}", piece[:60].decode(errors="replace"))
         return b""
+
+    def _last_bracket(self, start: int) -> int:
+        """The end of the last object in the window that a bracket follows: "finish_ts" may come first; -1 for none."""
+        content = self._text.part(start, self._text.end)
+        found = re.search(rb"\}\s*\]\s*(?:,[^\[\]{}]*)?\}\s*\Z", content[-4096:])
+        return start + max(len(content) - 4096, 0) + found.start() + 1 if found else -1
 
     def _node(self, content: bytes, start: int) -> Iterator[Node]:
         try:

@@ -13,7 +13,7 @@ _WORDS = ("% total",)
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the headings above a rule."""
-    if b"% Total" not in sample.head and not sample.head.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16
+    if "FLOP" not in (sample.text or ""):
         return None
     for number, line in likely_lines(sample, _WORDS):
         if number < len(sample.lines) and heading(line, sample.lines[number]) is not None:

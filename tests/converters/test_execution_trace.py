@@ -98,6 +98,15 @@ def test_big_documents_and_their_gzip_are_read_in_chunks(tmp_path: Path) -> None
     assert {kind: issue.rows for kind, issue in report.issues.items()} == {"json-repair": 1, "bad-record": 1}
 
 
+@pytest.mark.parametrize("end", ['], "finish_ts": 9}', "]}", '], "schema": "1.1.1", "start_ts": 4}\n'])
+def test_quotes_in_the_name_of_the_last_node(tmp_path: Path, end: str) -> None:
+    """Objects in a list are inside it, too: its attributes."""
+    path = tmp_path / "et.json"
+    path.write_text(trace(node(1), node(2, name='the "last"'), end=end))
+    assert [(row["name"], row["count"]) for row in rows_of(path)] == [("aten::mm", 1), ('the "last"', 1)]
+    assert list(ktrace.read(path).report.issues) == ["json-repair"]
+
+
 def test_a_cut_document_gives_its_whole_nodes(tmp_path: Path) -> None:
     path = tmp_path / "et.json"
     path.write_text(trace(node(1), node(2), node(3)[:50], end=""))

@@ -1,0 +1,110 @@
+"""Turns each line into a kernel, or a call where only this was timed: an event if the log has times, else a summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.text.lines import Lines
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+#: Times are below this: 2^62 ns, here in us.
+_LIMIT = (1 << 62) // 1000
+
+#: Fields of header and metadata that become arguments.
+_ABOUT = ("comm_name", "rank", "n_ranks", "nnodes")
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields a kernel for each collective, send or receive. A line that can't be understood is skipped and reported."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    versions: dict[str, None] = {}
+    for line in lines:
+        if not line.text.strip():
+            lines.structure()
+            continue
+        try:
+            record = msgspec.json.decode(line.text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            is_cut = lines.peek() is None and line.text.lstrip().startswith("{")
+            lines.skip("cut" if is_cut else "bad-record", str(error))
+        else:
+            if problem := _add(record, rows, versions):
+                lines.skip("bad-record", problem)
+            else:
+                lines.used()
+        yield from rows.ready()
+    facts: dict[str, Any] = {"tool": "NCCL Inspector"}
+    rows.fact("source", facts=facts | ({"format_version": ", ".join(versions)} if versions else {}))
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    yield from rows.rest()
+
+
+def _add(record: Any, rows: RowBuilder, versions: dict[str, None]) -> str | None:
+    """Adds the kernel of a record; returns what is wrong with another record."""
+    prefix, figures = _figures(record)
+    name = figures.get(prefix)
+    if type(name) is not str or not name:
+        return "no coll_perf or p2p_perf with a name"
+    time = _whole(figures.get(f"{prefix}_exec_time_us"))
+    if time is None:
+        return "no execution time"
+    header, metadata = _member(record, "header"), _member(record, "metadata")
+    version = metadata.get("inspector_output_format_version")
+    if type(version) is str and len(versions) < 8:
+        versions[version[:40]] = None
+    args = {key: header[key] for key in _ABOUT if type(header.get(key)) in (int, str)}
+    used = {prefix, f"{prefix}_sn", f"{prefix}_msg_size_bytes", f"{prefix}_exec_time_us", "event_trace_sn"}
+    args |= {key: value for key, value in figures.items() if key not in used and value is not None}
+    group, host = header.get("id"), metadata.get("hostname")
+    columns: dict[str, Any] = {
+        "host": host if type(host) is str and host else None,
+        "pid": _whole(metadata.get("pid")),
+        "comm": group if type(group) is str else None,
+        "comm_seq": _whole(figures.get("coll_sn")),
+        "bytes": _whole(figures.get(f"{prefix}_msg_size_bytes")),
+        "operation": "collective",
+        "args": args,
+    }
+    is_call = figures.get(f"{prefix}_timing_source") == "collective_cpu"
+    kind = "op" if is_call else "kernel"
+    start = _start(_member(figures, "event_trace_ts"), prefix, is_call=is_call)
+    if start is None:
+        place: dict[str, Any] = {"table": 0, "scope": ["execution times"]}
+        rows.summary(kind, name, unit="ns", count=1, total=1000.0 * time, **place, **columns)
+    else:
+        words = ("communicator", str(args.get("comm_name", "")), columns["comm"] or "")
+        rows.event(kind, name, ts=1000 * start, dur=1000 * time, track=" ".join(filter(None, words)), **columns)
+    return None
+
+
+def _figures(record: Any) -> tuple[str, dict[str, Any]]:
+    """The figures of a collective, or of a send or receive, and the prefix of their keys."""
+    for prefix in ("coll", "p2p"):
+        if found := _member(record, f"{prefix}_perf"):
+            return prefix, found
+    return "", {}
+
+
+def _start(times: dict[str, Any], prefix: str, *, is_call: bool) -> int | None:
+    """When the first channel of the kernel began, or for a call when this began, in us; None without times."""
+    channels: Any = times.get("kernel_events")
+    channels = channels if isinstance(channels, list) and not is_call else []
+    begins = [_whole(one.get("kernel_start_ts")) for one in channels if isinstance(one, dict)]
+    known = [begin for begin in begins if begin]
+    return min(known) if known else _whole(times.get(f"{prefix}_start_ts")) or None
+
+
+def _member(record: Any, key: str) -> dict[str, Any]:
+    found = record.get(key) if isinstance(record, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number that can be used, None for another value."""
+    return value if type(value) is int and 0 <= value < _LIMIT else None
