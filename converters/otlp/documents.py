@@ -259,18 +259,24 @@ def _decoded(text: bytes) -> Any:
         return None
 
 
+def _list(found: dict[str, Any], key: str) -> list[Any]:
+    """The list under exactly that key; empty if there is none."""
+    value = found.get(key)
+    return value if isinstance(value, list) else []
+
+
 def _resource_lists(found: dict[str, Any]) -> list[Any]:
     """The resource spans of a document."""
     inner = found.get("trace")
     found = inner if isinstance(inner, dict) else found
     if any(key in found for key in SCOPES):
         return [found]
-    return [resource for key in RESOURCES for resource in objects(found, key)]
+    return [resource for key in RESOURCES for resource in _list(found, key)]
 
 
 def _of_resource(found: object, where: str) -> Iterator[Found]:
     resource = member(found, "resource") if isinstance(found, dict) else None
-    scopes = [scope for key in SCOPES for scope in objects(found, key)] if isinstance(found, dict) else [None]
+    scopes = [scope for key in SCOPES for scope in _list(found, key)] if isinstance(found, dict) else [None]
     for scope in scopes:
         yield from _of_scope(scope, resource, where)
 

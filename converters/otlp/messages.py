@@ -262,6 +262,6 @@ def fields(data: Bytes, end: int | None) -> Iterator[tuple[int, int]]:
 def unpacked(data: bytes) -> BinaryIO:
     """The content of a frame as a stream, decompressed."""
     if data.startswith(ZSTD):
-        stream: BinaryIO = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
-        return io.BufferedReader(stream)  # type: ignore[arg-type]
-    return io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
+        stream: io.RawIOBase = pa.CompressedInputStream(pa.BufferReader(data), "zstd")
+        return io.BufferedReader(stream)
+    return io.BufferedReader(io.BytesIO(data))

@@ -35,7 +35,8 @@ def own_columns(args: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_range(value: int, kind: pa.DataType) -> bool:
-    return abs(value) < 1 << (kind.bit_width - 1)
+    limit: int = 1 << (kind.bit_width - 1)
+    return abs(value) < limit
 
 
 _KINDS = frozenset(

@@ -12,7 +12,7 @@ from ktrace.conversion import Conversion
 from ktrace.converters._shared.trace_json.chunks import Text
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
-from ktrace.model.batch import Batch
+from ktrace.model.batch import POINT_KINDS, Batch
 from ktrace.model.row_builder import RowBuilder
 from ktrace.report import Report
 
@@ -57,8 +57,8 @@ def _spans(source: Source, report: Report, *, quiet: bool = False) -> Iterator[S
                 continue
             report.record(span.records)
             report.used(span.records - len(span.bad))
-            for bad in span.bad:
-                report.issue(bad.kind, item.where, bad.detail)
+            for part in span.bad:
+                report.issue(part.kind, item.where, part.detail)
             yield span
 
 
@@ -159,13 +159,15 @@ def _add(span: Span, number: int, places: Places, rows: RowBuilder, report: Repo
         _arrow(rows, "flow", key, other, number, span.start, places, link.args)
     if above is not None and not places.nested(number):
         _arrow(rows, "async", f"{span.trace}/{span.span}", parent, number, span.start, places, {})
-    args = span.args | _scope_args(span.scope) | ({"$links": absent} if absent else {})
-    dur = None if span.end is None else span.end - span.start
-    columns: dict[str, Any] = {"kind": "range", "cat": span.kind, "parent": above} | place
-    if span.scope.name == "ktrace":
+    is_own = span.scope.name == "ktrace"
+    args = span.args | ({} if is_own else _scope_args(span.scope)) | ({"$links": absent} if absent else {})
+    columns: dict[str, Any] = {"kind": "range", "cat": span.kind, "parent": above, "timing": "measured"} | place
+    columns["dur"] = None if span.end is None else span.end - span.start
+    if is_own:
         columns |= own_columns(args)
-    columns["args"] = args
-    rows.add("events", id=identity, name=span.name, ts=span.start, dur=dur, timing="measured", **columns)
+    if columns["kind"] in POINT_KINDS:
+        columns["dur"] = None
+    rows.add("events", id=identity, name=span.name, ts=span.start, args=args, **columns)
     for event in span.events:
         rows.event("instant", event.name, ts=event.ts, parent=identity, args=event.args, **place)
 
