@@ -47,6 +47,19 @@ def _is_message(data: bytes, at: int, end: int) -> bool:
     return at >= end or tag is None or (tag >= 8 and tag & 7 in (0, 1, 2, 5))
 
 
+def _is_resource(data: bytes, at: int, field: int) -> bool:
+    """Whether the message is an attribute or a span of OpenTelemetry, where a packet has a number.
+
+    Field 1 of ftrace_events is the cpu; field 1 of the processes and threads in process_tree is their id.
+    """
+    if field == 1:
+        return data[at : at + 1] == b"\x0a"
+    if data[at : at + 1] not in (b"\x0a", b"\x12"):
+        return False
+    _, inside = _varint(data, at + 1)
+    return data[inside : inside + 1] == b"\x0a"
+
+
 def _varint(data: bytes, at: int) -> tuple[int | None, int]:
     value = 0
     for shift in range(0, 70, 7):
@@ -80,6 +93,8 @@ def _fields(data: bytes, at: int, end: int) -> set[int] | None:
             if size is None:
                 break
             if tag >> 3 in _MESSAGES and not _is_message(data, at, min(at + size, end)):
+                return None
+            if tag >> 3 in (1, 2) and _is_resource(data, at, tag >> 3):
                 return None
             at += size
         else:

@@ -1,0 +1,290 @@
+"""The spans in a text: documents of OTLP JSON and objects of the console exporter, alone or between other lines.
+
+An object of up to `WHOLE` bytes is decoded at once. A larger document, or a damaged one, is read member by member down
+to its spans, so that memory doesn't grow with it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ktrace.converters._shared.trace_json.chunks import Text
+from ktrace.report import Report
+
+from .console import as_otlp, is_console, scope_of
+from .spans import Scope, make_scope, member, objects
+
+#: Greatest number of bytes of a document that is decoded at once, and of a span or resource of a larger one.
+WHOLE, LARGEST = 4 << 20, 64 << 20
+
+#: The lists of resource spans in a document; `batches` is that of Grafana Tempo's API.
+RESOURCES = ("resourceSpans", "resource_spans", "batches")
+SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "instrumentation_library_spans")
+_SCOPE = ("scope", "instrumentationLibrary", "instrumentation_library")
+
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+_OBJECT = re.compile(rb'\{\s*"|\r?\n')
+_LINE = re.compile(rb"[^\r\n]*")
+_NEXT_SPAN = re.compile(rb'\{\s*"(?:traceId|trace_id|spanId|span_id|name)"\s*:')
+
+
+class Found(NamedTuple):
+    """An object that should be a span, with its resource and scope, and where it is."""
+
+    span: object
+    scope: Scope
+    where: str
+
+
+class _Lost(Exception):
+    """The structure of a document can't be followed further."""
+
+
+class Documents:
+    """Yields the spans of a text. What isn't a span is counted, and reported."""
+
+    def __init__(self, text: Text, report: Report) -> None:
+        self._text = text
+        self._report = report
+        self._lines = 0
+
+    def __iter__(self) -> Iterator[Found]:
+        text = self._text
+        if text.peek(3) == b"\xef\xbb\xbf":
+            text.pos += 3
+        while first := text.skip_blank():
+            if first in (b"[", b"]", b","):  # objects may be elements of a list
+                text.pos += 1
+            elif first == b"{":
+                yield from self._object()
+            else:
+                self._other_text()
+
+    def _where(self) -> str:
+        return f"byte {self._text.pos}"
+
+    def _other_text(self) -> None:
+        """Reads over text before an object or a line end; a line without an object is reported."""
+        text = self._text
+        start, at = text.pos, text.pos
+        shown = text.peek(60).splitlines()[0]
+        while (found := text.search(_OBJECT, at)) < 0:
+            at = max(text.end - 1, text.pos)
+            if text.end - text.pos > WHOLE:
+                text.pos = at
+            if not text.more():
+                found = text.end
+                break
+        text.pos = found
+        if text.peek() != b"{":
+            self._report.record()
+            self._report.issue("unrecognised", f"byte {start}", shown.decode("utf-8", "replace"))
+
+    def _object(self) -> Iterator[Found]:
+        """Reads the object that begins here."""
+        where = self._where()
+        whole = self._value(WHOLE)
+        if whole is None:
+            yield from self._large()
+            return
+        found = _decoded(whole)
+        if isinstance(found, dict) and is_console(found):
+            yield Found(as_otlp(found), scope_of(found), where)
+        elif isinstance(found, dict) and (lists := _resource_lists(found)):
+            for resource in lists:
+                yield from _of_resource(resource, where)
+        elif not isinstance(found, dict) or not any(key in found for key in RESOURCES):
+            self._report.record()
+            detail = "an object without spans" if isinstance(found, dict) else "can't be decoded"
+            if isinstance(found, dict) and (signal := next((key for key in found if key.startswith("resource")), "")):
+                detail = f"an object with {signal}, without spans"
+            self._report.issue("unrecognised", where, detail)
+
+    def _value(self, limit: int = LARGEST) -> bytes | None:
+        """The JSON text that begins here; None if it isn't valid, has no end or is longer than `limit`."""
+        text = self._text
+        while True:
+            view = text.view(text.pos, text.end)
+            try:
+                msgspec.json.decode(view, type=msgspec.Raw)
+                end = text.end
+            except msgspec.DecodeError as error:
+                trailing = _TRAILING.search(str(error))
+                if trailing:
+                    end = text.pos + int(trailing[1]) - 1
+                elif "truncated" in str(error) and len(view) <= limit and text.more():
+                    continue
+                else:
+                    return None
+            except RecursionError:
+                return None
+            finally:
+                view.release()
+            if end == text.end and text.more():  # a number or blanks may go on
+                continue
+            value = text.part(text.pos, end).rstrip()
+            text.pos += len(value)
+            return value
+
+    def _large(self) -> Iterator[Found]:
+        """Reads a document member by member. Where its structure is lost, the rest of the line is reported."""
+        try:
+            for key in self._members():
+                if key in RESOURCES and self._text.peek() == b"[":
+                    for _ in self._elements():
+                        yield from self._resource()
+                elif key in SCOPES and self._text.peek() == b"[":  # resource spans without a list around them
+                    yield from self._scopes(Scope(), None)
+                elif self._value() is None:
+                    raise _Lost
+        except _Lost:
+            text = self._text
+            self._report.record()
+            if not text.peek():
+                self._report.issue("cut", self._where(), "the object has no end")
+                return
+            shown = text.peek(40).decode("utf-8", "replace")
+            self._report.issue("bad-record", self._where(), f"not valid JSON: {shown}")
+            text.pos += 1
+            while (end := text.match(_LINE, text.pos)) == text.end and text.more():
+                text.pos = end
+            text.pos = end
+
+    def _resource(self) -> Iterator[Found]:
+        """Reads an element of the list of resource spans."""
+        where = self._where()
+        whole = self._value(WHOLE)
+        if whole is not None:
+            yield from _of_resource(_decoded(whole), where)
+            return
+        resource: object = None
+        for key in self._members():
+            if key in SCOPES and self._text.peek() == b"[":
+                yield from self._scopes(make_scope(resource, None), resource)
+            else:
+                value = self._needed()
+                if key == "resource":
+                    resource = _decoded(value)
+
+    def _scopes(self, default: Scope, resource: object) -> Iterator[Found]:
+        for _ in self._elements():
+            where = self._where()
+            whole = self._value(WHOLE)
+            if whole is not None:
+                yield from _of_scope(_decoded(whole), resource, where)
+                continue
+            scope = default
+            for key in self._members():
+                if key == "spans" and self._text.peek() == b"[":
+                    yield from self._spans(scope)
+                else:
+                    value = self._needed()
+                    if key in _SCOPE:
+                        scope = make_scope(resource, _decoded(value))
+
+    def _spans(self, scope: Scope) -> Iterator[Found]:
+        """Reads a list of spans; a damaged one is reported, and reading goes on at the next that can be recognised."""
+        text = self._text
+        for _ in self._elements():
+            where = self._where()
+            value = self._value()
+            if value is not None:
+                yield Found(_decoded(value), scope, where)
+                continue
+            at = text.pos + 1
+            while (found := text.search(_NEXT_SPAN, at)) < 0 and text.end - text.pos <= LARGEST:
+                at = max(at, text.end - 32)
+                if not text.more():
+                    break
+            if found < 0:
+                text.pos = text.end
+                raise _Lost
+            self._report.record()
+            self._report.issue("bad-record", where, "a span that isn't valid JSON")
+            text.pos = found
+
+    def _needed(self) -> bytes:
+        value = self._value()
+        if value is None:
+            if self._text.ended:
+                self._text.pos = self._text.end
+            raise _Lost
+        return value
+
+    def _members(self) -> Iterator[str]:
+        """Yields the keys of the object that begins here; the caller reads the value after each. Raises _Lost."""
+        text = self._text
+        if text.peek() != b"{":
+            raise _Lost
+        text.pos += 1
+        while (first := text.skip_blank()) != b"}":
+            if first == b",":
+                text.pos += 1
+                continue
+            key = _decoded(self._needed()) if first == b'"' else None
+            if not isinstance(key, str) or text.skip_blank() != b":":
+                raise _Lost
+            text.pos += 1
+            text.skip_blank()
+            yield key
+        text.pos += 1
+
+    def _elements(self) -> Iterator[None]:
+        """Goes to each element of the list that begins here; the caller reads it. Raises _Lost."""
+        text = self._text
+        text.pos += 1
+        while (first := text.skip_blank()) != b"]":
+            if first == b",":
+                text.pos += 1
+            elif first == b"{":
+                yield
+            else:
+                raise _Lost
+        text.pos += 1
+
+
+def _decoded(text: bytes) -> Any:
+    """The value of a JSON text; None if it can't be decoded (a number out of range, invalid UTF-8, nesting)."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        pass
+    try:
+        return msgspec.json.decode(text.decode("utf-8", "replace"))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _list(found: dict[str, Any], key: str) -> list[Any]:
+    """The list under exactly that key; empty if there is none."""
+    value = found.get(key)
+    return value if isinstance(value, list) else []
+
+
+def _resource_lists(found: dict[str, Any]) -> list[Any]:
+    """The resource spans of a document."""
+    inner = found.get("trace")
+    found = inner if isinstance(inner, dict) else found
+    if any(key in found for key in SCOPES):
+        return [found]
+    return [resource for key in RESOURCES for resource in _list(found, key)]
+
+
+def _of_resource(found: object, where: str) -> Iterator[Found]:
+    resource = member(found, "resource") if isinstance(found, dict) else None
+    scopes = [scope for key in SCOPES for scope in _list(found, key)] if isinstance(found, dict) else [None]
+    for scope in scopes:
+        yield from _of_scope(scope, resource, where)
+
+
+def _of_scope(found: object, resource: object, where: str) -> Iterator[Found]:
+    if not isinstance(found, dict):
+        yield Found(None, Scope(), where)
+        return
+    scope = make_scope(resource, next((found[key] for key in _SCOPE if key in found), None))
+    for number, span in enumerate(objects(found, "spans")):
+        yield Found(span, scope, f"{where}, span {number}")

@@ -1,0 +1,225 @@
+"""Reads spans in two passes: the first finds parents and lanes, the second yields the rows.
+
+A span is a range, its events are instants, its links are arrows. A parent that is drawn elsewhere has an arrow, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.trace_json.chunks import Text
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.model.batch import POINT_KINDS, Batch
+from ktrace.model.row_builder import RowBuilder
+from ktrace.report import Report
+
+from . import messages
+from .documents import Documents, Found
+from .own import own_columns
+from .places import Places, Service
+from .spans import BadSpan, Scope, Span, make_scope, make_span
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields the rows of all spans. Raises DamagedInput for a file that isn't OTLP from its first byte on."""
+    places = Places()
+    for span in _spans(source, Report(), quiet=True):
+        places.add(span)
+    places.arrange()
+    rows = RowBuilder(conversion, first_id=len(places) + 1)
+    rows.fact("clock", facts={"kind": "unix", "at_ns": 0, "unix_ns": 0})
+    for number, span in enumerate(_spans(source, conversion.report)):
+        _add(span, number, places, rows, conversion.report)
+        yield from rows.ready()
+    _facts(places, rows)
+    yield from rows.rest()
+
+
+def _spans(source: Source, report: Report, *, quiet: bool = False) -> Iterator[Span]:
+    """Yields the sound spans. Each record is counted; bad ones are reported."""
+    with source.open(quiet=quiet) as stream:
+        head = stream.peek(4096)[:4096]  # type: ignore[attr-defined]
+        frames = messages.framing(head)
+        found = (
+            _in_messages(messages.Bytes(stream), frames, source, report) if frames else Documents(Text(stream), report)
+        )
+        for item in found:
+            try:
+                if not isinstance(item.span, dict):
+                    raise BadSpan("bad-record", "a span that isn't an object")
+                span = make_span(item.span, item.scope)
+            except BadSpan as bad:
+                report.record()
+                report.issue(bad.kind, item.where, bad.detail)
+                continue
+            report.record(span.records)
+            report.used(span.records - len(span.bad))
+            for part in span.bad:
+                report.issue(part.kind, item.where, part.detail)
+            yield span
+
+
+def _in_messages(data: messages.Bytes, frames: str, source: Source, report: Report) -> Iterator[Found]:
+    """Yields the spans of a protobuf file. Raises DamagedInput if not even its first field is OTLP."""
+    found = False
+    try:
+        for item in _resources(data) if frames == "message" else _frames(data, frames, report):
+            found = True
+            yield item
+    except messages.Damaged as damage:
+        if damage.cut:
+            report.record()
+            report.issue("cut", f"byte {data.pos}", str(damage))
+        elif found:
+            report.record()
+            report.issue("bad-record", f"byte {data.pos}", f"{damage}; the rest of the file was left out")
+        else:
+            raise DamagedInput(
+                str(damage),
+                path=source.path,
+                where=f"byte {data.pos}",
+                expected="protobuf messages TracesData or ExportTraceServiceRequest",
+                remedy="export it again, or as OTLP JSON",
+            ) from None
+
+
+def _frames(data: messages.Bytes, frames: str, report: Report) -> Iterator[Found]:
+    """Yields the spans of messages that follow their lengths. Raises Damaged."""
+    while True:
+        if frames == "length":
+            head = data.read_some(4)
+            if 0 < len(head) < 4:
+                raise messages.Damaged("the length of a message is missing", cut=True)
+            size = int.from_bytes(head, "big") if head else None
+        else:
+            size = data.varint()
+        if size is None:
+            return
+        start = data.pos
+        content = data.read(size)
+        try:
+            stream = messages.unpacked(content)
+            if stream.peek(1)[:1] == b"{":  # type: ignore[attr-defined]
+                yield from Documents(Text(stream), report)
+            else:
+                yield from _resources(messages.Bytes(stream), start)
+        except (OSError, messages.Damaged) as damage:
+            report.record()
+            report.issue("bad-record", f"message at byte {start}", str(damage))
+
+
+def _resources(data: messages.Bytes, base: int = 0) -> Iterator[Found]:
+    """Yields the spans of a message TracesData. Raises Damaged."""
+    for number, length in messages.fields(data, None):
+        if number != 1:
+            data.skip(length)
+            continue
+        end = data.pos + length
+        resource: dict[str, Any] | None = None
+        for part, size in messages.fields(data, end):
+            if part == 1:
+                resource = messages.decode(data.read(size), messages.RESOURCE)
+            elif part in (2, 1000):
+                yield from _scope_spans(data, data.pos + size, resource, base)
+            else:
+                data.skip(size)
+
+
+def _scope_spans(data: messages.Bytes, end: int, resource: dict[str, Any] | None, base: int) -> Iterator[Found]:
+    scope = make_scope(resource, None)
+    for number, size in messages.fields(data, end):
+        where = f"byte {base + data.pos}"
+        if number == 1:
+            scope = make_scope(resource, messages.decode(data.read(size), messages.SCOPE))
+        elif number == 2:
+            content = data.read(size)
+            try:
+                span: object = messages.decode(content, messages.SPAN)
+            except messages.Damaged:
+                span = None
+            yield Found(span, scope, where)
+        else:
+            data.skip(size)
+
+
+def _add(span: Span, number: int, places: Places, rows: RowBuilder, report: Report) -> None:
+    """Adds the rows of a span."""
+    place, parent = places.place(number), int(places.parent[number])
+    identity, above = number + 1, parent + 1 if parent >= 0 else None
+    absent = []
+    for link in span.links:
+        other = places.row_of(link.trace, link.span)
+        if other < 0:
+            absent.append({"$trace_id": link.trace, "$span_id": link.span} | link.args)
+            continue
+        key = f"{link.trace}/{link.span} {span.trace}/{span.span}"
+        _arrow(rows, "flow", key, other, number, span.start, places, link.args)
+    if above is not None and not places.nested(number):
+        _arrow(rows, "async", f"{span.trace}/{span.span}", parent, number, span.start, places, {})
+    is_own = span.scope.name == "ktrace"
+    args = span.args | ({} if is_own else _scope_args(span.scope)) | ({"$links": absent} if absent else {})
+    columns: dict[str, Any] = {"kind": "range", "cat": span.kind, "parent": above, "timing": "measured"} | place
+    columns["dur"] = None if span.end is None else span.end - span.start
+    if is_own:
+        columns |= own_columns(args)
+    if columns["kind"] in POINT_KINDS:
+        columns["dur"] = None
+    rows.add("events", id=identity, name=span.name, ts=span.start, args=args, **columns)
+    for event in span.events:
+        rows.event("instant", event.name, ts=event.ts, parent=identity, args=event.args, **place)
+
+
+def _arrow(
+    rows: RowBuilder, kind: str, key: str, start: int, end: int, ts: int, places: Places, args: dict[str, Any]
+) -> None:
+    """Adds an arrow between two spans, by their numbers."""
+    rows.link(kind, key, "out", event=start + 1, ts=ts, **places.place(start))
+    rows.link(kind, key, "in", event=end + 1, ts=ts, args=args or None, **places.place(end))
+
+
+def _scope_args(scope: Scope) -> dict[str, Any]:
+    named = {"$scope": scope.name, "$scope.version": scope.version}
+    return {name: value for name, value in named.items() if value} | {
+        f"$scope.{key}": value for key, value in scope.attributes.items()
+    }
+
+
+def _facts(places: Places, rows: RowBuilder) -> None:
+    """Adds what the resources say about hosts, processes, tracks and the program."""
+    alone: dict[tuple[str | None, int | None], list[Service]] = {}
+    for service, resource in places.services.items():
+        alone.setdefault(service[:2], []).append(service)
+        if service.host is not None:
+            rows.fact("host", host=service.host, name=service.host, facts=_some(resource, _HOST))
+    sdks = {(r.get("telemetry.sdk.language"), r.get("telemetry.sdk.version")) for r in places.services.values()}
+    facts = {"tool": "OpenTelemetry"}
+    if len(sdks) == 1 and isinstance(version := next(iter(sdks))[1], str):
+        facts["version"] = version
+    rows.fact("source", facts=facts)
+    lanes = places.lanes()
+    for (host, pid), services in alone.items():
+        if len(services) == 1:
+            resource = places.services[services[0]]
+            about = resource | _some(resource, _PROCESS)
+            name = services[0].name if "service.name" in resource else None
+            rows.fact("process", host=host, pid=pid, name=name, facts=about)
+        for order, service in enumerate(services):
+            own = places.services[service] if len(services) > 1 else {}
+            base = places.track_name(service)
+            for lane in range(lanes[service]):
+                track = base if not lane else f"{base} {lane + 1}"
+                sort = order * 1_000_000 + lane
+                rows.fact(
+                    "track", host=host, pid=pid, track=track, name=track, order=sort, facts=own if not lane else {}
+                )
+
+
+def _some(resource: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+    return {fact: resource[key] for key, fact in names.items() if isinstance(resource.get(key), str)}
+
+
+_HOST = {"os.description": "os"}
+_PROCESS = {"process.command_line": "command"}

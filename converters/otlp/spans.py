@@ -1,0 +1,246 @@
+"""A span of any dialect, checked: from an object as OTLP JSON has it.
+
+Keys are those of OTLP JSON; the names of the protobuf fields (`trace_id`) are read as well. Ids are hexadecimal, or
+base64 where a general protobuf library wrote the JSON. Enums are numbers or names.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Greatest time in ns.
+LIMIT = 1 << 62
+
+#: Numbers of `SpanKind` and of `StatusCode` (opentelemetry/proto/trace/v1/trace.proto).
+KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
+CODES = ("UNSET", "OK", "ERROR")
+
+#: Members that become arguments unless they are empty, and the arguments' names.
+_OTHERS = {
+    "traceState": "$trace_state",
+    "flags": "$flags",
+    "droppedAttributesCount": "$dropped_attributes",
+    "droppedEventsCount": "$dropped_events",
+    "droppedLinksCount": "$dropped_links",
+}
+
+_HEX = re.compile(r"[0-9a-fA-F]*")
+_CAPITAL = re.compile(r"[A-Z]")
+_DIGITS = re.compile(r"[0-9]{1,20}")
+
+
+class BadSpan(Exception):
+    """A span, event or link that can't be read: the kind of issue and its detail."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+
+
+@dataclass(slots=True)
+class Scope:
+    """The resource and the instrumentation scope of spans, as attributes."""
+
+    resource: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    version: str = ""
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SpanEvent:
+    """An event in a span."""
+
+    name: str
+    ts: int
+    args: dict[str, Any]
+
+
+@dataclass(slots=True)
+class SpanLink:
+    """A link from a span to another one."""
+
+    trace: str
+    span: str
+    args: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Span:
+    """A span. `end` is None where it isn't known; `bad` lists the events and links that can't be read."""
+
+    name: str
+    trace: str
+    span: str
+    parent: str
+    kind: str
+    start: int
+    end: int | None
+    scope: Scope
+    args: dict[str, Any]
+    events: list[SpanEvent]
+    links: list[SpanLink]
+    bad: list[BadSpan]
+
+    @property
+    def records(self) -> int:
+        """The records of the source that the span consists of: itself, its events and its links."""
+        return 1 + len(self.events) + len(self.links) + len(self.bad)
+
+
+def member(found: dict[str, Any], name: str) -> Any:
+    """The member of that name, or of the name that protobuf has for it; None if there is none."""
+    value = found.get(name)
+    if value is None:
+        value = found.get(_CAPITAL.sub(lambda letter: "_" + letter[0].lower(), name))
+    return value
+
+
+def objects(found: dict[str, Any], name: str) -> list[Any]:
+    """The list of that name; empty if there is none."""
+    value = member(found, name)
+    return value if isinstance(value, list) else []
+
+
+def make_span(found: dict[str, Any], scope: Scope) -> Span:
+    """The span that an object describes. Raises BadSpan."""
+    start = _time(found, "startTimeUnixNano")
+    end = _time(found, "endTimeUnixNano")
+    if start is None:
+        raise BadSpan("bad-record", "no start time")
+    if end is not None and end < start:
+        raise BadSpan("negative-duration", f"{end - start} ns")
+    trace, span = _id(found, "traceId", 16), _id(found, "spanId", 8)
+    if not span:
+        raise BadSpan("bad-record", "no span id")
+    bad: list[BadSpan] = []
+    events, links = [], []
+    for event in objects(found, "events"):
+        try:
+            events.append(_event(event))
+        except BadSpan as problem:
+            bad.append(problem)
+    for link in objects(found, "links"):
+        try:
+            links.append(_link(link))
+        except BadSpan as problem:
+            bad.append(problem)
+    parent = _id(found, "parentSpanId", 8)
+    args = attributes(member(found, "attributes"))
+    args |= {"$trace_id": trace, "$span_id": span} | ({"$parent_span_id": parent} if parent else {})
+    args |= _status(member(found, "status")) | _others(found)
+    kind = _word(member(found, "kind"), KINDS, "SPAN_KIND_")
+    return Span(_text(found, "name"), trace, span, parent, kind, start, end, scope, args, events, links, bad)
+
+
+def make_scope(resource: object, scope: object) -> Scope:
+    """The resource and the scope that objects describe."""
+    about = scope if isinstance(scope, dict) else {}
+    found = attributes(member(resource, "attributes")) if isinstance(resource, dict) else {}
+    return Scope(found, _text(about, "name"), _text(about, "version"), attributes(member(about, "attributes")))
+
+
+def attributes(found: object) -> dict[str, Any]:
+    """Attributes by key: of a list of `KeyValue`, or an object that has the values themselves."""
+    if isinstance(found, dict):
+        return dict(found)
+    if not isinstance(found, list):
+        return {}
+    pairs = [pair for pair in found if isinstance(pair, dict) and isinstance(pair.get("key"), str)]
+    return {pair["key"]: plain(pair.get("value")) for pair in pairs}
+
+
+def plain(value: object) -> Any:
+    """The value of an `AnyValue`; None for an empty one. 64-bit integers are texts in OTLP JSON."""
+    if not isinstance(value, dict) or not value:
+        return None
+    name, held = next(iter(value.items()))
+    if name in ("intValue", "int_value"):
+        return int(held) if isinstance(held, str) and re.fullmatch(r"-?[0-9]{1,19}", held) else held
+    if name in ("doubleValue", "double_value") and type(held) is int:
+        return float(held)
+    if name in ("arrayValue", "array_value"):
+        return [plain(item) for item in objects(held, "values")] if isinstance(held, dict) else []
+    if name in ("kvlistValue", "kvlist_value"):
+        return attributes(objects(held, "values")) if isinstance(held, dict) else {}
+    return held
+
+
+def _event(found: object) -> SpanEvent:
+    if not isinstance(found, dict):
+        raise BadSpan("bad-record", "an event that isn't an object")
+    ts = _time(found, "timeUnixNano")
+    if ts is None:
+        raise BadSpan("bad-record", f"no time of the event {_text(found, 'name')}")
+    return SpanEvent(_text(found, "name"), ts, attributes(member(found, "attributes")) | _others(found))
+
+
+def _link(found: object) -> SpanLink:
+    if not isinstance(found, dict):
+        raise BadSpan("bad-record", "a link that isn't an object")
+    span = _id(found, "spanId", 8)
+    if not span:
+        raise BadSpan("bad-record", "a link without a span id")
+    args = attributes(member(found, "attributes")) | _others(found)
+    return SpanLink(_id(found, "traceId", 16), span, args)
+
+
+def _status(found: object) -> dict[str, Any]:
+    if not isinstance(found, dict):
+        return {}
+    code, message = _word(member(found, "code"), CODES, "STATUS_CODE_"), _text(found, "message")
+    return ({"$status": code} if code != "UNSET" else {}) | ({"$status_message": message} if message else {})
+
+
+def _others(found: dict[str, Any]) -> dict[str, Any]:
+    values = {name: member(found, key) for key, name in _OTHERS.items()}
+    return {name: value for name, value in values.items() if value and isinstance(value, (int, str))}
+
+
+def _word(value: object, words: tuple[str, ...], prefix: str) -> str:
+    """The word of an enum, which may be a number, a word, or a word with its prefix."""
+    if isinstance(value, str):
+        return value.removeprefix(prefix).rpartition(".")[2] or words[0]
+    if type(value) is int:
+        return words[value] if 0 <= value < len(words) else str(value)
+    return words[0]
+
+
+def _text(found: dict[str, Any], name: str) -> str:
+    value = member(found, name)
+    return value if isinstance(value, str) else ""
+
+
+def _time(found: dict[str, Any], name: str) -> int | None:
+    """A time in ns; None if it is absent or 0. Raises BadSpan."""
+    value = member(found, name)
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        value = int(value)
+    if value is None or value == 0:
+        return None
+    if type(value) is not int:
+        raise BadSpan("bad-record", f"{name} isn't a whole number of ns: {str(value)[:40]}")
+    if not 0 < value < LIMIT:
+        raise BadSpan("time-range", f"{value} ns")
+    return value
+
+
+def _id(found: dict[str, Any], name: str, size: int) -> str:
+    """An id in lower-case hexadecimal digits; empty if it is absent or all zeros. Raises BadSpan."""
+    value = member(found, name)
+    if value is None or value == "":
+        return ""
+    text = value.removeprefix("0x") if isinstance(value, str) else ""
+    if len(text) != 2 * size or not _HEX.fullmatch(text):
+        try:
+            text = base64.b64decode(text, validate=True).hex()
+        except (binascii.Error, ValueError):
+            text = ""
+        if len(text) != 2 * size:
+            raise BadSpan("bad-record", f"{name} isn't an id of {size} bytes: {str(value)[:40]}")
+    return "" if not text.strip("0") else text.lower()

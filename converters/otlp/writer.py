@@ -1,0 +1,217 @@
+"""Writes a timeline as OTLP JSON: one document, with resource spans for each process in each run of time.
+
+A slice is a span. Its parent is the slice around it on its track, or the one that `args.$parent_span_id` names.
+Instants are events of their parent if it is in the same batch, else spans of 0 ns. An arrow is a link to the span where
+it begins.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+
+import ktrace
+from ktrace.conversion import Conversion
+from ktrace.model.catalog import Catalog
+from ktrace.model.masks import slice_rows, words_in
+from ktrace.model.tracks import Node, Process, arrange, host_of
+from ktrace.output.sink import Sink
+from ktrace.stages.order.arrows import ARROW_KINDS
+from ktrace.stages.order.timeline import Timeline, TimelineBatch
+
+from .attributes import attributes_of, pairs, rows_with_args
+from .spans import CODES, KINDS
+
+#: Rows that become objects at once; limits memory.
+CHUNK = 16_384
+
+_EVENTS = ("instant", "log", "sample")
+
+Ids = tuple[str, str]
+
+
+class Writer:
+    """A TimelineWriter of spans, events and links. Counters have no place in spans."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None:
+        self._stream = sink.open()
+        self._report = conversion.report
+        self._separator = b"\n"
+        #: (track, lane) -> the open spans there, each with its serial, its ids.
+        self._open: dict[tuple[int, int], list[tuple[int, Ids]]] = {}
+        #: arrow -> the ids of the span where it begins.
+        self._departures: dict[int, Ids] = {}
+
+    def start(self, timeline: Timeline) -> None:
+        """Writes the head. Times become those of the unix clock where there is one, and are never negative."""
+        offsets = timeline.catalog.unix_offsets()
+        self._offset = next(iter(offsets)) if len(offsets) == 1 else 0
+        if timeline.start + self._offset < 0:
+            self._report.issue("origin", "output", f"{timeline.start} ns were subtracted", 0)
+            self._offset = -timeline.start
+        self._end = timeline.end
+        self._tracks = timeline.tracks
+        self._resources = _resources(timeline)
+        self._process = [self._resources[track.process][0] for track in timeline.tracks]
+        self._traces = {track.source: _digest(track.source, 16) for track in timeline.tracks}
+        self._stream.write(b'{"resourceSpans":[')
+
+    def write(self, batch: TimelineBatch) -> int:
+        """Writes the rows and returns the number of events and arrow ends that it kept."""
+        spans: dict[int, list[dict[str, Any]]] = {}
+        parents, ids = self._parents(batch)
+        self._add(batch, parents, ids, spans)
+        for number, found in spans.items():
+            resource = next(about for process, about in self._resources.values() if process == number)
+            scope = {"name": "ktrace", "version": ktrace.__version__}
+            entry = {"resource": resource, "scopeSpans": [{"scope": scope, "spans": found}]}
+            self._stream.write(self._separator + msgspec.json.encode(entry))
+            self._separator = b",\n"
+        counters = int(np.count_nonzero(words_in(batch.column("kind"), ("counter",))))
+        return len(batch) - counters + batch.link_ends
+
+    def close(self) -> None:
+        """Writes the end."""
+        self._stream.write(b"\n]}\n")
+
+    def _add(
+        self, batch: TimelineBatch, parents: list[Ids | None], ids: list[Ids], spans: dict[int, list[dict[str, Any]]]
+    ) -> None:
+        """Makes the spans of a batch, by process."""
+        links = self._links(batch, ids)
+        owners: dict[tuple[str, int], dict[str, Any]] = {}
+        late: list[tuple[int, dict[str, Any]]] = []
+        for first in range(0, len(batch), CHUNK):
+            index = np.arange(first, min(first + CHUNK, len(batch)))
+            for number, row in zip(index.tolist(), rows_with_args(batch.taken(index)), strict=True):
+                if row["kind"] in _EVENTS and number not in links and "parent" in row:
+                    late.append((number, row))
+                elif row["kind"] != "counter":
+                    span = self._span(row, ids[number], parents[number], links.get(number, []))
+                    owners[row["source"], row["id"]] = span
+                    spans.setdefault(self._process[batch.track[number]], []).append(span)
+        for number, row in late:
+            owner = owners.get((row["source"], row["parent"]))
+            if owner is None:
+                span = self._span(row, ids[number], parents[number], [])
+                spans.setdefault(self._process[batch.track[number]], []).append(span)
+                continue
+            plain = {name: value for name, value in row.items() if name in ("args", "value", "unit", "bytes", "cat")}
+            time = str(row["ts"] + self._offset)
+            event = {"timeUnixNano": time, "name": row["name"], "attributes": attributes_of(plain)}
+            owner.setdefault("events", []).append(event)
+
+    def _span(self, row: dict[str, Any], ids: Ids, parent: Ids | None, links: list[Ids]) -> dict[str, Any]:
+        args, start = row["args"], row["ts"] + self._offset
+        dur = row.get("dur", 0 if row["kind"] in _EVENTS else None)
+        above = args.get("$parent_span_id") if "$span_id" in args else parent[1] if parent else None
+        span: dict[str, Any] = {"traceId": ids[0], "spanId": ids[1]}
+        if isinstance(above, str):
+            span["parentSpanId"] = above
+        cat, status = row.get("cat"), args.get("$status")
+        span |= {
+            "name": row["name"],
+            "kind": KINDS.index(cat) if cat in KINDS and "$span_id" in args else 1,
+            "startTimeUnixNano": str(start),
+            "endTimeUnixNano": str(start + dur) if dur is not None else str(self._end + self._offset),
+            "attributes": attributes_of(row),
+        }
+        if links:
+            span["links"] = [{"traceId": trace, "spanId": other} for trace, other in links]
+        if status in CODES:
+            span["status"] = {"code": CODES.index(status)}
+        return span
+
+    def _links(self, batch: TimelineBatch, ids: list[Ids]) -> dict[int, list[Ids]]:
+        """For each row where arrows end, the spans where they begin."""
+        arrows = batch.arrows
+        own = self._own_parents(batch)
+        found: dict[int, list[Ids]] = {}
+        numbers = zip(*(column.tolist() for column in (arrows.row, arrows.arrow, arrows.out, arrows.kind)), strict=True)
+        ends = list(numbers)
+        for row, arrow, out, _ in ends:
+            if out:
+                self._departures[arrow] = ids[row]
+        for (row, arrow, out, kind), peer in zip(ends, arrows.peer.tolist(), strict=True):
+            if out or not peer or (row in own and ARROW_KINDS[kind] == "async"):
+                continue
+            departure = self._departures.get(arrow) or (ids[row][0], _number(peer))
+            found.setdefault(row, []).append(departure)
+        return found
+
+    def _own_parents(self, batch: TimelineBatch) -> set[int]:
+        """The rows whose span already names its parent."""
+        if not batch.has("args"):
+            return set()
+        texts = batch.column("args").to_pylist()
+        return {number for number, text in enumerate(texts) if text and '"$parent_span_id"' in text}
+
+    def _parents(self, batch: TimelineBatch) -> tuple[list[Ids | None], list[Ids]]:
+        """For each row the ids of the slice around it on its lane, and its own ids."""
+        ids = self._ids(batch)
+        parents: list[Ids | None] = [None] * len(batch)
+        edges = batch.edges
+        columns = (column.tolist() for column in (edges.row, edges.track, edges.lane))
+        points = _points(batch)
+        for row, track, lane in zip(*columns, strict=True):
+            stack = self._open.setdefault((track, lane), [])
+            if row < 0:
+                if stack:
+                    stack.pop()
+                continue
+            parents[row] = stack[-1][1] if stack else None
+            if not points[row]:
+                stack.append((row, ids[row]))
+        return parents, ids
+
+    def _ids(self, batch: TimelineBatch) -> list[Ids]:
+        """The ids of each row: those in its arguments, else the source's trace and the row's number."""
+        sources = [self._traces[self._tracks[track].source] for track in batch.track.tolist()]
+        ids = [(source, _number(serial)) for source, serial in zip(sources, batch.serial.tolist(), strict=True)]
+        if batch.has("args"):
+            for number, text in enumerate(batch.column("args").to_pylist()):
+                if text and '"$span_id"' in text:
+                    args = msgspec.json.decode(text)
+                    own = (args.get("$trace_id"), args.get("$span_id"))
+                    if all(isinstance(part, str) for part in own):
+                        ids[number] = own
+        return ids
+
+
+def _points(batch: TimelineBatch) -> list[bool]:
+    """Which rows have no end among the edges: points, and device work that may overlap."""
+    found: list[bool] = (~slice_rows(batch)).tolist()
+    return found
+
+
+def _resources(timeline: Timeline) -> dict[Process, tuple[int, dict[str, Any]]]:
+    """The resource of each process: its name, host and process id, and what the source says about it."""
+    found: dict[Process, tuple[int, dict[str, Any]]] = {}
+    nodes: list[Node] = arrange(timeline.tracks, timeline.catalog)
+    for number, node in enumerate(nodes):
+        process = node.key
+        assert isinstance(process, Process)
+        found[process] = (number, {"attributes": pairs(_about(process, node, timeline.catalog))})
+    return found
+
+
+def _about(process: Process, node: Node, catalog: Catalog) -> dict[str, Any]:
+    entry = catalog.get("process", source=process.source, host=process.host, pid=process.pid)
+    host = host_of(process, catalog)
+    about: dict[str, Any] = {"service.name": node.shown.without_pid or node.shown.name}
+    about |= {"host.name": host} if host else {}
+    about |= {"process.pid": process.pid} if process.pid is not None else {}
+    facts = entry.facts if entry else {}
+    return about | {name: value for name, value in facts.items() if name not in about}
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode("utf-8", "replace"), digest_size=size).hexdigest()
+
+
+def _number(serial: int) -> str:
+    """The id of a row: its number, spread over the 8 bytes as OTLP wants ids that differ early."""
+    return f"{(serial * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF:016x}"
