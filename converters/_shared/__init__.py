@@ -9,5 +9,6 @@ trace_json/             Trace Event JSON in all dialects
 canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
+intel_names             Intel's unitrace and its predecessors: names of device work in their parts
 timeline_arguments      what a timeline output shows as the arguments of an event
 """
