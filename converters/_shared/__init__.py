@@ -13,5 +13,6 @@ rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 xla/                    XLA's profiler: lines, details of device work
 torch_stacks            stacks in dumps of PyTorch, as facts of the catalog
 plain_pickle            pickles of plain values, without running anything
+intel_names             Intel's unitrace and its predecessors: names of device work in their parts
 timeline_arguments      what a timeline output shows as the arguments of an event
 """

@@ -78,7 +78,7 @@ class Gpu:
 
     def threads(self, names: list[str | None], tids: pa.Array, pids: pa.Array) -> None:
         """Remembers the names of threads."""
-        for name, tid, pid in {*zip(names, tids.to_pylist(), pids.to_pylist(), strict=True)}:
+        for name, tid, pid in dict.fromkeys(zip(names, tids.to_pylist(), pids.to_pylist(), strict=True)):
             if name and tid is not None and len(self._threads) < _MOST_THREADS:
                 self._threads[pid, tid] = name.partition(" (")[0].partition(" 0x")[0]
 

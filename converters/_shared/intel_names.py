@@ -1,0 +1,112 @@
+"""Names of device work as unitrace, onetrace, cl_tracer and ze_tracer print them.
+
+GEMM[SIMD32 {1; 1024; 1} {1024; 1; 1}]              Level Zero: groups, group size; SIMD_ANY for width 1
+GEMM[SIMD32, {1024, 1024, 1}, {0, 0, 0}]            OpenCL: global size, local size; 0 is a size that the driver chose
+zeCommandListAppendMemoryCopy(M2D)[4194304]         bytes; M memory of the system, H host, D device, S shared
+clEnqueueWriteBuffer[4194304 bytes]                 bytes
+Tile #0: GEMM[...]                                  a tile of a device
+
+Sources: GetZeKernelCommandName and GetVerboseName of unitrace, README of onetrace.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+_TILE = re.compile(r"Tile #(\d{1,9}): ")
+_THREE = r"\{ *(\d{1,18})[;,] *(\d{1,18})[;,] *(\d{1,18}) *\}"
+_SHAPE = re.compile(rf"(?:\[SIMD(?P<simd>\d{{1,4}}|_ANY)?,?)? ?{_THREE},? {_THREE}\]$")
+_BYTES = re.compile(r"\[(\d{1,18})(?: bytes)?\]$")
+_DIRECTION = re.compile(r"\(([MHDS])2([MHDS])\)")
+_PLACE = {"M": "H", "H": "H", "D": "D"}
+
+#: The kind of commands that are no kernels, by the words in their names; the first one counts.
+_COMMANDS = (
+    (re.compile(r"(?:zeCommandListAppend|clEnqueue)\w*Fill"), "memset"),
+    (re.compile(r"zeCommandListAppend(?:Memory|Image)Copy"), "memcpy"),
+    (
+        re.compile(r"clEnqueue(?:Read|Write|Copy|Map|Unmap|SVMMemcpy|SVMMap|SVMUnmap|SVMMigrate|Migrate|Memcpy)"),
+        "memcpy",
+    ),
+    (re.compile(r"clEnqueue(?:NDRangeKernel|Task|NDCountKernel|NativeKernel)"), "kernel"),
+    (re.compile(r"zeCommandListAppend(?:LaunchKernel|LaunchCooperativeKernel|LaunchMultiple)"), "kernel"),
+    (re.compile(r"(?:zeCommandListAppend|clEnqueue)\w+"), "sync"),
+)
+_CL_DIRECTION = (
+    (re.compile(r"clEnqueue(?:Read|Map)"), "DtoH"),
+    (re.compile(r"clEnqueue(?:Write|Unmap)"), "HtoD"),
+    (re.compile(r"clEnqueueCopy"), "DtoD"),
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A name in its parts: columns of the model, and what has no column as arguments."""
+
+    kind: str
+    name: str
+    columns: dict[str, Any] = field(default_factory=dict)
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=4096)
+def work(text: str, opencl: bool = False) -> Work:
+    """Returns the parts of a name; of OpenCL, the shape is the global and the local size."""
+    name = text.strip()
+    if len(name) > 1 and name[0] == name[-1] == '"':
+        name = name[1:-1]
+    columns: dict[str, Any] = {}
+    args: dict[str, Any] = {}
+    if tile := _TILE.match(name):
+        args["tile"] = int(tile[1])
+        name = name[tile.end() :]
+    if shape := _SHAPE.search(name):
+        name = name[: shape.start()].rstrip()
+        columns, more = _shape(shape, opencl)
+        args |= more
+        return Work("kernel", name, columns, args)
+    if (size := _BYTES.search(name)) and kind_of(name) != "kernel":
+        columns["bytes"] = int(size[1])
+        name = name[: size.start()]
+    kind = kind_of(name)
+    if kind == "memcpy" and (direction := copy_kind(name)):
+        columns["copy_kind"] = direction
+    return Work(kind, name, columns, args)
+
+
+def kind_of(name: str) -> str:
+    """The kind of device work with a name: kernel, memcpy, memset, or sync for barriers, events and markers."""
+    return next((kind for pattern, kind in _COMMANDS if pattern.match(name)), "kernel")
+
+
+def copy_kind(name: str) -> str | None:
+    """The direction of a copy, None if it isn't in its name or concerns shared memory."""
+    if found := _DIRECTION.search(name):
+        source, target = _PLACE.get(found[1]), _PLACE.get(found[2])
+        return f"{source}to{target}" if source and target else None
+    return next((direction for pattern, direction in _CL_DIRECTION if pattern.match(name)), None)
+
+
+def _shape(found: re.Match[str], opencl: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The grid and block of a kernel; OpenCL has work-items, which are divided by the local size where it is known."""
+    _, *numbers = found.groups()
+    size = [int(number) for number in numbers]
+    first, block = size[:3], size[3:]
+    args: dict[str, Any] = {}
+    if simd := found["simd"]:
+        args["simd"] = "any" if simd == "_ANY" else int(simd)
+    columns: dict[str, Any] = {}
+    if all(block):
+        columns |= dict(zip(("block_x", "block_y", "block_z"), block, strict=True))
+        if opencl:
+            args["global_size"] = first
+            first = [-(-whole // part) for whole, part in zip(first, block, strict=True)]
+        columns |= dict(zip(("grid_x", "grid_y", "grid_z"), first, strict=True))
+    elif opencl:
+        args["global_size"] = first
+    else:
+        columns |= dict(zip(("grid_x", "grid_y", "grid_z"), first, strict=True))
+    return columns, args

@@ -1,0 +1,307 @@
+"""Reads the lines one by one. A table waits until the properties of its kernels are known; a call waits for its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.intel_names import Work, work
+from ktrace.converters._shared.text.lines import Line, Lines
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import RowBuilder
+
+from . import lines as forms
+
+#: Calls that wait for their end; more aren't nested in one another.
+_MOST_OPEN = 4096
+
+#: Times beyond this are refused (MODEL 3).
+_GREATEST = 1 << 62
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields summaries of tables, device work of timelines, calls of logs; devices and queues as facts."""
+    lines, rows = Lines(source, conversion), RowBuilder(conversion)
+    tables, timeline, calls = _Tables(rows), _Timeline(rows), _Calls(rows)
+    for line in lines:
+        text = line.text.strip()
+        if not text:
+            lines.structure()
+        elif text.startswith((">>>> [", "<<<< [")):
+            calls.read(text, lines)
+        elif " (submit) " in text:
+            timeline.read(text, lines)
+        else:
+            _other(line, text, tables, timeline, lines)
+        yield from rows.ready()
+    calls.finish()
+    tables.finish()
+    timeline.facts()
+    yield from rows.rest()
+
+
+def _other(line: Line, text: str, tables: _Tables, timeline: _Timeline, lines: Lines) -> None:
+    if found := forms.START.fullmatch(text):
+        timeline.start = int(found["ns"])
+        lines.became("catalog")
+    elif tables.read(text, lines):
+        return
+    elif forms.NOTE.match(text):
+        lines.structure()
+
+
+@dataclass
+class _Row:
+    """A row of a table of device work, until its properties are known."""
+
+    work: Work
+    columns: dict[str, Any]
+    properties: forms.Properties | None = None
+
+
+@dataclass
+class _Tables:
+    """The tables: titles, backends, totals and rows."""
+
+    rows: RowBuilder
+    title: str = ""
+    backend: str = ""
+    table: int = -1
+    headings: list[str] = field(default_factory=list)
+    waiting: list[_Row] = field(default_factory=list)
+
+    def read(self, text: str, lines: Lines) -> bool:
+        """Reads a line; returns whether it is one of a table."""
+        if found := forms.TITLE.fullmatch(text):
+            if found["what"] != "Kernel Properties":  # these are those of the table before, of the same backend
+                self.finish()
+                self.title, self.backend = found["what"], ""
+            self.headings = []
+        elif found := forms.BACKEND.fullmatch(text):
+            self.finish()
+            self.backend, self.headings = found["backend"], []
+        elif forms.SECTION.fullmatch(text):
+            self.finish()
+            self.title, self.headings = "", []
+            return False
+        elif self.title and forms.HEADINGS.fullmatch(text):
+            self.headings = [cell.strip() for cell in text.split(",")]
+            self.table += "Calls" in self.headings
+        elif self.title and (found := forms.TOTAL.fullmatch(text)):
+            self._total(found)
+            lines.used()
+            return True
+        else:
+            return bool(self.headings) and self._row(text, lines)
+        lines.structure()
+        return True
+
+    def _total(self, found: re.Match[str]) -> None:
+        name = f"Total {found['what']} Time"
+        scope = [self._scope(), found["backend"]] if found["backend"] else [self._scope()]
+        self.rows.summary("total", name, scope=scope, unit="ns", total=float(int(found["ns"])))
+
+    def _scope(self) -> str:
+        return f"{self.title} Timing" if self.title in ("API", "Device") else self.title
+
+    def _place(self) -> dict[str, Any]:
+        return {"table": self.table, "scope": [self._scope(), *filter(None, (self.backend,))], "unit": "ns"}
+
+    @property
+    def _opencl(self) -> bool:
+        return not self.backend.startswith("L0")
+
+    def _row(self, text: str, lines: Lines) -> bool:
+        if "Calls" not in self.headings:
+            return self._properties(text, lines)
+        form = forms.SUBMISSION if self.title == "Kernel Submission" else forms.TIMING
+        found = form.fullmatch(text)
+        if not found:
+            return False
+        if self.title == "Kernel Submission":
+            self._submission(found)
+        else:
+            self._timing(found)
+        lines.used()
+        return True
+
+    def _timing(self, found: re.Match[str]) -> None:
+        figures: dict[str, Any] = {name: float(int(found[name])) for name in ("total", "avg", "min", "max")}
+        figures |= {"count": int(found["count"]), "percent": forms.share(found["percent"])} | self._place()
+        if self.title == "API":
+            self.rows.summary("api", found["name"].strip('"'), **figures)
+        else:
+            self.waiting.append(_Row(work(found["name"], self._opencl), figures))
+
+    def _submission(self, found: re.Match[str]) -> None:
+        """A row of three figures: time until the append, the submission, and of the execution."""
+        parts = work(found["name"], self._opencl)
+        for part, metric in (("append", "append"), ("submit", "submit"), ("execute", "duration")):
+            self.rows.summary(
+                parts.kind,
+                parts.name,
+                metric=metric,
+                count=int(found["count"]),
+                total=float(int(found[part])),
+                percent=forms.share(found[f"{part}_share"]),
+                args=parts.args,
+                **parts.columns,
+                **self._place(),
+            )
+
+    def _properties(self, text: str, lines: Lines) -> bool:
+        name, *cells = (cell.strip() for cell in text.rsplit(",", len(self.headings) - 1))
+        if len(cells) != len(self.headings) - 1 or not name or any('"' in cell for cell in cells):
+            return False
+        about = forms.properties(self.headings[1:], cells)
+        parts = work(name, self._opencl)
+        for row in self.waiting:
+            if row.properties is None and row.work == parts:
+                row.properties = about
+                lines.became("folded")
+                return True
+        args = {"registers": about.registers, "shared_memory": about.shared_memory, **about.args}
+        self.rows.fact("name", name=parts.name, facts={key: value for key, value in args.items() if value is not None})
+        lines.became("catalog")
+        return True
+
+    def finish(self) -> None:
+        """Adds the rows that waited."""
+        for row in self.waiting:
+            args, columns = dict(row.work.args), dict(row.work.columns)
+            if about := row.properties:
+                args |= about.args
+                columns |= {"registers": about.registers, "shared_memory": about.shared_memory}
+            self.rows.summary(row.work.kind, row.work.name, args=args, **columns, **row.columns)
+        self.waiting.clear()
+
+
+class _Timeline:
+    """Device work with its times."""
+
+    def __init__(self, rows: RowBuilder) -> None:
+        self.start: int | None = None
+        self._rows = rows
+        self._devices: dict[str, int] = {}
+        self._queues: dict[str, int] = {}
+        self._some = False
+
+    def read(self, text: str, lines: Lines) -> None:
+        """Reads a line with four times."""
+        found = forms.TIMELINE.fullmatch(text) or forms.ONETRACE.fullmatch(text)
+        if not found:
+            return
+        start, end = int(found["start"]), int(found["end"])
+        if max(start, end) >= _GREATEST:
+            lines.skip("time-range", f"start {start}, end {end}")
+            return
+        if end < start:
+            lines.skip("negative-duration", f"start {start}, end {end}")
+            return
+        parts, groups = self._work(found), found.groupdict()
+        args: dict[str, Any] = {found["first"]: int(found["append"]), "submit": int(found["submit"])}
+        if groups.get("tid"):
+            args["thread"] = int(groups["tid"])
+        if groups.get("id"):
+            args["id"] = groups["id"]
+        stream = None
+        if queue := groups.get("queue"):
+            stream = self._queues.setdefault(queue, len(self._queues))
+        self._rows.event(
+            parts.kind,
+            parts.name,
+            ts=start,
+            dur=end - start,
+            pid=int(groups["pid"]) if groups.get("pid") else None,
+            device=self._devices.setdefault(groups.get("device") or "", len(self._devices)),
+            stream=stream,
+            args=args | parts.args,
+            **parts.columns,
+        )
+        self._some = True
+        lines.used()
+
+    @staticmethod
+    def _work(found: re.Match[str]) -> Work:
+        """The work; unitrace quotes the names of Level Zero alone, onetrace calls the first time of OpenCL queued."""
+        name = found["name"]
+        opencl = found["first"] == "queued" or ("device" in found.groupdict() and not name.startswith('"'))
+        return work(name, opencl)
+
+    def facts(self) -> None:
+        """Adds devices, queues and the clock."""
+        if not self._some:
+            return
+        clock: dict[str, Any] = {"kind": "monotonic"}
+        if self.start is not None and self.start > 1 << 59:  # of the epoch: times are since this one
+            clock = {"kind": "session", "at_ns": 0, "unix_ns": self.start}
+        self._rows.fact("clock", facts=clock)
+        for handle, device in self._devices.items():
+            name = f"Intel GPU {handle}".strip()
+            self._rows.fact("device", device=device, name=name, facts={"vendor": "Intel"})
+            for queue, stream in self._queues.items():
+                self._rows.fact("stream", device=device, stream=stream, name=f"Queue {queue}")
+
+
+class _Calls:
+    """Calls: a line at the begin and one at the end, which has the duration."""
+
+    def __init__(self, rows: RowBuilder) -> None:
+        self._rows = rows
+        self._open: dict[tuple[str | None, str | None], list[tuple[str, int, str]]] = {}
+
+    def read(self, text: str, lines: Lines) -> None:
+        """Reads a line of a call."""
+        if found := forms.BEGIN.fullmatch(text):
+            if int(found["ns"]) >= _GREATEST:
+                lines.skip("time-range", found["ns"])
+                return
+            waiting = self._open.setdefault((found["pid"], found["tid"]), [])
+            if len(waiting) >= _MOST_OPEN:
+                self._unfinished(waiting.pop(0), found["pid"], found["tid"])
+            waiting.append((found["name"], int(found["ns"]), found["rest"].strip()))
+            lines.used()
+        elif found := forms.END.fullmatch(text):
+            end, dur = int(found["ns"]), int(found["dur"])
+            if max(end, dur) >= _GREATEST:
+                lines.skip("time-range", f"{end}, {dur} ns")
+                return
+            self._add(found, end - dur, dur)
+            lines.used()
+
+    def _add(self, found: re.Match[str], start: int, dur: int) -> None:
+        waiting = self._open.get((found["pid"], found["tid"]), [])
+        begun = next((index for index in reversed(range(len(waiting))) if waiting[index][0] == found["name"]), None)
+        args = {"result": found["rest"].strip().removeprefix("-> ")}
+        if begun is not None:
+            args["arguments"] = waiting.pop(begun)[2]
+        self._event(found["name"], start, dur, found["pid"], found["tid"], args)
+
+    def _event(
+        self, name: str, start: int, dur: int | None, pid: str | None, tid: str | None, args: dict[str, str]
+    ) -> None:
+        self._rows.event(
+            "api",
+            name,
+            ts=start,
+            dur=dur,
+            pid=int(pid) if pid else None,
+            tid=int(tid) if tid else None,
+            track=None if tid else "Calls",
+            args={key: value for key, value in args.items() if value},
+        )
+
+    def _unfinished(self, call: tuple[str, int, str], pid: str | None, tid: str | None) -> None:
+        name, start, arguments = call
+        self._event(name, start, None, pid, tid, {"arguments": arguments})
+
+    def finish(self) -> None:
+        """Adds the calls that never ended."""
+        for (pid, tid), waiting in self._open.items():
+            for call in waiting:
+                self._unfinished(call, pid, tid)
+        self._open.clear()

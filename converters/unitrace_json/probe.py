@@ -1,0 +1,37 @@
+"""Recognises unitrace's JSON by the names of its processes, HOST<...> and DEVICE<...>."""
+
+from __future__ import annotations
+
+import re
+
+from ktrace.input.format import Match, Score
+from ktrace.input.source import Sample
+
+_PROCESS = re.compile(rb'"process_name"[^{}]{0,200}\{\s*"name"\s*:\s*"(?:RANK \d+ )?(?:HOST|DEVICE)<')
+_WORK = re.compile(
+    rb'"cat"\s*:\s*"gpu_op"[^{}]{0,200}\{\s*"id"\s*:\s*"\d+"|"cat"\s*:\s*"(?:CL_)?Flow_[HD]2[HD]_\d+_\d+"'
+)
+
+
+_BEGIN = re.compile(
+    rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*"ph"\s*:\s*"M"\s*,\s*"name"\s*:\s*"process_name"\s*,\s*"pid"\s*:\s*\d+\s*,'
+    rb'\s*"ts"\s*:\s*[\d.]+\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*"(?:RANK \d+ )?HOST<'
+)
+
+
+def probe(sample: Sample) -> Match | None:
+    """MAGIC for unitrace's first event, DIALECT for its processes elsewhere, or for its device work and flows."""
+    head = sample.head
+    if (
+        b'"ph"' not in head[:65_536]
+        or b'"otherData": {"ktrace"' in head[:256]
+        or b'"otherData":{"ktrace"' in head[:256]
+    ):
+        return None
+    if _BEGIN.match(head):
+        return Match(Score.MAGIC, "begins with the process HOST<...>, as unitrace writes it")
+    if (b"HOST<" in head or b"DEVICE<" in head) and _PROCESS.search(head):
+        return Match(Score.DIALECT, "has a process HOST<...> or DEVICE<...>, as unitrace writes it")
+    if (b'"gpu_op"' in head or b"Flow_" in head) and _WORK.search(head):
+        return Match(Score.DIALECT, "has device work or flows as unitrace writes them")
+    return None
