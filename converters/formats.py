@@ -56,9 +56,9 @@ FORMATS = (
     Format("proton", "Triton Proton: tree (hatchet) as JSON or MessagePack, trace, cycle trace", ".proton", ("*.hatchet", "*.hatchet_msgpack", "*.chrome_trace"), reads=True),
     Format("nccl-flight-recorder", "PyTorch flight recorder, pickle or JSON", ".nccl_flight_recorder", ("*trace_rank_*", "*.pickle", "*.json"), reads=True),
     Format("ascend-csv", "Huawei Ascend tables (torch_npu, MindSpore, msprof) as CSV, a file or a folder", ".ascend_csv", ("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"), reads=True, words=("accelerator core", "task type", "task duration", "kernel_type", "core type", "op type", "api name", "computing", "iteration time", "total reserved", "timestamp(us)", "allocation time", "host self duration", "event_type", "compute_time", "victim rate")),
-    Format("nccl-inspector", "NCCL Inspector log", ".nccl_inspector", ("*-pid*.log",), reads=True),
-    Format("unitrace", "Intel unitrace, onetrace, cl_tracer, ze_tracer: summaries, timelines and calls as text", ".unitrace", ("*.txt", "*.log"), reads=True),
-    Format("unitrace-json", "Intel unitrace JSON (--chrome-...-logging)", ".unitrace_json", ("*.json",), reads=True),
+    Format("nccl-inspector", "NCCL Inspector log", ".nccl_inspector", ("*-pid*.log",), reads=True, words=('"inspector_output_format_version"',)),
+    Format("unitrace", "Intel unitrace, onetrace, cl_tracer, ze_tracer: summaries, timelines and calls as text", ".unitrace", ("*.txt", "*.log"), reads=True, words=("=== ", " (submit) ", "<<<< [")),
+    Format("unitrace-json", "Intel unitrace JSON (--chrome-...-logging)", ".unitrace_json", ("*.json",), reads=True, words=('"ph"',)),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     Format("console", "console log of a page: labels with durations, console.table", ".console", ("*.log", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.

@@ -43,16 +43,11 @@ _TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of wh
 NOT_GROWN = {
     **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
-    **dict.fromkeys(("ascend-json", "ascend-csv"), _BLOCKS),
+    **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json"), _BLOCKS),
     **dict.fromkeys(("torch-memory", "nccl-flight-recorder"), _LIMITED),
     "proton": _TREE,
-    "unitrace-json": _BLOCKS,
-    **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS
-    ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
-    **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep"), _WHOLE),
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
 }
 

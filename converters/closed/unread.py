@@ -1,6 +1,5 @@
 """Recognises files of tools that ktrace can't read yet by their content, and names an alternative.
 
-{"resourceSpans": [...]}              spans of OpenTelemetry
 B00P...                               a capture of Radeon GPU Profiler
 """
 
@@ -39,18 +38,6 @@ _JSON = re.compile(rb"\s*[\[{]")
 _LINES = re.compile(rb"[^\0]{0,64}")
 
 UNREAD = (
-    Unread(
-        "a file of OpenTelemetry spans (OTLP)",
-        f"export {_CHROME} if the tracing backend can",
-        _JSON,
-        _has(r'"resourceSpans"\s*:|"resource_spans"\s*:'),
-    ),
-    Unread(
-        "a log of OpenTelemetry spans (console exporter)",
-        f"export {_CHROME} if the tracing backend can",
-        _LINES,
-        _has(r'"trace_id"\s*:\s*"0x', r'"start_time"\s*:'),
-    ),
     Unread(
         "a report of Intel VTune",
         "take the timeline of unitrace: unitrace --chrome-kernel-logging ...",

@@ -86,7 +86,6 @@ def test_who_insists_is_told_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tool"),
     [
-        ('{"resourceSpans": []}', "OpenTelemetry"),
         ("Computing Task;Computing Task:Total Time\nk;0.5\n", "VTune"),
         ("a;b c;d 12\na;e 3\nf 1\na;b 2\n" * 4, "folded stacks"),
         ("\x80\x04\x95abcdefgh}", "a pickle of Python"),
@@ -125,8 +124,6 @@ def test_what_is_read_is_none_of_them() -> None:
 @pytest.mark.parametrize(
     ("name", "tool"),
     [
-        ("made/opentelemetry/otlp_spans.json", "OTLP"),
-        ("made/opentelemetry/console_spans.txt", "OpenTelemetry"),
         ("made/pyspy/threads.folded.txt", "folded stacks"),
     ],
 )
