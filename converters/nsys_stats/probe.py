@@ -8,18 +8,18 @@ from ktrace.converters._shared.text.likely import likely_lines
 from ktrace.input.format import Match
 from ktrace.input.source import Sample
 
-#: The headings of each report contain one of these words, or those of a total and of a count.
-_WORDS = (
+#: The headings of a report have words of its own (converters/formats.py), or those of a total and of a count.
+_TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
+_OWN = (
     *("strm", "grdx", "t-pri", "corrid", "rangestack", "projected start", "api start", "qcount", "q type", "peerrank"),
     *("send wait", "page faults", "migration size", "migration throughput", '"total', "<th>"),
 )
-_TOTAL = re.compile(r"total[\s_]{0,9}(?:time|proj|message|\()", re.IGNORECASE)
 _COUNTS = ("inst", "calls", "count", "operations")
 
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for the title of a report or its headings."""
-    if not sample.text or not _may_be(sample):
+    if not sample.text or sample.text[:64].lstrip().startswith("{") or not _may_be(sample):
         return None
     from .recognise import recognised
 
@@ -28,7 +28,7 @@ def probe(sample: Sample) -> Match | None:
 
 def _may_be(sample: Sample) -> bool:
     """Whether the text has the words at all; most files don't, and aren't searched for tables."""
-    if sample.has_any(_WORDS):
+    if sample.has_any(_OWN):
         return True
     return any(map(_has_total_and_count, (line for _, line in likely_lines(sample, ("total",)))))
 

@@ -105,19 +105,20 @@ class Format:
 
     def probe(self, sample: Sample) -> Match | None:
         """Returns the answer of the room's probe. Raises whatever the probe raises; `detect_sample` doesn't."""
-        if not self._may_be(sample):
+        if not self.may_be(sample):
             return None
         match: Match | None = self._module("probe").probe(sample)
         if match is not None and not isinstance(match, Match):
             raise TypeError(f"the probe returned a {type(match).__name__}, not a Match or None")
         return match
 
-    def _may_be(self, sample: Sample) -> bool:
+    def may_be(self, sample: Sample, reach: int | None = None) -> bool:
+        """Whether the probe must be asked. With `reach` words count in that many first characters and in the tail."""
         if sample.listing is not None:
             return True
         if self.database:
             return sample.tables is not None
-        return not self.words or sample.has_any(self.words)
+        return not self.words or sample.has_any(self.words, reach)
 
     def read(self, source: Source, conversion: Conversion) -> Iterator[Batch]:
         """Yields the batches of the source. Raises KtraceError if the reader of a plug-in fails."""

@@ -77,9 +77,9 @@ class Sample:
         """The tail of a text in lower case, empty if the head is binary."""
         return self.tail.decode("utf-8", "replace").lower() if self.text else ""
 
-    def has_any(self, words: Iterable[str]) -> bool:
-        """Whether head or tail of a text contain one of the words, which are in lower case."""
-        return any(word in self.folded or word in self.folded_tail for word in words)
+    def has_any(self, words: Iterable[str], reach: int | None = None) -> bool:
+        """Whether head (or its first `reach` characters) or tail of a text have one of the words, in lower case."""
+        return any(self.folded.find(word, 0, reach) >= 0 or word in self.folded_tail for word in words)
 
     @cached_property
     def line_starts(self) -> list[int]:

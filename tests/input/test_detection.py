@@ -18,7 +18,9 @@ from ktrace.input.source import Sample, Source
 
 
 def fake(name: str, match: Match | None) -> Any:
-    return SimpleNamespace(name=name, reads=True, surest=Score.MAGIC, probe=lambda sample: match)
+    return SimpleNamespace(
+        name=name, reads=True, surest=Score.MAGIC, probe=lambda sample: match, may_be=lambda *_: True
+    )
 
 
 def test_the_best_match_stands_first_and_near_misses_last() -> None:
