@@ -23,7 +23,7 @@ _FORMS = (
 )
 
 #: Characters at the begin of a log that are searched, in addition to its tail.
-_SEARCHED = 1 << 17
+_SEARCHED = 1 << 20
 
 
 def probe(sample: Sample) -> Match | None:
