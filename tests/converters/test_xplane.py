@@ -13,6 +13,7 @@ from conftest import SAMPLES, SHARED
 from xplane_samples import START, PlaneMaker, message, task
 
 import ktrace
+import ktrace.converters.xplane.layout
 from ktrace.errors import DamagedInput, InputError
 
 FOLDER = SAMPLES / "xplane"
@@ -265,6 +266,17 @@ def test_an_operation_that_encloses_one_of_the_next_block_is_a_range(tmp_path: P
     path.write_bytes(plane.made())
     kinds = {row["name"]: row["kind"] for row in events(path)}
     assert kinds == {"a": "kernel", "loop": "range", "body": "kernel"}
+
+
+@pytest.mark.parametrize("block", range(40, 60))
+def test_events_are_found_wherever_a_block_ends(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ktrace.converters.xplane.layout, "_BLOCK", block)
+    plane = PlaneMaker("/host:CPU")
+    mixed = [plane.event("k", 1 << number, 1, plane.stat("text", 5, "x" * number)) for number in range(40)]
+    plane.line(3, "thread", 7, *mixed, shown="t")
+    path = tmp_path / "blocks.xplane.pb"
+    path.write_bytes(plane.made())
+    assert slices(events(path)) == independent(path.read_bytes())
 
 
 def test_a_file_without_any_plane_is_refused(tmp_path: Path) -> None:
