@@ -156,6 +156,15 @@ def test_the_host_has_calls_allocations_and_instants() -> None:
     assert {row["tid"] for row in host} == {583, -5}
 
 
+def test_operations_of_tensorflow_are_known_by_their_names(tmp_path: Path) -> None:
+    names = ("dense/MatMul:MatMul", "Pool::Record", "EagerLocalExecute: Mul", "NVTX:Step", "a b:C")
+    plane = PlaneMaker("/host:CPU")
+    plane.line(3, "thread", 7, *(plane.event(name, number * 2000, 1000) for number, name in enumerate(names)))
+    path = tmp_path / "tf.xplane.pb"
+    path.write_bytes(plane.made())
+    assert [row["kind"] for row in events(path)] == ["op", "range", "range", "range", "range"]
+
+
 def test_counters_have_the_value_of_their_stat() -> None:
     rows = [row for row in events(GPU) if row["name"] == "power_mw"]
     assert [(row["kind"], row.get("value")) for row in rows] == [
