@@ -115,9 +115,12 @@ def _has(columns: dict[str, pa.Array], name: str) -> Bools:
 def _exact(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """Leaves out a time as printed where it is a whole number of ns but for the digits of a double."""
     for name, exact in _PRINTED.items():
-        if name not in columns:
+        if name not in columns or exact not in columns:
             continue
-        printed = decoded(columns[name]).cast(pa.string()).cast(pa.float64())
+        try:
+            printed = decoded(columns[name]).cast(pa.string()).cast(pa.float64())
+        except pa.ArrowInvalid:  # a time that isn't a number
+            continue
         apart = pc.abs(pc.subtract(pc.multiply(printed, 1000.0), columns[exact].cast(pa.float64())))
         odd = pc.and_(pc.greater(apart, 0.0005), pc.not_equal(printed, _LEAST))
         rest = pc.if_else(odd, columns[name], None)
