@@ -255,6 +255,16 @@ def test_damage_within_a_plane_leaves_the_others(tmp_path: Path) -> None:
     assert trace.report.issues["bad-record"].rows == 1 and trace.report.reader.balanced()
 
 
+def test_a_cut_is_reported_once_and_what_is_before_it_is_read(tmp_path: Path) -> None:
+    plane = PlaneMaker("/host:CPU", first=True)
+    plane.line(3, "thread", 7, *(plane.event("k", number * 2000, 1000) for number in range(9)))
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(plane.made()[:-4])
+    trace = ktrace.read(path)
+    assert len(trace.to_arrow()["events"]) == 8
+    assert (trace.report.issues["cut"].rows, trace.report.read) == (1, 9)
+
+
 def test_names_may_come_first_or_last_and_the_file_compressed(tmp_path: Path) -> None:
     found = []
     for first in (False, True):
