@@ -19,7 +19,7 @@ from ktrace.converters._shared.columnar.blocks import Batches, nonzero
 from ktrace.converters._shared.columnar.dictionaries import words
 from ktrace.converters._shared.columnar.protobuf import LENGTH, VARINT, Fields, distinct_of, parse, signed
 from ktrace.converters._shared.xla.details import spread_details
-from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK
+from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK, is_op
 from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
@@ -230,7 +230,8 @@ class PlaneReader:
                 kind = np.where(on_stream & _has(columns, name), sign, kind)
         if on_host.any():
             kind = np.where(on_host & (dur == 0), INSTANT, kind)
-            kind = np.where(on_host & (_has(columns, "hlo_op") | _has(columns, "tf_op")), OP, kind)
+            is_named = np.array([is_op(name) for name in names], np.bool_)[code]
+            kind = np.where(on_host & (is_named | _has(columns, "hlo_op") | _has(columns, "tf_op")), OP, kind)
             kind = np.where(on_host & _has(columns, "correlation_id"), API, kind)
             allocator = np.array([name in _ALLOCATOR for name in names], np.bool_)[code]
             kind = np.where(on_host & allocator, ALLOC, kind)

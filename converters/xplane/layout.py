@@ -195,7 +195,7 @@ def events_of(data: mmap.mmap, line: Line) -> Iterator[tuple[Int64, Int64]]:
     block = data[base : min(base + _BLOCK, line.end)]
     while base + here < line.end:
         is_last = base + len(block) == line.end
-        if not is_last and here > len(block) - _HEAD:
+        if not is_last and here >= len(block) - _HEAD:
             base, here = base + here, 0
             block = data[base : min(base + _BLOCK, line.end)]
             continue

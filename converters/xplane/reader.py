@@ -84,10 +84,11 @@ class _File:
             if is_transcoded(data[:_HEAD]):
                 raise self._damaged("was read as text by some program, which replaced its bytes by U+FFFD")
             layout = walk(data)
+            cuts = self._conversion.report.reader.removed["cut"]
             if not any(plane.name for plane in layout.planes):
                 raise self._damaged("isn't an XPlane file, or was cut off within its first plane")
             yield from self._planes(data, layout)
-            self._problems(layout)
+            self._problems(layout, cuts)
             if self._host is not None:
                 self._rows.fact("host", host=self._host, name=self._host)
             self._rows.fact("source", host=self._host, facts=source_facts(self._about, self._modules))
@@ -147,11 +148,14 @@ class _File:
         elif kept := {name: value for name, value in stats.items() if name != "process_id"}:
             self._about[plane.name] = kept
 
-    def _problems(self, layout: Layout) -> None:
-        """Reports what is wrong with the file as a whole, and what the profiler itself reported."""
+    def _problems(self, layout: Layout, cuts: int) -> None:
+        """Reports what is wrong with the file as a whole, and what the profiler itself reported.
+
+        `cuts` were reported before this file: a file is cut off in one place only.
+        """
         report = self._conversion.report
         for broken, name in (*((plane.broken, plane.name) for plane in layout.planes), (layout.broken, "")):
-            if broken is None:
+            if broken is None or (broken.cut and report.reader.removed["cut"] > cuts):
                 continue
             report.record()
             what = f"the plane {name}" if name else "the file"

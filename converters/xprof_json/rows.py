@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ktrace.converters._shared.columnar.dictionaries import words
 from ktrace.converters._shared.columnar.protobuf import combinations
 from ktrace.converters._shared.xla.details import spread_details
-from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK
+from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK, is_op
 from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
@@ -93,8 +93,9 @@ def _kinds(columns: dict[str, pa.Array], places: list[Placed], code: Int64) -> I
         if "dur" in columns:
             short = pc.fill_null(pc.equal(columns["dur"], 0), False).to_numpy(zero_copy_only=False)
         kind = np.where(on_host & short, _KINDS.index("instant"), kind)
-        is_op = _has(columns, "args.hlo_op") | _has(columns, "args.tf_op")
-        kind = np.where(on_host & is_op, _KINDS.index("op"), kind)
+        named = np.array([is_op(text) for text in texts], np.bool_)[index]
+        named |= _has(columns, "args.hlo_op") | _has(columns, "args.tf_op")
+        kind = np.where(on_host & named, _KINDS.index("op"), kind)
         kind = np.where(on_host & _has(columns, "correlation"), _KINDS.index("api"), kind)
     category = columns.get("args.hlo_category")
     if category is not None:
@@ -114,9 +115,12 @@ def _has(columns: dict[str, pa.Array], name: str) -> Bools:
 def _exact(columns: dict[str, pa.Array]) -> dict[str, pa.Array]:
     """Leaves out a time as printed where it is a whole number of ns but for the digits of a double."""
     for name, exact in _PRINTED.items():
-        if name not in columns:
+        if name not in columns or exact not in columns:
             continue
-        printed = decoded(columns[name]).cast(pa.string()).cast(pa.float64())
+        try:
+            printed = decoded(columns[name]).cast(pa.string()).cast(pa.float64())
+        except pa.ArrowInvalid:  # a time that isn't a number
+            continue
         apart = pc.abs(pc.subtract(pc.multiply(printed, 1000.0), columns[exact].cast(pa.float64())))
         odd = pc.and_(pc.greater(apart, 0.0005), pc.not_equal(printed, _LEAST))
         rest = pc.if_else(odd, columns[name], None)

@@ -13,6 +13,7 @@ from conftest import SAMPLES, SHARED
 from xplane_samples import START, PlaneMaker, message, task
 
 import ktrace
+import ktrace.converters.xplane.layout
 from ktrace.errors import DamagedInput, InputError
 
 FOLDER = SAMPLES / "xplane"
@@ -155,6 +156,15 @@ def test_the_host_has_calls_allocations_and_instants() -> None:
     assert {row["tid"] for row in host} == {583, -5}
 
 
+def test_operations_of_tensorflow_are_known_by_their_names(tmp_path: Path) -> None:
+    names = ("dense/MatMul:MatMul", "Pool::Record", "EagerLocalExecute: Mul", "NVTX:Step", "a b:C")
+    plane = PlaneMaker("/host:CPU")
+    plane.line(3, "thread", 7, *(plane.event(name, number * 2000, 1000) for number, name in enumerate(names)))
+    path = tmp_path / "tf.xplane.pb"
+    path.write_bytes(plane.made())
+    assert [row["kind"] for row in events(path)] == ["op", "range", "range", "range", "range"]
+
+
 def test_counters_have_the_value_of_their_stat() -> None:
     rows = [row for row in events(GPU) if row["name"] == "power_mw"]
     assert [(row["kind"], row.get("value")) for row in rows] == [
@@ -245,6 +255,16 @@ def test_damage_within_a_plane_leaves_the_others(tmp_path: Path) -> None:
     assert trace.report.issues["bad-record"].rows == 1 and trace.report.reader.balanced()
 
 
+def test_a_cut_is_reported_once_and_what_is_before_it_is_read(tmp_path: Path) -> None:
+    plane = PlaneMaker("/host:CPU", first=True)
+    plane.line(3, "thread", 7, *(plane.event("k", number * 2000, 1000) for number in range(9)))
+    path = tmp_path / "cut.xplane.pb"
+    path.write_bytes(plane.made()[:-4])
+    trace = ktrace.read(path)
+    assert len(trace.to_arrow()["events"]) == 8
+    assert (trace.report.issues["cut"].rows, trace.report.read) == (1, 9)
+
+
 def test_names_may_come_first_or_last_and_the_file_compressed(tmp_path: Path) -> None:
     found = []
     for first in (False, True):
@@ -265,6 +285,17 @@ def test_an_operation_that_encloses_one_of_the_next_block_is_a_range(tmp_path: P
     path.write_bytes(plane.made())
     kinds = {row["name"]: row["kind"] for row in events(path)}
     assert kinds == {"a": "kernel", "loop": "range", "body": "kernel"}
+
+
+@pytest.mark.parametrize("block", range(40, 60))
+def test_events_are_found_wherever_a_block_ends(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ktrace.converters.xplane.layout, "_BLOCK", block)
+    plane = PlaneMaker("/host:CPU")
+    mixed = [plane.event("k", 1 << number, 1, plane.stat("text", 5, "x" * number)) for number in range(40)]
+    plane.line(3, "thread", 7, *mixed, shown="t")
+    path = tmp_path / "blocks.xplane.pb"
+    path.write_bytes(plane.made())
+    assert slices(events(path)) == independent(path.read_bytes())
 
 
 def test_a_file_without_any_plane_is_refused(tmp_path: Path) -> None:

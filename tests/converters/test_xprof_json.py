@@ -95,3 +95,14 @@ def test_lines_are_streams_tracks_and_threads_in_the_catalog() -> None:
         ("process", "/host:CPU"),
         ("thread", "python"),
     } <= named
+
+
+@pytest.mark.parametrize("dur", ["", ',"dur":"long"', ',"dur":"1.0005"'])
+def test_a_duration_that_is_no_number_is_reported_or_kept(dur: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.json"
+    text = GPU.read_text().replace(',"dur":8,', f"{dur},")
+    assert text != GPU.read_text()
+    path.write_text(text)
+    trace = ktrace.read(path)
+    assert trace.report.reader.balanced() and len(trace.to_arrow()["events"]) == 8
+    assert set(trace.report.issues) - {"rounded"}
