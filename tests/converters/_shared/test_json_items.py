@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 
@@ -83,6 +84,16 @@ def test_bare_numbers_of_cpp(tmp_path: Path) -> None:
         {"nan": "nan", "c": "NaN"},
     ]
     assert len(report.issues["json-repair"].places) == 4
+
+
+def test_damage_takes_a_time_that_grows_with_the_text(tmp_path: Path) -> None:
+    for unit in ("\n", " ", "} ", "] ", ", ", "nan ", '{"', "\n{"):
+        seconds = []
+        for times in (1_000, 24_000):
+            begin = time.thread_time()
+            items(tmp_path, '[{"a": x' + unit * times)
+            seconds.append(time.thread_time() - begin)
+        assert seconds[1] < 150 * max(seconds[0], 0.002), unit  # its square: 576 times
 
 
 def test_encodings(tmp_path: Path) -> None:
