@@ -115,6 +115,8 @@ def test_times_with_copies() -> None:
     events = trace.events
     assert events.kind.value_counts().to_dict() == {"graph": 5, "api": 4, "memcpy": 5}
     copies = events[events.kind == "memcpy"]
+    assert list(copies["name"]) == ["H2D", "D2H", "H2D", "H2D", "D2H"]
+    assert set(events["name"]) == {"enqueue", "H2D", "GPU compute", "D2H"}
     assert list(copies.copy_kind) == ["HtoD", "DtoH", "HtoD", "HtoD", "DtoH"]
     assert list(copies.dur) == [250_000, 125_000, 250_001, 500_000, 500_000]
     assert json.loads(copies.args.iloc[2]) == {"h2dMs": 0.250000625}

@@ -29,7 +29,7 @@ _BLANK = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 
 #: Where reading goes on after an element that can't be decoded: at the next element.
-_NEXT = re.compile(r"\n(?=\s{0,40},?\s{0,40}[{\]])|\}\s{0,40},\s{0,40}(?=\{)|\](?=\s{0,40}[,}])")
+_NEXT = re.compile(r"\n[ \t\r]{0,40}(?=,?[ \t]{0,8}[{\]])|\}\s{0,40},\s{0,40}(?=\{)|\](?=\s{0,40}[,}])")
 
 _BARE = re.compile(r"-?(?:nan|inf)\b(?:\(ind\))?")
 
@@ -126,6 +126,8 @@ class _Text:
         Bare nan and inf, as C++ writes them, become the texts "NaN" and "Infinity".
         """
         spent = 0
+        if self.at > _CHUNK:  # an error of the decoder counts the lines above it
+            self.text, self.at = self.text[self.at :], 0
         while True:
             try:
                 value, end = _DECODER.raw_decode(self.text, self.at)
