@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from conftest import SAMPLES, SHARED
+from conftest import ROOT, SAMPLES, SHARED
 
 import ktrace
 from ktrace.cli import cli
@@ -43,6 +43,16 @@ def test_the_guess_is_shown_and_nothing_is_written(table: Path) -> None:
     assert re.search(r"2 +kernel +gemm +12,500 ns +3.250 us", done.stdout)
     assert "nothing is written" in done.stdout
     assert [path.name for path in table.parent.iterdir()] == [table.name]
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/commands/map.md").read_text("utf-8")
+    shown = re.search(r"```\n\$ ktrace map run.csv\n(.*?)```", page, re.S)
+    assert shown
+    (tmp_path / "run.csv").write_text(PLAIN + "copy,15.75,1,copies,\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    printed = [line.rstrip() for line in run("run.csv").stdout.splitlines()]
+    assert printed == [line.rstrip() for line in shown[1].splitlines()]
 
 
 def test_the_command_that_is_shown_does_what_the_file_does(table: Path) -> None:

@@ -15,12 +15,11 @@ from ktrace.converters._shared.columnar.csv_headings import are_units
 from ktrace.converters._shared.text.decimal_commas import Evidence, with_point
 from ktrace.converters._shared.text.headings import STATISTICS, Heading, cell_quantity, heading, is_time
 from ktrace.converters._shared.text.numbers import is_missing
-from ktrace.errors import InputError
 from ktrace.input.mapping import FIGURES, ISO, SIZE_UNITS, Cell
 from ktrace.input.proposal import Guess, Proposal
 from ktrace.input.source import Sample
 
-from .heads import Head, first_table, objects
+from .heads import Head, first_table, no_table, objects
 from .json_lines import cell_texts, member
 from .names import kind_of
 
@@ -126,13 +125,8 @@ class _Column:
 def guess(sample: Sample, path: str) -> Proposal:
     """Returns a guess at the mapping of a table. Raises InputError for a file without one."""
     head = first_table(sample)
-    if head is None or not head.columns:
-        raise InputError(
-            "has no table that a mapping could describe",
-            path=path,
-            expected="headings and rows separated by commas, tabs or semicolons, or a JSON object in each line",
-            remedy="ktrace info FILE shows what it is",
-        )
+    if head is None:
+        raise no_table(path)
     columns, decimal = _columns(sample, head)
     return _Guesses(columns).proposal(_layout(head), decimal)
 

@@ -50,18 +50,26 @@ def objects(sample: Sample) -> Iterator[Record]:
             continue
 
 
+def _keys(sample: Sample) -> Head | None:
+    """Returns the keys of JSON lines, None if no line is an object."""
+    keys = dict.fromkeys(key for record in objects(sample) for key in paths_in(record))
+    return Head(tuple(keys), 1, None) if keys else None
+
+
 def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:
     """Returns the columns that a mapping names, or else those of the line that has most of them.
 
     Raises InputError for a file without any table.
     """
+    best: tuple[int, Head] | None = None
     if is_json(sample):
-        return Head(tuple(dict.fromkeys(key for record in objects(sample) for key in paths_in(record))), 1, None)
+        if keys := _keys(sample):
+            return keys
+        raise no_table(path)
 
     def recognise(cells: list[str]) -> bool | None:
         return True if not isinstance(resolved(mapping, cells), str) else None
 
-    best: tuple[int, Head] | None = None
     for number, line in enumerate(sample.lines or [sample.text or ""], 1):
         if found := headings_of(line, cast("object", recognise)):  # type: ignore[arg-type]
             return Head(tuple(found[0]), number, found[2])
@@ -73,19 +81,24 @@ def head_for(mapping: ColumnMap, sample: Sample, path: str) -> Head:
             if len(cells) > 1 and (best is None or score > best[0]):
                 best = score, Head(tuple(cells), number, Dialect(separator, False))
     if best is None:
-        raise InputError(
-            "has no table that a mapping could describe",
-            path=path,
-            expected="headings and rows separated by commas, tabs or semicolons, or a JSON object in each line",
-            remedy="ktrace info FILE shows what it is",
-        )
+        raise no_table(path)
     return best[1]
+
+
+def no_table(path: str) -> InputError:
+    """Returns the error that a file has no table."""
+    return InputError(
+        "has no table that a mapping could describe",
+        path=path,
+        expected="headings and rows separated by commas, tabs or semicolons, or a JSON object in each line",
+        remedy="ktrace info FILE shows what it is",
+    )
 
 
 def first_table(sample: Sample) -> Head | None:
     """Returns the columns of the first line with headings: words, followed by a row with as many cells."""
     if is_json(sample):
-        return Head(tuple(dict.fromkeys(key for record in objects(sample) for key in paths_in(record))), 1, None)
+        return _keys(sample)
     lines = sample.lines[:_LINES]
     for number, line in enumerate(lines[:-1], 1):
         for separator in SEPARATORS:

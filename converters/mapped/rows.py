@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.blocks import Batches, Block, timed
 from ktrace.converters._shared.columnar.text_cells import argument, by_distinct, floats, has_text, only, stripped
-from ktrace.converters._shared.text.device_names import device_work
-from ktrace.converters._shared.text.headings import heading, is_total
+from ktrace.converters._shared.text.headings import heading
 from ktrace.errors import DamagedInput
 from ktrace.input.mapping import EXTENTS, FIGURES, ISO, PLACES, SIZES, TEXTS, TIMES, WHOLE, ColumnMap
 from ktrace.model.batch import DEVICE_KINDS, Batch
@@ -21,7 +20,8 @@ from ktrace.model.row_builder import RowBuilder
 
 from .cells import Reader
 from .fields import Column, Fields
-from .names import Numbers, direction, kind_of
+from .kinds import Kinds
+from .names import Numbers, direction
 
 #: Field -> column of the model, where they differ.
 _MODEL = {"start": "ts", "process": "pid", "thread": "tid"}
@@ -46,6 +46,7 @@ class MappedRows:
         self._path = path
         self._read = Reader(comma=mapping.decimal == "comma")
         self._batches = Batches(conversion)
+        self._kinds = Kinds(mapping, conversion.report)
         self._numbers = {place: Numbers() for place in PLACES}
         self._named: dict[str, dict[tuple[int | None, int], str]] = {child: {} for child in _PARENTS}
         self._good = self._bad = 0
@@ -189,71 +190,36 @@ class MappedRows:
             columns["copy_kind"] = (
                 direction(given) if isinstance(given, str) else by_distinct(given, direction, pa.string())
             )
-        columns |= self._kinds(typed, fields, columns)
+        columns |= self._kinds.columns(typed, fields, columns) | self._extents(fields)
         columns |= _launching_threads(columns, typed.take("<thread cells>"), fields)
         self._remember(columns)
         return columns
 
     def _constant(self, name: str, text: str) -> Any:
+        """The value of a constant. Raises UsageError or InputError for one that its field can't represent."""
+        cells = pa.array([text])
         if name in PLACES:
-            return self._numbers[name].of(pa.array([text]), self._read)[0].as_py()
-        if name in (*WHOLE, *SIZES, "occupancy"):
-            cells = pa.array([text])
-            value = (
-                floats(cells)
-                if name == "occupancy"
-                else self._read.sizes(cells, "")
-                if name in SIZES
-                else self._read.whole(cells)
-            )
-            if not value[0].is_valid:
-                raise self._mapping.error(f"{name} is '{text}'", expected="a number")
-            return value[0].as_py()
-        return text
+            return self._numbers[name].of(cells, self._read)[0].as_py()
+        if name in TEXTS:
+            return text
+        if name in SIZES:
+            value = self._read.sizes(cells, "")[0]
+        else:
+            value = self._read.whole(cells)[0] if name in WHOLE else floats(cells)[0]
+        if not value.is_valid:
+            raise self._mapping.error(f"{name} is '{text}'", expected="a number")
+        return value.as_py()
 
-    def _kinds(self, typed: Block, fields: Fields, columns: dict[str, Any]) -> dict[str, Any]:
-        """Kind, direction of copies and category, computed once for each distinct name and cell."""
-        on_device = bool(columns.keys() & {"device", "stream"} or any(f"{part}_x" in columns for part in EXTENTS))
-        on_device = on_device or any(part in fields.columns for part in EXTENTS)
-        rest = "op"
-        if "start" in self._mapping.cells and not fields.columns.keys() & {"dur", "end"}:
-            rest = "counter" if "value" in fields.columns else "instant"
-        names = columns["name"]
-        names = pa.repeat(pa.scalar(names, pa.string()), len(typed)) if isinstance(names, str) else names
-        cells = typed.take("<kind>")
-        if "kind" in fields.constants:
-            cells = pa.repeat(pa.scalar(fields.constants["kind"], pa.string()), len(typed))
-        found = {} if cells is None else {cell: self._kind(cell) for cell in pc.unique(cells).drop_null().to_pylist()}
-        coded = names.dictionary_encode()
-        summaries = "start" not in self._mapping.cells
-        by_name = [
-            ("total", None) if summaries and is_total(text) else device_work(text) if on_device else (rest, None)
-            for text in coded.dictionary.to_pylist()
-        ]
-        kinds = pa.array([kind for kind, _ in by_name], pa.string()).take(coded.indices)
-        if cells is not None:
-            for cell in (cell for cell, kind in found.items() if kind is None):
-                rows = np.flatnonzero(pc.fill_null(pc.equal(cells, cell), False).to_numpy(zero_copy_only=False))
-                self._report.issue("unknown-kind", typed.where(int(rows[0])), f"{cell!r}: {_hint(cell)}", len(rows))
-            stated = by_distinct(cells, found.__getitem__, pa.string())
-            if "kind" in fields.constants:  # it is that of the rows that a row named Total adds up
-                stated = pc.if_else(pc.equal(kinds, "total"), kinds, stated)
-            kinds = pc.coalesce(stated, kinds)
-        made: dict[str, Any] = {"kind": kinds.dictionary_encode()}
-        if cells is not None and "kind" in fields.columns and "cat" not in columns:
-            made["cat"] = cells
-        if "copy_kind" not in columns:
-            ways = pa.array([device_work(text)[1] for text in coded.dictionary.to_pylist()], pa.string())
-            copies = pc.equal(kinds, "memcpy")
-            made["copy_kind"] = pc.if_else(copies, ways.take(coded.indices), pa.scalar(None, pa.string()))
-        if "track" not in columns and "value" in fields.columns and "counter" in pc.unique(kinds).to_pylist():
-            made["track"] = pc.if_else(pc.equal(kinds, "counter"), names, pa.scalar(None, pa.string()))
-        return made
-
-    def _kind(self, cell: str) -> str | None:
-        """The kind that a cell states, by the mapping or in its own word."""
-        kind = self._mapping.kinds.get(cell)
-        return kind_of(cell) if kind is None else kind
+    def _extents(self, fields: Fields) -> dict[str, int]:
+        """The constants of grid and block."""
+        found: dict[str, int] = {}
+        for part in EXTENTS:
+            if text := fields.constants.get(part):
+                numbers = [axis[0].as_py() for axis in self._read.extents(pa.array([text]))]
+                if numbers[0] is None:
+                    raise self._mapping.error(f"{part} is '{text}'", expected="x, y and z, such as 64x1x1")
+                found |= {f"{part}_{axis}": number for axis, number in zip("xyz", numbers, strict=True) if number}
+        return found
 
     def _times(self, typed: Block, fields: Fields) -> dict[str, Any]:
         """Start, duration, value and unit of events."""
@@ -347,10 +313,6 @@ def _launching_threads(columns: dict[str, Any], cells: pa.StringArray | None, fi
     moved = only(cells, pc.fill_null(on_stream, False).to_numpy(zero_copy_only=False))
     found = {"tid": pc.if_else(on_stream, pa.scalar(None, tid.type), tid)}
     return found | ({f"args.{fields.columns['thread'].own}": argument(moved)} if moved.null_count < len(moved) else {})
-
-
-def _hint(cell: str) -> str:
-    return f"kinds.{cell}=KIND in the mapping makes it one of ktrace's kinds"
 
 
 def _expected(unit: str) -> str:

@@ -247,6 +247,15 @@ REFUSED: dict[str, tuple[str, str, type[KtraceError], str]] = {
         DamagedInput,
         "start: 'at' is '1,5'\n  expected: a number of ms, such as 12.5\n  remedy: decimal=comma, if that is",
     ),
+    "a kind that isn't one": (
+        PLAIN,
+        f"{MAPPING},kinds.compute=warp",
+        UsageError,
+        "kinds.compute is 'warp', which isn't a",
+    ),
+    "a constant that isn't a kind": (PLAIN, f"{MAPPING},kind='warp'", UsageError, "kind is 'warp', which isn't a kind"),
+    "a constant that isn't a number": (PLAIN, f"{MAPPING},bytes='many'", UsageError, "bytes is 'many'"),
+    "a constant that isn't a grid": (PLAIN, f"{MAPPING},grid='wide'", UsageError, "grid is 'wide'"),
     "no table": ("nothing to see\nhere\n", MAPPING, InputError, "has no table that a mapping could describe"),
     "another format": (PLAIN, "kineto", UsageError, "--map is for tables of the format mapped, not kineto"),
 }
@@ -263,6 +272,16 @@ def test_what_cannot_be_is_refused_with_a_remedy(tmp_path: Path, what: str) -> N
     assert words in str(caught.value)
     if kind is not UsageError:
         assert str(caught.value).startswith(f"{path}: ")
+
+
+def test_constants_hold_for_all_rows(tmp_path: Path) -> None:
+    path = written(tmp_path, PLAIN)
+    constants = "device='GPU 2',kind=memcpy,bytes='2 KiB',block='64x2',layer='L1',registers='32',occupancy='12.5'"
+    found = rows(ktrace.read(path, map=f"{MAPPING},{constants}"))
+    names = ("device", "kind", "bytes", "block_x", "block_y", "block_z", "layer", "registers", "occupancy")
+    assert [tuple(row.get(name) for name in names) for row in found] == [
+        (2, "memcpy", 2048, 64, 2, None, "L1", 32, 12.5)
+    ] * 2
 
 
 def test_without_a_mapping_the_format_says_where_to_get_one(tmp_path: Path) -> None:
