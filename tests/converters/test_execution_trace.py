@@ -51,6 +51,7 @@ def test_operators_with_the_same_arguments_are_one_row_with_their_number() -> No
     assert {row["pid"] for row in rows} == {4100}
     assert {(row["metric"], row["unit"]) for row in rows} == {("count", "count")}
     assert rows[0]["args"]["inputs.shapes"] == [[4, 8], [8, 2]]
+    assert rows[0]["args"]["inputs.types"] == ["Tensor(float)", "Tensor(float)"]
     assert rows[3]["args"]["kernel_backend"] == "triton"
     assert (rows[6]["comm"], rows[6]["args"]["in_msg_nelems"]) == ("0", 16)
 

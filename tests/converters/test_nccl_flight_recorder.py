@@ -84,7 +84,11 @@ def test_durations_on_the_device_are_statistics() -> None:
 
 
 def test_facts_and_stacks() -> None:
-    catalog = tables(HUNG)["catalog"]
+    catalog, events = tables(HUNG)["catalog"], tables(HUNG)["events"]
+    args = [json.loads(row["args"]) for row in events]
+    assert [one.get("stack") for one in args] == ["0", "0", None, None, None, None, None]
+    assert [one["is_p2p"] for one in args] == [False, False, False, True, False, False, False]
+    assert (args[4]["state"], args[4]["timeout_ms"], args[4]["input_sizes"]) == ("started", 600_000, [[2, 3]])
     facts = [json.loads(row["facts"]) for row in catalog if row["entity"] == "source"][-1]
     assert (facts["rank"], facts["world_size"], facts["comm_lib_version"]) == (1, 4, "2.27.3")
     stacks = [json.loads(row["facts"])["frames"] for row in catalog if row["entity"] == "stack"]

@@ -43,6 +43,7 @@ def test_kernels_begin_with_their_first_channel() -> None:
     assert {row["track"] for row in rows} == {"communicator DP Group 0 0xa1", "communicator unknown 0xb2"}
     args = json.loads(rows[2]["args"])
     assert (args["p2p_peer"], args["rank"], args["p2p_timing_source"]) == (3, 1, "kernel_gpu")
+    assert [channel["channel_id"] for channel in args["event_trace_ts"]["kernel_events"]] == [0, 1, 2]
 
 
 def test_without_times_they_are_summaries() -> None:

@@ -53,6 +53,7 @@ def test_actions_have_bytes_once_and_change_counters() -> None:
         ("segment_map", 20971520),
         ("alloc", 3145728),
     ]
+    assert [row["stream"] for row in actions] == [0] * 7 + [94000000001] * 2
     assert actions[0]["ts"] == 1_760_000_000_000_005_000
     assert {row["name"] for row in events if row["kind"] == "instant"} == {
         *("oom", "workspace_snapshot", "snapshot", "train_step")
@@ -78,6 +79,7 @@ def test_segments_and_blocks_are_summaries() -> None:
     segments = [row for row in found["summaries"] if row["name"] == "segment"]
     assert [row["value"] for row in segments] == [one["total_size"] for one in value["segments"]]
     assert json.loads(segments[2]["args"])["segment_type"] == "large"
+    assert [row["stream"] for row in segments] == [0, 0, 94000000001, 0]
     blocks = [block for segment in value["segments"] for block in segment["blocks"]]
     rows = [row for row in found["summaries"] if row["scope"][0] == "blocks"]
     assert (sum(row["count"] for row in rows), sum(row["total"] for row in rows)) == (
