@@ -10,4 +10,5 @@ canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 timeline_arguments      what a timeline output shows as the arguments of an event
+track_paths             names of tracks for outputs without tracks below tracks
 """
