@@ -13,6 +13,7 @@ FORMATS = (
     Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True),
     Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True),
     Format("csv", "canonical records as one flat table", ".csv", ("*.csv",), reads=True, writes=True),
+    Format("arrow", "canonical records as an Arrow IPC file", ".arrow", ("*.arrow", "*.feather"), reads=True, writes=True),
     Format("otlp", "OpenTelemetry spans: OTLP JSON and protobuf, console exporter", ".otlp", ("*.otlp.json", "*.otlp.jsonl"), reads=True, writes=True, timeline=True),
     Format("speedscope", "speedscope profiles, one for each track", ".speedscope", ("*.speedscope.json",), writes=True, timeline=True),
     Format("folded", "folded stacks for flame graphs", ".folded", ("*.folded", "*.collapsed"), writes=True, timeline=True),
