@@ -13,7 +13,10 @@ FORMATS = (
     Format("json", "canonical records, one document", ".json", ("*.json",), reads=True, writes=True, words=('"ktrace"', '"record"')),
     Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True),
     Format("csv", "canonical records as one flat table", ".csv", ("*.csv",), reads=True, writes=True, words=("source", "record")),
+    Format("arrow", "canonical records as an Arrow IPC file", ".arrow", ("*.arrow", "*.feather"), reads=True, writes=True),
     Format("otlp", "OpenTelemetry spans: OTLP JSON and protobuf, console exporter", ".otlp", ("*.otlp.json", "*.otlp.jsonl"), reads=True, writes=True, timeline=True),
+    Format("speedscope", "speedscope profiles, one for each track", ".speedscope", ("*.speedscope.json",), writes=True, timeline=True),
+    Format("folded", "folded stacks for flame graphs", ".folded", ("*.folded", "*.collapsed"), writes=True, timeline=True),
     # Traces, logs and tables that ktrace reads.
     Format("kineto", "PyTorch profiler (Kineto) JSON", ".kineto", ("*.pt.trace.json",), reads=True),
     Format("doppler", "Doppler browser log", ".doppler", ("*.log", "*.txt"), reads=True, words=("gpu profile report", "ms][", "[browser:", "[metrics] ", "[ok] ")),

@@ -15,4 +15,5 @@ torch_stacks            stacks in dumps of PyTorch, as facts of the catalog
 plain_pickle            pickles of plain values, without running anything
 intel_names             Intel's unitrace and its predecessors: names of device work in their parts
 timeline_arguments      what a timeline output shows as the arguments of an event
+track_paths             names of tracks for outputs without tracks below tracks
 """

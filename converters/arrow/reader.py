@@ -1,0 +1,72 @@
+"""Reads a canonical Arrow IPC file as the stream that it contains: also from a pipe, and what is left of a cut one.
+
+ARROW1 00 00 | schema | record batches | end of stream | footer | ARROW1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.canonical.flat_rows import FlatRows, record_of_columns
+from ktrace.converters._shared.canonical.records import check_version
+from ktrace.errors import DamagedInput
+from ktrace.input.source import Source
+from ktrace.model.batch import Batch
+
+_MAGIC = b"ARROW1\0\0"
+_FAULTS = (OSError, EOFError, MemoryError, pa.ArrowException)
+
+
+def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
+    """Yields the batches of the file. Raises DamagedInput where it isn't a canonical Arrow file, and VersionError."""
+    with source.open() as stream:
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise _damaged(source, "it doesn't begin with ARROW1")
+        try:
+            file = pa.ipc.open_stream(pa.PythonFile(stream, mode="r"))
+        except _FAULTS as error:
+            raise _damaged(source, str(error)) from None
+        metadata = file.schema.metadata or {}
+        if version := metadata.get(b"ktrace.version"):
+            check_version(version.decode("utf-8", "replace"), conversion, source.path, "the schema")
+        names = file.schema.names
+        record = None if {"record", "source", "id"} <= set(names) else record_of_columns(names)
+        if record is None and "record" not in names:
+            raise _damaged(source, f"its columns are {', '.join(names[:8])}")
+        rows, first = FlatRows(conversion, record), 1
+        for part in _parts(file, conversion):
+            for offset in range(0, part.num_rows, conversion.batch_rows):
+                yield from rows.batches(part.slice(offset, conversion.batch_rows), first + offset)
+            first += part.num_rows
+        if not stream.read().endswith(_MAGIC[:6]):
+            conversion.report.record()
+            conversion.report.issue("cut", f"after row {first - 1}", "the end of the file is missing")
+
+
+def _parts(file: Any, conversion: Conversion) -> Iterator[pa.RecordBatch]:
+    """Yields the record batches up to the end, or to the first that can't be read."""
+    while True:
+        try:
+            part = file.read_next_batch()
+            part.validate(full=True)
+        except StopIteration:
+            return
+        except _FAULTS as error:
+            conversion.report.record()
+            conversion.report.issue("bad-record", "a record batch", str(error).splitlines()[0][:120])
+            return
+        yield part
+
+
+def _damaged(source: Source, what: str) -> DamagedInput:
+    return DamagedInput(
+        f"isn't a canonical Arrow file: {what}",
+        path=source.path,
+        where="the begin of the file",
+        expected="an Arrow IPC file with the columns of ktrace's model",
+        remedy="export it again",
+    )
