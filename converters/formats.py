@@ -39,6 +39,7 @@ FORMATS = (
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True),
     Format("ascend-json", "Huawei Ascend timelines (torch_npu, MindSpore, msprof) as JSON", ".ascend_json", ("trace_view*.json", "msprof_*.json"), reads=True),
     Format("ascend-csv", "Huawei Ascend tables (torch_npu, MindSpore, msprof) as CSV, a file or a folder", ".ascend_csv", ("kernel_details*.csv", "op_summary*.csv", "op_statistic*.csv", "task_time*.csv", "step_trace*.csv"), reads=True),
+    Format("ascend-db", "Huawei Ascend databases (torch_npu, MindSpore, msprof)", ".ascend_db", ("ascend_*_profiler*.db", "msprof_*.db"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),
