@@ -85,6 +85,9 @@ def test_kinds_devices_and_a_row_without_a_start() -> None:
         "TopKD9": ("kernel", 5, 2),
         "MEMCPY_ASYNC": ("memcpy", 5, 2),
     }
+    assert {name: row["track"] for name, row in found.items() if "track" in row} == {
+        "hcom_allReduce__77_0_1": "Communication"
+    }
     first = found["aclnnMatmul_MatMulCommon_MatMulV2"]
     assert (first["ts"], first["dur"], first["grid_x"]) == (1760000050000010007, 42125, 24)
     assert first["args"]["Input Shapes"] == "64,128;128,32"
