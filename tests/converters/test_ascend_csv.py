@@ -105,6 +105,8 @@ def test_task_times_iterations_and_marks() -> None:
         ("range", "forward", 300000, 31500),
         ("instant", "checkpoint", 340000, None),
     ]
+    marks = [(row["pid"], row["tid"], "device" in row) for row in rows(trace) if "tid" in row]
+    assert marks == [(70, 71, False), (70, 71, False)]
     assert not any("task_stop" in row.get("args", {}) for row in rows(trace))
 
 
