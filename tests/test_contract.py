@@ -50,6 +50,11 @@ NOT_GROWN = {
     **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json"), _BLOCKS),
     **dict.fromkeys(("torch-memory", "nccl-flight-recorder"), _LIMITED),
     "proton": _TREE,
+    "ascend-db": _DATABASE,
+    **dict.fromkeys(("ascend-json", "ascend-csv"), _BLOCKS),
+    **dict.fromkeys(
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
+    ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep"), _WHOLE),

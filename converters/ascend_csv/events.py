@@ -140,12 +140,14 @@ def device_of(block: Block) -> pa.Array:
 def _tasks(block: Block) -> dict[str, Any]:
     types, task = block.take("<type>"), block.take("<task>")
     kinds: Any = "kernel"
+    track = None
     if types is not None:
         texts = types.fill_null("")
         kinds = by_distinct(texts, task_kind, pa.string())
-        if task is not None:
-            part = pc.and_(pc.is_in(texts, value_set=pa.array(sorted(COMMUNICATION))), task.is_valid())
-            kinds = pc.if_else(part, "range", kinds)
+        collective = pc.is_in(texts, value_set=pa.array(sorted(COMMUNICATION)))
+        part = pa.array(np.zeros(len(block), np.bool_)) if task is None else pc.and_(collective, task.is_valid())
+        kinds = pc.if_else(part, "range", kinds)
+        track = pc.if_else(pc.and_not(collective, part), "Communication", None)
     name, stop = block.take("<name>"), block.take("<stop>")
     found: dict[str, Any] = {"kind": kinds, "name": name, "stream": block.take("<stream>")}
     if types is not None:
@@ -153,7 +155,7 @@ def _tasks(block: Block) -> dict[str, Any]:
     if stop is not None:
         other = pc.not_equal(stop, pc.add(block.get("<ts>"), block.get("<dur>")))
         found["args.task_stop"] = pc.if_else(other, stop, None)
-    return found | {"grid_x": nonzero(block.take("<grid>")), "cat": types, "args.Task ID": task}
+    return found | {"track": track, "grid_x": nonzero(block.take("<grid>")), "cat": types, "args.Task ID": task}
 
 
 def _iterations(block: Block) -> dict[str, Any]:

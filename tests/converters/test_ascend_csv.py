@@ -85,6 +85,9 @@ def test_kinds_devices_and_a_row_without_a_start() -> None:
         "TopKD9": ("kernel", 5, 2),
         "MEMCPY_ASYNC": ("memcpy", 5, 2),
     }
+    assert {name: row["track"] for name, row in found.items() if "track" in row} == {
+        "hcom_allReduce__77_0_1": "Communication"
+    }
     first = found["aclnnMatmul_MatMulCommon_MatMulV2"]
     assert (first["ts"], first["dur"], first["grid_x"]) == (1760000050000010007, 42125, 24)
     assert first["args"]["Input Shapes"] == "64,128;128,32"
@@ -102,6 +105,8 @@ def test_task_times_iterations_and_marks() -> None:
         ("range", "forward", 300000, 31500),
         ("instant", "checkpoint", 340000, None),
     ]
+    marks = [(row["pid"], row["tid"], "device" in row) for row in rows(trace) if "tid" in row]
+    assert marks == [(70, 71, False), (70, 71, False)]
     assert not any("task_stop" in row.get("args", {}) for row in rows(trace))
 
 

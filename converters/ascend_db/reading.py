@@ -1,0 +1,141 @@
+"""What the tables share: texts by their ids, numbers that mean "none", threads, the ids of rows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.conversion import Conversion
+from ktrace.converters._shared.columnar.blocks import Batches, Block
+from ktrace.converters._shared.sqlite.database import Database
+from ktrace.converters._shared.sqlite.lookup import Children, FirstId, Texts
+from ktrace.input.sqlite_file import quoted_name
+
+from .arrows import Arrows
+
+#: "None" as an unsigned number of 32 bits, and as a signed one.
+_NONE = pa.array([0xFFFFFFFF, -1], pa.int64())
+_DIGITS = r"^-?([0-9]{1,18}|[1-8][0-9]{18})$"
+
+
+class Reading:
+    """A database that is being read: its tables, its texts, the ids of their rows."""
+
+    def __init__(self, database: Database, ids: dict[str, FirstId], conversion: Conversion) -> None:
+        self.database = database
+        self.conversion = conversion
+        self.batches = Batches(conversion)
+        self.ids = ids
+        self.arrows = Arrows(database, self.table("TASK"), self.table("CONNECTION_IDS"), conversion)
+        strings = self.table("STRING_IDS")
+        if strings and database.has(strings, "value"):
+            column = database.part(strings, ["value"], "0").column(1)
+            if not pa.types.is_string(column.type):
+                raise database.damaged(strings, f"its values are of the type {column.type}, not texts")
+        self._strings = Texts(database, strings, "id", "value", conversion)
+
+    @cached_property
+    def only_device(self) -> int:
+        """The device of all tasks; 0 if there are several, or none."""
+        table = self.table("TASK")
+        if table is None or not self.database.has(table, "deviceId"):
+            return 0
+        sql = f"SELECT DISTINCT deviceId FROM {quoted_name(table)} LIMIT 2"
+        found = [number for (number,) in self.database.query(table, sql)]
+        return found[0] if len(found) == 1 and type(found[0]) is int and 0 <= found[0] < 1 << 31 else 0
+
+    def device(self, block: Block) -> pa.Array:
+        """Takes the device of each row: `deviceId`, else that of all tasks."""
+        given = known(block, "deviceId")
+        return pa.array(np.full(len(block), self.only_device, np.int64)) if given is None else given
+
+    def table(self, name: str) -> str | None:
+        """The table of that name as the database spells it."""
+        return next(iter(self.database.like(name)), None)
+
+    def text(self, block: Block, *names: str, required: bool = False) -> pa.Array | None:
+        """The texts of a column with ids of texts, or with texts; takes the column. Null for a null."""
+        column = block.take(*names)
+        if column is not None and pa.types.is_string(column.type):
+            return pc.fill_null(column, "[no name]") if required else column
+        return self.text_of(block, whole(column), required=required)
+
+    def text_of(self, block: Block, ids: pa.Array | None, *, required: bool = False) -> pa.Array | None:
+        """The texts with these ids. An id without a text is reported and becomes "[string 1234]"."""
+        known = self._strings.column(block, none_as_null(ids), required=required)
+        return None if known is None else known.dictionary_decode()
+
+    def words(self, enum: str) -> dict[int, str]:
+        """id -> name of a table of an enumeration."""
+        rows = self.database.rows(enum, "id", "name")
+        return {number: str(name) for number, name in rows if isinstance(number, int) and name is not None}
+
+
+def whole(column: pa.Array | None) -> pa.Array | None:
+    """A column as int64: PYTORCH_API has its times as texts, NUMERIC columns may be reals. Null for others."""
+    if column is None or pa.types.is_int64(column.type):
+        return column
+    if pa.types.is_string(column.type):
+        return pc.if_else(pc.match_substring_regex(column, _DIGITS), column, None).cast(pa.int64())
+    if pa.types.is_floating(column.type):
+        exact = pc.and_(pc.equal(pc.round(column), column), pc.less(pc.abs(column), 2.0**53))
+        return pc.if_else(exact, column, None).cast(pa.int64())
+    return pa.nulls(len(column), pa.int64())
+
+
+def none_as_null(column: pa.Array | None) -> pa.Array | None:
+    """Makes numbers that mean "none" null."""
+    return None if column is None else pc.if_else(pc.is_in(column, value_set=_NONE), None, column)
+
+
+def known(block: Block, *names: str) -> pa.Array | None:
+    """Takes a column of whole numbers, null for "none"."""
+    return none_as_null(whole(block.take(*names)))
+
+
+def with_whole(block: Block, *names: str) -> Block:
+    """The block with these columns as whole numbers."""
+    found = {name: whole(column) for name in names if (column := block.get(name)) is not None}
+    return block.without(*found).replaced(found)
+
+
+def thread(block: Block) -> dict[str, pa.Array]:
+    """Process and thread of globalTid, which is pid << 32 | tid."""
+    column = whole(block.take("globalTid"))
+    if column is None:
+        return {}
+    return {"pid": pc.shift_right(column, 32), "tid": pc.bit_wise_and(column, 0xFFFFFFFF)}
+
+
+def named(numbers: pa.Array | None, words: dict[int, str], unknown: str) -> pa.Array | None:
+    """The words for numbers; "<unknown> 7" for a number without one."""
+    if numbers is None:
+        return None
+    coded = numbers.dictionary_encode()
+    texts = [words.get(value, f"{unknown} {value}") for value in coded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(coded.indices)
+
+
+def first_rows(children: Children, keys: pa.Array) -> dict[str, pa.Array]:
+    """Column -> for each key the value in the first row that has it, null for none."""
+    found = children.of(keys)
+    if not len(found.of):
+        return {}
+    first = np.diff(found.of, prepend=-1) != 0
+    at = np.full(len(keys), -1, np.int64)
+    at[found.of[first]] = np.flatnonzero(first)
+    index = pa.array(at, mask=at < 0)
+    return {name: column.take(index) for name, column in found.columns.items() if not name.startswith("_")}
+
+
+def arguments(columns: dict[str, Any]) -> dict[str, Any]:
+    """The columns with values as columns of arguments."""
+    return {
+        f"args.{key}": column
+        for key, column in columns.items()
+        if column is not None and column.null_count < len(column)
+    }

@@ -1,0 +1,189 @@
+"""TASK: the work of the devices, with what other tables have under its globalTaskId.
+
+COMPUTE_TASK_INFO        name, blocks, shapes of a kernel
+COMMUNICATION_TASK_INFO  a task of a collective: its plane, ranks, size
+MEMCPY_INFO              size and direction of a copy
+TASK_PMU_INFO            counters of the cores: arguments of the task
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.converters._shared.ascend.tasks import DIRECTIONS, task_kind
+from ktrace.converters._shared.columnar.blocks import Block, nonzero, timed
+from ktrace.converters._shared.columnar.text_cells import by_distinct
+from ktrace.converters._shared.sqlite.lookup import Children, Lookup
+from ktrace.model.batch import Batch
+
+from .reading import Reading, arguments, first_rows, known, named, none_as_null, whole, with_whole
+
+_TEXTS = (
+    *("opType", "inputFormats", "inputDataTypes", "inputShapes", "outputFormats", "outputDataTypes", "outputShapes"),
+    *("attrInfo", "opState", "hf32Eligible"),
+)
+_COMPUTE = ("name", "taskType", "blockNum", "blockDim", "mixBlockNum", "mixBlockDim", *_TEXTS)
+_COMMUNICATION = (
+    *("name", "taskType", "planeId", "groupName", "notifyId", "srcRank", "dstRank", "transportType", "size"),
+    *("dataType", "linkType", "opId"),
+)
+
+#: Columns of a communication task that are numbers of an enumeration.
+_ENUMS = {
+    "transportType": "ENUM_HCCL_TRANSPORT_TYPE",
+    "dataType": "ENUM_HCCL_DATA_TYPE",
+    "linkType": "ENUM_HCCL_LINK_TYPE",
+}
+
+#: A task of this type encloses its subtasks, unless it is a kernel itself.
+_PARENT = "FFTS_PLUS"
+
+
+class Tasks:
+    """The rows of TASK."""
+
+    def __init__(self, reading: Reading, table: str) -> None:
+        self._reading = reading
+        self._table = table
+        database = reading.database
+        compute, schedule = reading.table("COMPUTE_TASK_INFO"), reading.table("COMMUNICATION_SCHEDULE_TASK_INFO")
+        self._compute = Lookup(database, compute, "globalTaskId", _COMPUTE) if compute else None
+        self._schedule = Lookup(database, schedule, "globalTaskId", ("name", "taskType")) if schedule else None
+        self._communication = self._children("COMMUNICATION_TASK_INFO", _COMMUNICATION)
+        self._copies = self._children("MEMCPY_INFO", ("size", "memcpyOperation"))
+        self._counters = self._children("TASK_PMU_INFO", ("name", "value"))
+        self._enums = {column: reading.words(enum) for column, enum in _ENUMS.items()}
+        self._operations = reading.words("ENUM_MEMCPY_OPERATION")
+
+    def _children(self, name: str, columns: tuple[str, ...]) -> Children | None:
+        table = self._reading.table(name)
+        if table is None or not self._reading.database.has(table, "globalTaskId"):
+            return None
+        return Children(self._reading.database, table, "globalTaskId", columns)
+
+    def read(self) -> Iterator[Batch]:
+        """Yields all tasks, in the order of the table."""
+        reading = self._reading
+        for found in reading.database.blocks(self._table, reading.conversion.batch_rows):
+            block = timed(with_whole(found, "startNs", "endNs"), reading.conversion, "startNs", "endNs")
+            if len(block):
+                yield from self._batch(block)
+
+    def _batch(self, block: Block) -> Iterator[Batch]:
+        reading = self._reading
+        start, end, task = block.take("startNs"), block.take("endNs"), known(block, "globalTaskId")
+        keys = pa.nulls(len(block), pa.int64()) if task is None else task
+        compute = self._compute.get(keys) if self._compute else {}
+        schedule = self._schedule.get(keys) if self._schedule else {}
+        communication = first_rows(self._communication, keys) if self._communication else {}
+        copies = first_rows(self._copies, keys) if self._copies else {}
+        own = reading.text(block, "taskType")
+        types = self._either(block, compute.get("taskType"), None) if compute else None
+        types = own if types is None else types if own is None else pc.coalesce(types, own)
+        types = pa.nulls(len(block), pa.string()) if types is None else types
+        names = types
+        for columns in (schedule, communication, compute):
+            names = self._either(block, columns.get("name"), names)
+        kinds = by_distinct(pc.fill_null(types, ""), task_kind, pa.string())
+        if own is not None:
+            parent = pc.and_(pc.equal(pc.fill_null(types, ""), _PARENT), _absent(compute.get("name"), len(block)))
+            kinds = pc.if_else(parent, "range", kinds)
+        blocks = _either(compute.get("blockNum"), compute.get("blockDim"))
+        others = {key: self._either(block, compute.get(key), None) for key in _TEXTS}
+        others |= {key: none_as_null(whole(compute.get(key))) for key in ("mixBlockNum", "mixBlockDim")}
+        others |= self._of_communication(block, communication)
+        others |= {"contextId": known(block, "contextId"), "modelId": known(block, "modelId")}
+        others |= {"taskId": known(block, "taskId"), "globalTaskId": task}
+        way, size = self._copied(copies)
+        ids, connections = reading.ids[self._table].of(block.numbers), known(block, "connectionId")
+        yield reading.batches.events(
+            block,
+            ids,
+            kind=kinds,
+            name=pc.fill_null(names, "[no name]"),
+            cat=types,
+            ts=start,
+            dur=pc.subtract(end, start),
+            pid=known(block, "globalPid"),
+            device=reading.device(block),
+            stream=known(block, "streamId"),
+            correlation=connections,
+            grid_x=nonzero(whole(blocks)),
+            bytes=size,
+            copy_kind=way,
+            **arguments(others | self._metrics(block, keys)),
+        )
+        yield from reading.arrows.to_tasks(ids, connections)
+
+    def _either(self, block: Block, ids: pa.Array | None, other: pa.Array | None) -> pa.Array | None:
+        """The texts with these ids, else the other ones."""
+        texts = None if ids is None else ids
+        if ids is not None and not pa.types.is_string(ids.type):
+            texts = self._reading.text_of(block, whole(ids))
+        if texts is None or other is None:
+            return other if texts is None else texts
+        return pc.coalesce(texts, other)
+
+    def _of_communication(self, block: Block, rows: dict[str, pa.Array]) -> dict[str, pa.Array | None]:
+        found: dict[str, pa.Array | None] = {}
+        for key, column in rows.items():
+            if key in ("name", "taskType", "globalTaskId"):
+                continue
+            if key in _ENUMS:
+                found[key] = named(none_as_null(whole(column)), self._enums[key], key) if column is not None else None
+            elif key == "groupName":
+                found[key] = self._either(block, column, None)
+            else:
+                found[key] = none_as_null(whole(column))
+        for key in _ENUMS:
+            column = found.get(key)
+            if column is not None:
+                found[key] = pc.if_else(rows[key].is_valid(), column, None)
+        return found
+
+    def _copied(self, rows: dict[str, pa.Array]) -> tuple[pa.Array | None, pa.Array | None]:
+        """Direction and size of copies."""
+        operation = whole(rows.get("memcpyOperation"))
+        if operation is None:
+            return None, whole(rows.get("size"))
+        words = {number: way for number, word in self._operations.items() if (way := DIRECTIONS.get(word))}
+        coded = operation.dictionary_encode()
+        ways = pa.array([words.get(value) for value in coded.dictionary.to_pylist()], pa.string())
+        return ways.take(coded.indices), whole(rows.get("size"))
+
+    def _metrics(self, block: Block, keys: pa.Array) -> dict[str, Any]:
+        """Counters of the cores by their name; of equal names of a task the last one counts."""
+        if self._counters is None:
+            return {}
+        found = self._counters.of(keys)
+        if not len(found.of) or not {"name", "value"} <= found.columns.keys():
+            return {}
+        ids, values = whole(found.columns["name"]), found.columns["value"]
+        numbers = pc.cast(values, pa.float64(), safe=False) if not pa.types.is_string(values.type) else None
+        if ids is None or numbers is None:
+            return {}
+        columns: dict[str, Any] = {}
+        distinct = ids.unique().drop_null()
+        rows = Block(block.place, pa.array(np.zeros(len(distinct), np.int64)), {})
+        texts = self._reading.text_of(rows, distinct)
+        plain = ids.fill_null(-1).to_numpy(zero_copy_only=False)
+        cells = numbers.fill_null(np.nan).to_numpy(zero_copy_only=False)
+        for number, name in zip(distinct.to_pylist(), texts.to_pylist() if texts is not None else (), strict=True):
+            column = np.full(len(block), np.nan)
+            mask = (plain == number) & ~np.isnan(cells)
+            column[found.of[mask]] = cells[mask]
+            columns[name or f"[string {number}]"] = pa.array(column, mask=np.isnan(column))
+        return dict(sorted(columns.items()))
+
+
+def _absent(column: pa.Array | None, rows: int) -> pa.Array:
+    return pa.array(np.ones(rows, np.bool_)) if column is None else column.is_null()
+
+
+def _either(first: pa.Array | None, second: pa.Array | None) -> pa.Array | None:
+    return second if first is None else first
