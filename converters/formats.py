@@ -41,6 +41,7 @@ FORMATS = (
     Format("unitrace", "Intel unitrace, onetrace, cl_tracer, ze_tracer: summaries, timelines and calls as text", ".unitrace", ("*.txt", "*.log"), reads=True),
     Format("unitrace-json", "Intel unitrace JSON (--chrome-...-logging)", ".unitrace_json", ("*.json",), reads=True),
     Format("clintercept", "OpenCL Intercept Layer: the report of its timings", ".clintercept", ("clintercept_report.txt", "*.txt", "*.log"), reads=True),
+    Format("clintercept-json", "OpenCL Intercept Layer JSON", ".clintercept_json", ("clintercept_trace.json", "*.json"), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.
     Format("nsys-rep", "Nsight Systems report, read through NVIDIA's nsys", ".nsys_rep", ("*.nsys-rep", "*.qdrep"), reads=True, closed=True, via="nsys"),

@@ -38,6 +38,7 @@ _WHOLE = "a binary file with an index, which can't be written twice over; its ow
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
     "unitrace-json": _BLOCKS,
+    "clintercept-json": _BLOCKS,
     **dict.fromkeys(
         ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS
     ),
