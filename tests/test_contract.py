@@ -40,7 +40,8 @@ NOT_GROWN = {
     "unitrace-json": _BLOCKS,
     "clintercept-json": _BLOCKS,
     **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"),
+        _BLOCKS,
     ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep"), _WHOLE),

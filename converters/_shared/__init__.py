@@ -10,5 +10,6 @@ canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
 intel_names             Intel's unitrace and its predecessors: names of device work in their parts
+intel_tracks            rows of queues in the JSON of OpenCL's and Level Zero's tracers as device work
 timeline_arguments      what a timeline output shows as the arguments of an event
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
+from ktrace.converters._shared.intel_tracks import device_work
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.phases import mapper
@@ -14,7 +15,7 @@ from ktrace.model.row_builder import RowBuilder
 
 from .dialect import DIALECT
 from .queues import queues_of
-from .work import device_work, without_tracks
+from .work import place, without_tracks
 
 
 def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
@@ -24,7 +25,7 @@ def read(source: Source, conversion: Conversion) -> Iterator[Batch]:
     def placed(events: Events, conversion: Conversion) -> Iterator[Batch]:
         for batch in rows_of(events, conversion):
             if batch.record == "events":
-                yield device_work(batch, queues)
+                yield device_work(batch, place, queues.device_of)
             elif batch.record == "catalog":
                 yield without_tracks(batch)
             else:
