@@ -54,6 +54,11 @@ NOT_GROWN = {
     **dict.fromkeys(("ascend-json", "ascend-csv"), _BLOCKS),
     **dict.fromkeys(
         ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing"), _BLOCKS
+    "unitrace-json": _BLOCKS,
+    "clintercept-json": _BLOCKS,
+    **dict.fromkeys(
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"),
+        _BLOCKS,
     ),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),

@@ -14,6 +14,7 @@ xla/                    XLA's profiler: lines, details of device work
 torch_stacks            stacks in dumps of PyTorch, as facts of the catalog
 plain_pickle            pickles of plain values, without running anything
 intel_names             Intel's unitrace and its predecessors: names of device work in their parts
+intel_tracks            rows of queues in the JSON of OpenCL's and Level Zero's tracers as device work
 timeline_arguments      what a timeline output shows as the arguments of an event
 track_paths             names of tracks for outputs without tracks below tracks
 """

@@ -6,6 +6,11 @@ zeCommandListAppendMemoryCopy(M2D)[4194304]         bytes; M memory of the syste
 clEnqueueWriteBuffer[4194304 bytes]                 bytes
 Tile #0: GEMM[...]                                  a tile of a device
 
+and as the Intercept Layer for OpenCL Applications prints them:
+
+SinJulia SIMD16 GWS[ 3840 x 2160 ] LWS[ 16 x 16 ]   global and local size; NULL is a size that the driver chose
+clEnqueueNDRangeKernel( SinJulia GWS[ 64 ] )        a call with the kernel that it launches
+
 Sources: GetZeKernelCommandName and GetVerboseName of unitrace, README of onetrace.
 """
 
@@ -19,6 +24,7 @@ from typing import Any
 _TILE = re.compile(r"Tile #(\d{1,9}): ")
 _THREE = r"\{ *(\d{1,18})[;,] *(\d{1,18})[;,] *(\d{1,18}) *\}"
 _SHAPE = re.compile(rf"(?:\[SIMD(?P<simd>\d{{1,4}}|_ANY)?,?)? ?{_THREE},? {_THREE}\]$")
+_WORD = re.compile(r" (?:SIMD(\d{1,4})|([A-Z]{3,5})=(\d{1,18})|(GWO|GWS|LWS|SLWS)\[ ([^\]]{0,80}) \]|\[MUTABLE\])")
 _BYTES = re.compile(r"\[(\d{1,18})(?: bytes)?\]$")
 _DIRECTION = re.compile(r"\(([MHDS])2([MHDS])\)")
 _PLACE = {"M": "H", "H": "H", "D": "D"}
@@ -75,6 +81,47 @@ def work(text: str, opencl: bool = False) -> Work:
     if kind == "memcpy" and (direction := copy_kind(name)):
         columns["copy_kind"] = direction
     return Work(kind, name, columns, args)
+
+
+def intercepted(text: str) -> Work:
+    """Returns the parts of a name of the Intercept Layer."""
+    name = text.strip()
+    first = next((found for found in _WORD.finditer(name) if _are_words(name, found.start())), None)
+    if first is None:
+        kind = kind_of(name)
+        direction = copy_kind(name) if kind == "memcpy" else None
+        return Work(kind, name, {"copy_kind": direction} if direction else {})
+    args: dict[str, Any] = {}
+    sizes: dict[str, list[int]] = {}
+    for simd, key, number, size, cells in _WORD.findall(name, first.start()):
+        if simd:
+            args["simd"] = int(simd)
+        elif key:
+            args[key.lower()] = int(number)
+        elif size and all(cell.isascii() and cell.isdigit() for cell in re.split(r" x |, ", cells)):
+            sizes[size] = [int(cell[:18]) for cell in re.split(r" x |, ", cells)]
+    columns: dict[str, Any] = {}
+    whole, local = sizes.get("GWS"), sizes.get("LWS") or sizes.get("SLWS")
+    if whole:
+        args["global_size"] = whole
+    if "GWO" in sizes:
+        args["global_offset"] = sizes["GWO"]
+    if local and all(local):
+        columns |= dict(zip(("block_x", "block_y", "block_z"), local, strict=False))
+        if whole and len(whole) == len(local):
+            groups = [-(-one // part) for one, part in zip(whole, local, strict=True)]
+            columns |= dict(zip(("grid_x", "grid_y", "grid_z"), groups, strict=False))
+    return Work("kernel", name[: first.start()], columns, args)
+
+
+def _are_words(name: str, start: int) -> bool:
+    """Whether all of a name from a place on are words of the Intercept Layer."""
+    while start < len(name):
+        found = _WORD.match(name, start)
+        if not found:
+            return False
+        start = found.end()
+    return True
 
 
 def kind_of(name: str) -> str:

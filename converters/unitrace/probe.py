@@ -22,6 +22,8 @@ _SIGNS = (
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a title, a line of a timeline or a call."""
+    if sample.head[:1] in (b"{", b"[", b"<"):
+        return None
     if b"=== " not in sample.head and b" (submit) " not in sample.head and b"<<<< [" not in sample.head:
         return None
     text = sample.text

@@ -13,6 +13,9 @@ _WORK = re.compile(
 )
 
 
+#: The first bytes, which contain a process or device work.
+_HEAD = 1 << 18
+
 _BEGIN = re.compile(
     rb'\s*\{\s*"traceEvents"\s*:\s*\[\s*\{\s*"ph"\s*:\s*"M"\s*,\s*"name"\s*:\s*"process_name"\s*,\s*"pid"\s*:\s*\d+\s*,'
     rb'\s*"ts"\s*:\s*[\d.]+\s*,\s*"args"\s*:\s*\{\s*"name"\s*:\s*"(?:RANK \d+ )?HOST<'
@@ -21,7 +24,7 @@ _BEGIN = re.compile(
 
 def probe(sample: Sample) -> Match | None:
     """MAGIC for unitrace's first event, DIALECT for its processes elsewhere, or for its device work and flows."""
-    head = sample.head
+    head = sample.head[:_HEAD]
     if (
         b'"ph"' not in head[:65_536]
         or b'"otherData": {"ktrace"' in head[:256]
