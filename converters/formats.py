@@ -62,9 +62,9 @@ FORMATS = (
     Format("nccl-inspector", "NCCL Inspector log", ".nccl_inspector", ("*-pid*.log",), reads=True, words=('"inspector_output_format_version"',)),
     Format("unitrace", "Intel unitrace, onetrace, cl_tracer, ze_tracer: summaries, timelines and calls as text", ".unitrace", ("*.txt", "*.log"), reads=True, words=("=== ", " (submit) ", "<<<< [")),
     Format("unitrace-json", "Intel unitrace JSON (--chrome-...-logging)", ".unitrace_json", ("*.json",), reads=True, words=('"ph"',)),
-    Format("ascend-db", "Huawei Ascend databases (torch_npu, MindSpore, msprof)", ".ascend_db", ("ascend_*_profiler*.db", "msprof_*.db"), reads=True),
-    Format("clintercept", "OpenCL Intercept Layer: the report of its timings", ".clintercept", ("clintercept_report.txt", "*.txt", "*.log"), reads=True),
-    Format("clintercept-json", "OpenCL Intercept Layer JSON", ".clintercept_json", ("clintercept_trace.json", "*.json"), reads=True),
+    Format("ascend-db", "Huawei Ascend databases (torch_npu, MindSpore, msprof)", ".ascend_db", ("ascend_*_profiler*.db", "msprof_*.db"), reads=True, database=True),
+    Format("clintercept", "OpenCL Intercept Layer: the report of its timings", ".clintercept", ("clintercept_report.txt", "*.txt", "*.log"), reads=True, words=("performance timing results",)),
+    Format("clintercept-json", "OpenCL Intercept Layer JSON", ".clintercept_json", ("clintercept_trace.json", "*.json"), reads=True, words=('"clintercept_',)),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     Format("console", "console log of a page: labels with durations, console.table", ".console", ("*.log", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.

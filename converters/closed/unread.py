@@ -67,11 +67,6 @@ UNREAD = (
 #: Databases by their tables: a database that has all tables of any set is recognised.
 _DATABASES = (
     (
-        ({"STRING_IDS", "TASK"}, {"STRING_IDS", "COMPUTE_TASK_INFO"}, {"STRING_IDS", "CANN_API"}),
-        "a database of Ascend's profiler",
-        "take its CSV: kernel_details.csv or op_summary_*.csv (torch_npu: export_type text)",
-    ),
-    (
         ({"A", "OPS"}, {"A", "HIP"}, {"A", "HSA"}, {"OPS", "HIP"}),
         "a database that rocprof wrote (results.db)",
         "take the files next to it: results.csv, results.json or results.stats.csv",

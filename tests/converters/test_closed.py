@@ -104,7 +104,7 @@ def test_tools_that_are_not_read_yet_are_known_by_content(tmp_path: Path, text: 
         assert caught.value.remedy == match.remedy and "some.txt" in str(caught.value)
 
 
-@pytest.mark.parametrize("tables", [("STRING_IDS", "TASK"), ("A", "OPS", "HIP")])
+@pytest.mark.parametrize("tables", [("A", "OPS", "HIP"), ("A", "HSA")])
 def test_databases_that_are_not_read_yet(tmp_path: Path, tables: tuple[str, ...]) -> None:
     path = tmp_path / "results.db"
     with sqlite3.connect(path) as database:
