@@ -101,6 +101,7 @@ def test_calls_operators_and_arrows() -> None:
     assert found["Enqueue@aclnnMatmul"]["kind"] == "range"
     assert (found["forward"]["kind"], found["forward"]["dur"]) == ("range", 150000)
     assert found["checkpoint"]["kind"] == "instant"
+    assert (found["Python GC"]["kind"], found["Python GC"]["dur"]) == ("overhead", 1000)
     assert "dur" not in found["checkpoint"]
     kernel = next(row for row in rows(trace) if row["kind"] == "kernel" and row["correlation"] == 41)
     ends = {(row["role"], row["key"], row["event"]) for row in rows(trace, "links")}

@@ -91,13 +91,20 @@ def test_layers_streams_and_correlation() -> None:
     copy = found["MEMCPY_ASYNC", 1]
     assert (copy["copy_kind"], copy["bytes"], copy["dur"]) == ("HtoD", 4096, 4500)
     assert found["aicpu_topk", 3]["kind"] == "kernel"
+    operator = found["aten::mm", None]
+    assert (operator["kind"], operator["pid"], operator["tid"]) == ("op", 5120 << 10, 5121)
+    assert json.loads(operator["args"])["Input Dims"] == "8,16;16,4"
+    assert json.loads(found["aicpu_topk", 3]["args"])["Task Id"] == 6
+    counters = Counter((row["name"], row["value"]) for row in rows(trace) if row["kind"] == "counter")
+    assert sorted(value for _, value in counters.elements()) == [1000.0, 1234.5, 1850.0]
     for repeated in ("hcom_allReduce__123_0_1", "Notify_Wait", "Memcpy", "Computing", "Free"):
         assert found[repeated, None]["kind"] == "range"
 
 
 def test_flows_that_repeat_the_correlation_are_folded_only_with_their_calls(tmp_path: Path) -> None:
     """torch_npu prunes the calls of the level Node at low levels: then only the flow joins a task to a call."""
-    assert {row["link"] for row in rows(ktrace.read(TWO), "links")} == {"flow", "async"}
+    ends = Counter((row["link"], row["role"]) for row in rows(ktrace.read(TWO), "links"))
+    assert ends == {("flow", "out"): 1, ("flow", "in"): 1, ("async", "out"): 1, ("async", "in"): 1}
     pruned = tmp_path / "trace_view.json"
     pruned.write_text(TWO.read_text().replace("Node@launch", "AscendCL@run"))
     launches = [row for row in rows(ktrace.read(pruned), "links") if row["link"] == "launch"]
