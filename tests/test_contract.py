@@ -39,6 +39,7 @@ _WHOLE = "a binary file with an index, which can't be written twice over; its ow
 NOT_GROWN = {
     "unitrace-json": _BLOCKS,
     "clintercept-json": _BLOCKS,
+    "onetrace-json": _BLOCKS,
     **dict.fromkeys(
         ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"),
         _BLOCKS,
