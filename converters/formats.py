@@ -71,6 +71,7 @@ FORMATS = (
     Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True, words=("counter_name", "function_name")),
     # Anybody's.
     Format("mapped", "any CSV, TSV or JSON Lines by a mapping of its columns", ".mapped", ("*.csv", "*.tsv", "*.jsonl"), reads=True, surest=Score.STATED),
+    Format("onetrace-json", "Intel onetrace, cl_tracer, ze_tracer JSON", ".onetrace_json", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     Format("console", "console log of a page: labels with durations, console.table", ".console", ("*.log", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.

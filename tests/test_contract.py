@@ -53,6 +53,15 @@ NOT_GROWN = {
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
+    "unitrace-json": _BLOCKS,
+    "clintercept-json": _BLOCKS,
+    "onetrace-json": _BLOCKS,
+    **dict.fromkeys(
+        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"),
+        _BLOCKS,
+    ),
+    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
+    **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep"), _WHOLE),
 }
 
 

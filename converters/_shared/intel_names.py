@@ -29,6 +29,9 @@ _BYTES = re.compile(r"\[(\d{1,18})(?: bytes)?\]$")
 _DIRECTION = re.compile(r"\(([MHDS])2([MHDS])\)")
 _PLACE = {"M": "H", "H": "H", "D": "D"}
 
+#: A longer name isn't taken apart by words.
+_LONGEST = 4096
+
 #: The kind of commands that are no kernels, by the words in their names; the first one counts.
 _COMMANDS = (
     (re.compile(r"(?:zeCommandListAppend|clEnqueue)\w*Fill"), "memset"),
@@ -86,7 +89,8 @@ def work(text: str, opencl: bool = False) -> Work:
 def intercepted(text: str) -> Work:
     """Returns the parts of a name of the Intercept Layer."""
     name = text.strip()
-    first = next((found for found in _WORD.finditer(name) if _are_words(name, found.start())), None)
+    words = _WORD.finditer(name) if len(name) <= _LONGEST else ()
+    first = next((found for found in words if _are_words(name, found.start())), None)
     if first is None:
         kind = kind_of(name)
         direction = copy_kind(name) if kind == "memcpy" else None

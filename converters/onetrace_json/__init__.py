@@ -1,0 +1,11 @@
+"""Trace Event JSON of Intel's onetrace, cl_tracer and ze_tracer (`--chrome-...`), the predecessors of unitrace.
+
+[
+{"ph":"M", "name":"process_name", "pid":"4321", "args":{"name":"solver"}},
+{"ph":"M", "name":"start_time", "pid":"4321", "args":{"CLOCK_MONOTONIC_RAW":"7001", "CLOCK_REALTIME":"..."}},
+{"ph":"X", "pid":"4321", "tid":"4322", "name":"zeInit", "ts": 18, "dur":5, "args": {"id": "1"}},
+{"ph":"X", "pid":"4321", "tid":"0x55a9c7e51e70", "name":"GEMM", "ts": 318550, "dur":42710, "args": {"id": "2"}},
+
+Pids and tids are texts, times whole µs, rounded down. The list has no end. The tid of device work is its queue, its
+name (`--chrome-kernel-timeline`), or <id>.<queue> with three stages (`--chrome-device-stages`).
+"""

@@ -1,0 +1,7 @@
+"""The dialect of onetrace: no categories; numbers in quotes."""
+
+from __future__ import annotations
+
+from ktrace.converters._shared.trace_json.dialect import Dialect, Rule
+
+DIALECT = Dialect(cats={}, other=Rule("api"), quoted=True)
