@@ -49,6 +49,7 @@ FORMATS = (
     # Intel, Apple, Huawei.
     Format("unitrace", "Intel unitrace, onetrace, cl_tracer, ze_tracer: summaries, timelines and calls as text", ".unitrace", ("*.txt", "*.log"), reads=True, words=("=== ", " (submit) ", "<<<< [")),
     Format("unitrace-json", "Intel unitrace JSON (--chrome-...-logging)", ".unitrace_json", ("*.json",), reads=True, words=('"ph"',)),
+    Format("onetrace-json", "Intel onetrace, cl_tracer, ze_tracer JSON", ".onetrace_json", ("*.json",), reads=True, words=('"start_time"',)),
     Format("clintercept", "OpenCL Intercept Layer: the report of its timings", ".clintercept", ("clintercept_report.txt", "*.txt", "*.log"), reads=True, words=("performance timing results",)),
     Format("clintercept-json", "OpenCL Intercept Layer JSON", ".clintercept_json", ("clintercept_trace.json", "*.json"), reads=True, words=('"clintercept_',)),
     Format("openvino", "OpenVINO: counters of layers that benchmark_app writes and prints", ".openvino", ("benchmark_*_report.csv", "benchmark_*_report.json", "*.log", "*.xml"), reads=True, words=("layername", "layertype: ", '"real_time"', "exectimemcs", "configuration setup", "command line parameters", '"configuration_setup"', "[step 1")),
@@ -71,7 +72,6 @@ FORMATS = (
     Format("latencyprism-csv", "LatencyPrism performance and counter CSV", ".latencyprism_csv", ("*_data.csv",), reads=True, words=("counter_name", "function_name")),
     # Anybody's.
     Format("mapped", "any CSV, TSV or JSON Lines by a mapping of its columns", ".mapped", ("*.csv", "*.tsv", "*.jsonl"), reads=True, surest=Score.STATED),
-    Format("onetrace-json", "Intel onetrace, cl_tracer, ze_tracer JSON", ".onetrace_json", ("*.json",), reads=True),
     Format("table", "any Markdown, TSV or text table with a name and a time", ".table", ("*.md", "*.tsv", "*.txt"), reads=True, surest=Score.SHAPE),
     Format("console", "console log of a page: labels with durations, console.table", ".console", ("*.log", "*.txt"), reads=True, surest=Score.SHAPE),
     # Closed formats that the vendor's own program, where it is installed, turns into one of the above.

@@ -47,21 +47,12 @@ SHOWN = {"folded": ('"ph":"X"',), "speedscope": _POINTS, "otlp": _POINTS}
 NOT_GROWN = {
     **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
     **dict.fromkeys(("rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"), _BLOCKS),
-    **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "clintercept-json"), _BLOCKS),
+    **dict.fromkeys(("ascend-json", "ascend-csv", "unitrace-json", "onetrace-json", "clintercept-json"), _BLOCKS),
     **dict.fromkeys(("torch-memory", "nccl-flight-recorder"), _LIMITED),
     **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd", "ascend-db"), _DATABASE),
     **dict.fromkeys(("perfetto", "parquet", "arrow", "nsys-tables", "ncu-rep", "xplane"), _WHOLE),
     "proton": _TREE,
     "otlp": "spans at the same time get a track each, as those of a grown sample; its own tests measure a big one",
-    "unitrace-json": _BLOCKS,
-    "clintercept-json": _BLOCKS,
-    "onetrace-json": _BLOCKS,
-    **dict.fromkeys(
-        ("jsonl", "json", "chrome", "kineto", "rocprofv3", "rocprof-json", "rocprofv3-json", "rpd2tracing", "xctrace"),
-        _BLOCKS,
-    ),
-    **dict.fromkeys(("nsys", "nvvp", "rocpd", "rpd"), _DATABASE),
-    **dict.fromkeys(("perfetto", "parquet", "nsys-tables", "ncu-rep"), _WHOLE),
 }
 
 
