@@ -12,6 +12,8 @@ _KEYS = (b'"resourceSpans"', b'"resource_spans"', b'"scopeSpans"', b'"instrument
 _CONSOLE = re.compile(rb'"context": \{\s*"trace_id": "0x[0-9a-f]{32}",\s*"span_id": "0x[0-9a-f]{16}"')
 #: A span with its trace id and its id, the first two fields; a resource's first attribute has a key and a value.
 _SPAN = re.compile(rb"\x0a\x10.{16}\x12\x08.{8}", re.DOTALL)
+#: The keys of a document are within this many bytes; spans of the console exporter may come anywhere.
+_BEGIN = 1 << 16
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
@@ -22,11 +24,12 @@ def probe(sample: Sample) -> Match | None:
         return None
     if (head[0] == 0x0A or head[0] < 4 or b"\0" in head[:256]) and not sample.text:
         return _binary(head)
-    if b'pans"' in head:
-        if _FIRST.match(head):
+    start = head[:_BEGIN]
+    if b'pans"' in start:
+        if _FIRST.match(start):
             return Match(Score.MAGIC, 'is an object that begins with "resourceSpans"')
         for key in _KEYS:
-            if (key in head and b'"traceId"' in head) or (key in head and b'"trace_id"' in head):
+            if key in start and (b'"traceId"' in head or b'"trace_id"' in head):
                 return Match(Score.DIALECT, f"contains OTLP's key {key.decode()}, and spans")
     if b'"trace_id": "0x' in head and _CONSOLE.search(head):
         return Match(Score.DIALECT, "contains spans as OpenTelemetry's console exporter prints them")

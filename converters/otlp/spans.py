@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 #: Greatest time in ns.
@@ -96,9 +97,13 @@ class Span:
 def member(found: dict[str, Any], name: str) -> Any:
     """The member of that name, or of the name that protobuf has for it; None if there is none."""
     value = found.get(name)
-    if value is None:
-        value = found.get(_CAPITAL.sub(lambda letter: "_" + letter[0].lower(), name))
-    return value
+    return found.get(_field(name)) if value is None else value
+
+
+@cache
+def _field(name: str) -> str:
+    """The name that protobuf has for a member: trace_id for traceId."""
+    return _CAPITAL.sub(lambda letter: "_" + letter[0].lower(), name)
 
 
 def objects(found: dict[str, Any], name: str) -> list[Any]:

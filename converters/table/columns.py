@@ -34,10 +34,10 @@ _LENGTHS = ("duration", "duration time", "dur", "time", "elapsed time")
 _ENDS = ("end time", "end", "stop time", "stop", "finish time", "finish", "end timestamp")
 _TIMELINE = Columns(
     {
-        "start": (*(what + word for what in _WHAT for word in _STARTS), "timestamp", "ts"),
+        "start": (*(what + word for what in _WHAT for word in _STARTS), "timestamp", "ts", "t0"),
         "dur": (
             *(what + word for what in _WHAT for word in _LENGTHS),
-            *("elapsed", "exec duration", "execution time", "latency"),
+            *("elapsed", "exec duration", "execution time", "latency", "dt", "δ", "δt"),
         ),
         "end": tuple(what + word for what in _WHAT for word in _ENDS),
     },
@@ -74,7 +74,22 @@ _FIGURE_WORDS = {
 #: Words in the heading of a time that isn't a duration of the named thing.
 _OTHER = frozenset(
     (
-        *("start", "started", "begin", "began", "end", "ended", "finish", "stop", "timestamp", "ts", "at", "since"),
+        *(
+            "t0",
+            "t1",
+            "start",
+            "started",
+            "begin",
+            "began",
+            "end",
+            "ended",
+            "finish",
+            "stop",
+            "timestamp",
+            "ts",
+            "at",
+            "since",
+        ),
         *("offset", "wait", "waiting", "waited", "idle", "gap", "delta", "diff", "queue", "queued", "queueing"),
         *("submit", "overhead", "std", "stddev", "deviation", "variance", "error", "baseline", "before", "after"),
         *("cumulative", "running", "first", "last", "saved", "speedup"),

@@ -196,7 +196,7 @@ def _is_event(text: bytes) -> bool:
         members_of(text)
     except msgspec.DecodeError as error:
         return "trailing characters" in str(error)
-    except RecursionError:
+    except (RecursionError, UnicodeDecodeError):
         return False
     return True
 
