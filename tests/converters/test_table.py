@@ -207,7 +207,7 @@ def test_starts_without_a_unit_are_no_timeline(tmp_path: Path) -> None:
 
 def test_real_kernel_details_of_ascend() -> None:
     path = real("ascend/kernel_details.csv")
-    rows = read(path).events
+    rows = read(path, "table").events
     with path.open(encoding="utf-8", newline="") as file:
         expected = list(csv.DictReader(file))
     assert rows.ts.tolist() == [int(Decimal(row["Start Time(us)"].strip()) * 1000) for row in expected]
@@ -282,3 +282,10 @@ def test_the_probe_finds_what_a_reading_finds(dialect: str) -> None:
             assert f"(line {table.line})" in match.reason
             found += 1
     assert 30 < found < 300
+
+
+def test_a_start_that_is_called_t0_is_no_duration(tmp_path: Path) -> None:
+    trace = one(tmp_path, "Kernel,t0 (us),Δ (us),queue\nk,4,2,3\n")
+    assert (trace.events.ts[0], trace.events.dur[0], trace.events.stream[0]) == (4000, 2000, 3)
+    trace = one(tmp_path, "Kernel,t0 (us),Latency (us)\nk,4,2\n")
+    assert trace.events.dur.tolist() == [2000]

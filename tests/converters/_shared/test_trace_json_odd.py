@@ -122,6 +122,6 @@ def test_text_that_is_no_utf8_in_an_event_after_a_fault(tmp_path: Path) -> None:
     for member in (b'"na\xffme": "b"', b'"x": "\xff"', b'"args": {"\xff": 1}'):
         broken = b'{"ph": "X", "ts": 3, "dur": ' + SLICE.encode() + b", "
         odd = b'{"ph": "X", "name": "c", "pid": 1, "tid": 1, "ts": 7, "dur": 1, ' + member + b"}"
-        for text in (b"[%b, %b%b, %b]", b"[%b, %b%b %b]", b'[%b, "%b%b, %b']:
+        for text in (b"[%b, %b%b, %b]", b"[%b, %b%b %b]", b'[%b, "%b%b, %b'):
             report, _ = convert(tmp_path, text % (SLICE.encode(), broken, odd, SLICE.encode()), "chrome")
             assert report.balanced()
