@@ -8,13 +8,10 @@ sqlite/                 tables of a database as blocks of columns, and joins bet
 trace_json/             Trace Event JSON in all dialects
 canonical/              ktrace's own records and tables: written, and read back
 ncu/                    Nsight Compute: launches with metrics, names, units
-ascend/                 Huawei Ascend: types of tasks, files of a profile
 rocm/                   ROCm: its CSV tables, dispatches with counters, agents
+intel/                  Intel's tracers: names of device work, rows of queues
+ascend/                 Huawei Ascend: types of tasks, files of a profile
 xla/                    XLA's profiler: lines, details of device work
-torch_stacks            stacks in dumps of PyTorch, as facts of the catalog
-plain_pickle            pickles of plain values, without running anything
-intel_names             Intel's unitrace and its predecessors: names of device work in their parts
-intel_tracks            rows of queues in the JSON of OpenCL's and Level Zero's tracers as device work
-timeline_arguments      what a timeline output shows as the arguments of an event
-track_paths             names of tracks for outputs without tracks below tracks
+torch/                  PyTorch's dumps: pickles of plain values, stacks
+timelines/              timeline outputs: arguments of an event, names of tracks
 """

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ktrace.conversion import Conversion
 from ktrace.converters._shared.columnar.dictionaries import constant, words
-from ktrace.converters._shared.timeline_arguments import PLAIN
+from ktrace.converters._shared.timelines.arguments import PLAIN
 from ktrace.converters._shared.trace_json.dialect import Dialect, Into
 from ktrace.converters._shared.trace_json.draft import Draft, Task, by_word, integers, mapped, numbers, valid
 from ktrace.converters._shared.trace_json.events import Events

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.intel_names import Work, intercepted
+from ktrace.converters._shared.intel.names import Work, intercepted
 from ktrace.converters._shared.text.lines import Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

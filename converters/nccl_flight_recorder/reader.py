@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.plain_pickle import BEGIN, is_small, read_pickle
-from ktrace.converters._shared.torch_stacks import Stacks
+from ktrace.converters._shared.torch.pickles import BEGIN, is_small, read_pickle
+from ktrace.converters._shared.torch.stacks import Stacks
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

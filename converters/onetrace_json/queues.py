@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ktrace.converters._shared.intel_names import Work, work
-from ktrace.converters._shared.intel_tracks import Place
+from ktrace.converters._shared.intel.names import Work, work
+from ktrace.converters._shared.intel.tracks import Place
 from ktrace.input.source import Source
 
 _QUEUE = re.compile(rb'"tid"\s*:\s*"(?:[0-9.]{1,40}\.)?(0x[0-9a-fA-F]{1,16}|[0-9A-F]{16})"')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.intel_tracks import device_work
+from ktrace.converters._shared.intel.tracks import device_work
 from ktrace.converters._shared.trace_json.document import read_document
 from ktrace.converters._shared.trace_json.events import Events
 from ktrace.converters._shared.trace_json.phases import mapper

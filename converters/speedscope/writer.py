@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import ktrace
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.track_paths import track_paths
+from ktrace.converters._shared.timelines.track_paths import track_paths
 from ktrace.input.source import stem
 from ktrace.model.arrays import Bools
 from ktrace.model.masks import slice_rows, words_in

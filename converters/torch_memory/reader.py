@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.plain_pickle import is_small
-from ktrace.converters._shared.torch_stacks import Stacks
+from ktrace.converters._shared.torch.pickles import is_small
+from ktrace.converters._shared.torch.stacks import Stacks
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch
 from ktrace.model.row_builder import RowBuilder

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ktrace.converters._shared.plain_pickle import BEGIN, read_pickle
+from ktrace.converters._shared.torch.pickles import BEGIN, read_pickle
 from ktrace.errors import DamagedInput
 from ktrace.input.source import Source
 

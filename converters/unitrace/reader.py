@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ktrace.conversion import Conversion
-from ktrace.converters._shared.intel_names import Work, work
+from ktrace.converters._shared.intel.names import Work, work
 from ktrace.converters._shared.text.lines import Line, Lines
 from ktrace.input.source import Source
 from ktrace.model.batch import Batch

@@ -10,7 +10,7 @@ import pytest
 from conftest import SHARED
 
 import ktrace
-from ktrace.converters._shared.intel_names import work
+from ktrace.converters._shared.intel.names import work
 from ktrace.input.detection import detect
 
 SAMPLES = Path(__file__).parent.parent.parent / "samples" / "unitrace"

@@ -32,7 +32,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ktrace.converters._shared import timeline_arguments as columns
+from ktrace.converters._shared.timelines import arguments as columns
 from ktrace.model.batch import VERSION, Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared.timeline_arguments import PLAIN, plain
+from ktrace.converters._shared.timelines.arguments import PLAIN, plain
 from ktrace.model.arrays import Bools, Int32, Int64
 from ktrace.model.batch import INTERNAL, TRACK_COLUMNS, Batch, EventRows
 from ktrace.model.masks import slice_rows, words_in

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.converters._shared import timeline_arguments
-from ktrace.converters._shared.timeline_arguments import masked, plain, word_numbers
+from ktrace.converters._shared.timelines import arguments as timeline_arguments
+from ktrace.converters._shared.timelines.arguments import masked, plain, word_numbers
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.masks import words_in

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.json_text import dump_json
 
-from .intel_names import Work
+from .names import Work
 
 
 class Place(NamedTuple):

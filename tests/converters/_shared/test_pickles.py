@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import ktrace.converters._shared.plain_pickle as plain
+import ktrace.converters._shared.torch.pickles as plain
 from ktrace.errors import DamagedInput
 
 VALUE: dict[str, Any] = {
