@@ -46,7 +46,7 @@ MEMORY = {
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _VALUE = re.compile(rf"({_NUMBER})\s?([A-Za-z%/]*)")
-_PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S+)|(\S+)')
+_PAIR = re.compile(r'([^\s=(][^\s=]*)=("(?:[^"\\]|\\.)*"|\S+)|(\S+)')
 _PERF = re.compile(r"([A-Za-z][\w ]*): (\S+?)(?: \((.*)\))?")
 _MEMORY_HEAD = re.compile(r"(?:\[[^\]]*\] )?Memory \([^)]*\):")
 _SEGMENT = re.compile(r"\b(\w{1,60})=([^(,|]{1,60})(?:\(([^)]{0,200})\))?(?=,|$)")

@@ -23,6 +23,7 @@ from ktrace.converters._shared.xla.kinds import COPIES, SIGNS, WORK, is_op
 from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int8, Int64, UInt8
 from ktrace.model.batch import Batch
+from ktrace.model.masks import words_in
 
 from .layout import Broken, Line, Plane, events_of
 from .metadata import Metadata, text_column
@@ -149,7 +150,11 @@ class PlaneReader:
             if not count:
                 continue
             self.conversion.report.used(count)
-            own = self._event_columns(found, ts, offset, dur) if record == "events" else self._sums(fields, found, dur)
+            own = (
+                self._event_columns(found, ts, offset, dur, columns["kind"])
+                if record == "events"
+                else self._sums(fields, found, dur)
+            )
             batch = self.batches.batch(record, ids, **(columns | own))
             yield batch if count == rows else Batch(record, batch.columns.filter(pa.array(mine)))
 
@@ -254,10 +259,12 @@ class PlaneReader:
             made["track"] = pa.array(tracks, pa.string()).dictionary_encode().take(found.line)
         return {name: column for name, column in made.items() if isinstance(column, (str, pa.Array))}
 
-    def _event_columns(self, found: Found, ts: Int64, offset: Int64, dur: Int64) -> dict[str, Any]:
+    def _event_columns(
+        self, found: Found, ts: Int64, offset: Int64, dur: Int64, kind: pa.DictionaryArray
+    ) -> dict[str, Any]:
         columns: dict[str, Any] = {"ts": ts, "timing": "measured"}
-        what = self._what[found.line]
-        columns["dur"] = pa.array(_rounded(dur), mask=np.isin(what, (What.COUNTERS,)))
+        points = (self._what[found.line] == What.COUNTERS) | words_in(kind, ("instant",))
+        columns["dur"] = pa.array(_rounded(dur), mask=points)
         for name, value in (("offset_ps", offset), ("duration_ps", dur)):
             rest = value % 1000 != 0
             if rest.any():

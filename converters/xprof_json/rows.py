@@ -16,6 +16,7 @@ from ktrace.converters._shared.xla.lines import Placed, What
 from ktrace.model.arrays import Bools, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded, encoded
+from ktrace.model.masks import words_in
 from ktrace.model.row_builder import to_batch, to_rows
 
 from .lines import Lines
@@ -51,6 +52,8 @@ def on_lines(batch: Batch, lines: Lines) -> Batch:
     columns |= _places(columns, places, code)
     columns |= _named(columns)
     columns["kind"] = words(_KINDS, _kinds(columns, places, code))
+    if "dur" in columns:
+        columns["dur"] = pc.if_else(words_in(columns["kind"], ("instant",)), None, columns["dur"])
     return Batch("events", pa.RecordBatch.from_pydict(_details(_exact(columns))))
 
 

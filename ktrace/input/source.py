@@ -73,13 +73,16 @@ class Sample:
         return (self.text or "").lower()
 
     @cached_property
-    def folded_tail(self) -> str:
-        """The tail of a text in lower case, empty if the head is binary."""
-        return self.tail.decode("utf-8", "replace").lower() if self.text else ""
+    def _searched(self) -> tuple[str, str]:
+        """Head and tail in lower case; those of a binary input byte for byte, since it may be a text with odd bytes."""
+        if self.text is None:
+            return self.head.decode("latin-1").lower(), self.tail.decode("latin-1").lower()
+        return self.folded, self.tail.decode("utf-8", "replace").lower()
 
     def has_any(self, words: Iterable[str], reach: int | None = None) -> bool:
         """Whether head (or its first `reach` characters) or tail of a text have one of the words, in lower case."""
-        return any(self.folded.find(word, 0, reach) >= 0 or word in self.folded_tail for word in words)
+        head, tail = self._searched
+        return any(head.find(word, 0, reach) >= 0 or word in tail for word in words)
 
     @cached_property
     def line_starts(self) -> list[int]:

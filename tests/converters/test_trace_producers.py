@@ -127,4 +127,4 @@ def test_unitrace_is_no_kineto_trace(tmp_path: Path) -> None:
             whole("zeCommandListAppendBarrier", cat="gpu_op", ts=40, args={"id": "9"}),
         ],
     )
-    assert [row["kind"] for row in rows(trace)] == ["op", "kernel", "memcpy", "sync"]
+    assert [row["kind"] for row in rows(trace)] == ["api", "kernel", "memcpy", "sync"]

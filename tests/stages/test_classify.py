@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import golden
 import pyarrow as pa
 import pytest
 from conftest import ROOT, SAMPLES
@@ -352,7 +353,7 @@ def test_slices_in_halves_and_patterns_for_short_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize("folder", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
 def test_samples_of_every_format_keep_what_they_say(folder: str) -> None:
     """No row more or less, no value but in the five columns, and there only where none was; twice is as once."""
-    for path in sorted((SAMPLES / folder).iterdir()):
+    for path in golden.samples_of(folder):
         plain = ktrace.read(path)
         named = plain.classify()
         again = named.classify().to_arrow()

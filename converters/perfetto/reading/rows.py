@@ -248,7 +248,7 @@ def _restore(columns: Columns, arguments: Columns) -> Columns:
         columns["timing"] = pc.fill_null(decoded(timing), "measured")
     unfinished = arguments.pop("unfinished", None)
     if unfinished is not None:
-        columns["dur"] = pc.if_else(pc.fill_null(unfinished, False), pa.scalar(None, pa.int64()), columns["dur"])
+        columns["dur"] = pc.if_else(_true(unfinished), pa.scalar(None, pa.int64()), columns["dur"])
     for name in ("grid", "block"):
         if name in arguments:
             columns |= _dimensions(name, arguments.pop(name))
@@ -265,6 +265,12 @@ def _restore(columns: Columns, arguments: Columns) -> Columns:
     if "kind" not in columns:
         columns["kind"] = pa.array(["range"] * count)
     return columns
+
+
+def _true(column: pa.Array) -> pa.Array:
+    """Which values are true. Stages have no booleans: their extra data are JSON."""
+    plain = decoded(column)
+    return pc.fill_null(plain if pa.types.is_boolean(plain.type) else pc.equal(plain.cast(pa.binary()), b"true"), False)
 
 
 def _filled(column: pa.Array, other: pa.Array | None) -> pa.Array:

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import golden
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -463,7 +464,9 @@ def is_number(row: Row) -> bool:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in sorted(SAMPLES.glob("*/*")) if path.parent != SAMPLES], ids=lambda path: path.name
+    "path",
+    [path for folder in sorted(SAMPLES.glob("*/")) for path in golden.samples_of(folder.name)],
+    ids=lambda path: path.name,
 )
 def test_every_sample_comes_back_equal(path: Path, tmp_path: Path) -> None:
     """Except counters that are no number, durations of counters, ids of metrics, and what `layout` makes of tables."""
