@@ -96,7 +96,7 @@ def events(path: Path) -> list[dict[str, Any]]:
 
 
 def slices(rows: list[dict[str, Any]]) -> Counter[tuple[str, int, int]]:
-    return Counter((row["name"], row["ts"], row.get("dur", 0)) for row in rows)
+    return Counter((row["name"], row["ts"], row.get("dur") or 0) for row in rows)
 
 
 @pytest.mark.parametrize("path", [GPU, TPU], ids=lambda path: path.name)
@@ -111,7 +111,7 @@ def test_real_files_have_the_events_that_profile_data_gives(path: Path) -> None:
     rows = trace.to_arrow()["events"].to_pylist()
     count, total = PROFILE_DATA[path.name]
     assert len(rows) == trace.report.read == count
-    assert sum(row.get("dur", 0) for row in rows) == total
+    assert sum(row.get("dur") or 0 for row in rows) == total
     assert slices(rows) == independent(path.read_bytes())
     assert not trace.report.issues
 
