@@ -85,7 +85,8 @@ class Format:
     is sure.
 
     The probe isn't even imported for an input that can't be of the format: without one of `words`, in lower case, in
-    its head or tail, or without tables for a `database`. It is asked about every folder.
+    its head or tail, without tables for a `database`, or if it begins as JSON for `prose`, or for a folder
+    unless the format `reads_folders`.
     """
 
     name: str
@@ -102,6 +103,8 @@ class Format:
     surest: Score = Score.MAGIC
     words: tuple[str, ...] = ()
     database: bool = False
+    prose: bool = False
+    reads_folders: bool = False
 
     def probe(self, sample: Sample) -> Match | None:
         """Returns the answer of the room's probe. Raises whatever the probe raises; `detect_sample` doesn't."""
@@ -115,8 +118,8 @@ class Format:
     def may_be(self, sample: Sample, reach: int | None = None) -> bool:
         """Whether the probe must be asked. With `reach` words count in that many first characters and in the tail."""
         if sample.listing is not None:
-            return True
-        if self.database:
+            return self.reads_folders or not self._is_ours
+        if self.database or (self.prose and sample.is_json):
             return sample.tables is not None
         return not self.words or sample.has_any(self.words, reach)
 

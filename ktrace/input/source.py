@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -25,6 +26,8 @@ from typing import IO, BinaryIO
 from ktrace.errors import InputError, import_extra
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
+
+_JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
 HEAD = 1 << 20
 TAIL = 1 << 16
@@ -83,6 +86,11 @@ class Sample:
         """Whether head (or its first `reach` characters) or tail of a text have one of the words, in lower case."""
         head, tail = self._searched
         return any(head.find(word, 0, reach) >= 0 or word in tail for word in words)
+
+    @cached_property
+    def is_json(self) -> bool:
+        """Whether the input begins as a JSON object or list; `[browser:error]` and `[12:34]` don't."""
+        return _JSON.match(self.text or "") is not None
 
     @cached_property
     def line_starts(self) -> list[int]:

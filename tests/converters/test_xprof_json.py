@@ -41,7 +41,8 @@ def test_times_are_those_of_the_text(path: Path) -> None:
 def test_a_real_file_has_the_events_of_its_xplane_file(path: Path) -> None:
     other = next(path.parent.glob("*.xplane.pb"))
     found, wanted = (
-        Counter((row["kind"], row["name"], row["ts"], row.get("dur", 0)) for row in events(file)) for file in (path, other)
+        Counter((row["kind"], row["name"], row["ts"], row.get("dur", 0)) for row in events(file))
+        for file in (path, other)
     )
     assert found == wanted and found.total() == 169
     assert next(match.format for match in ktrace.detect(path)) == "xprof-json"

@@ -16,7 +16,6 @@ A room passes a function that recognises its headings, usually `Columns.match`, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,8 +47,6 @@ _HEADING_LINES = 6
 #: Lines that are examined for the decimal separator of a file, and by a probe.
 _EXAMINED_LINES = 2_000
 _EXAMINED_BY_PROBES = 100
-
-_JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
 
 @dataclass(frozen=True)
@@ -193,7 +190,7 @@ def find_tables(sample: Sample, recognise: Recogniser) -> Iterator[Table]:
 
 def may_have_tables(sample: Sample) -> bool:
     """Whether the sample is text, and not JSON."""
-    return bool(sample.text) and not _JSON.match(sample.text or "")
+    return bool(sample.text) and not sample.is_json
 
 
 def headings_at(lines: Sequence[str], number: int, recognise: Recogniser) -> Table | None:
