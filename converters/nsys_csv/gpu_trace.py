@@ -25,9 +25,7 @@ HEADINGS = (
 )
 
 #: Columns of the model that are the cells from "Start" to "Reg/Trd".
-_NUMBERS = (
-    *("ts", "dur", "correlation", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"),
-)
+_NUMBERS = (*("ts", "dur", "correlation", "grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "registers"),)
 
 #: Headings -> the keys of `args` under which Nsight's database, or a printed report, has the value.
 _SOURCE_MEMORY = ("srcKind", "memKind", "SrcMemKd")

@@ -34,7 +34,7 @@ class Kernel(NamedTuple):
 
     name: str
     total: int
-    count: int
+    instances: int
     median: Fraction
     least: int
     most: int
@@ -74,15 +74,15 @@ class KernelSum:
 
     def close(self) -> None:
         """Writes the kernels by total time, greatest first."""
-        kernels = sorted(self._kernels(), key=lambda kernel: (-kernel.total, kernel.count, kernel.name.encode()))
+        kernels = sorted(self._kernels(), key=lambda kernel: (-kernel.total, kernel.instances, kernel.name.encode()))
         whole = sum(kernel.total for kernel in kernels)
         self._stream.write((",".join(HEADINGS) + "\n").encode())
         for kernel in kernels:
             cells = (
                 _tenths(Fraction(100 * kernel.total, whole)) if whole else "",
                 kernel.total,
-                kernel.count,
-                _tenths(Fraction(kernel.total, kernel.count)),
+                kernel.instances,
+                _tenths(Fraction(kernel.total, kernel.instances)),
                 _tenths(kernel.median),
                 kernel.least,
                 kernel.most,

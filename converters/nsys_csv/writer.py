@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from ktrace.conversion import Conversion
 from ktrace.errors import UsageError
@@ -38,7 +39,7 @@ class Writer:
         if not ends:
             raise UsageError(
                 f"the name '{sink.path}' doesn't state the report of nsys",
-                expected=" or ".join(f"a name like run{end}" for end in REPORTS),
+                expected=f"a name that ends in {' or '.join(REPORTS)}",
                 remedy="another name with -o, or another format with --to",
             )
         self._kinds = REPORTS[ends[0]]
@@ -74,8 +75,8 @@ class Writer:
 
     def _note(self, batch: TimelineBatch, mine: Bools) -> None:
         """Remembers the kinds of the rows that are left out."""
-        left = np.flatnonzero(~mine)
-        counts = Counter(decoded(batch.column("kind")).take(left).to_pylist()) if len(left) else Counter()
+        left = decoded(batch.column("kind")).filter(pa.array(~mine)).to_pylist()
+        counts = Counter(f"{kind} without a time" if kind in self._kinds else kind for kind in left)
         words = [f"{count:,} {kind}" for kind, count in counts.most_common()]
         self.left_out = ", ".join([*words, *([f"{batch.link_ends:,} arrow ends"] if batch.link_ends else [])])
 
