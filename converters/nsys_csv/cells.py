@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.model.json_text import encoded
+
 _LINE_END = re.compile(r"[\r\n]+")
 
 
-def quoted(text: str) -> str:
+def quoted(text: str | None) -> str:
     """The cell of a text: in quotes if it needs them, on one line."""
+    if text is None:
+        return ""
     text = _LINE_END.sub(" ", text)
     return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text
 
@@ -22,9 +27,16 @@ def blank_nulls(column: pa.Array) -> pa.StringArray:
     return pc.fill_null(column.cast(pa.string()), "")
 
 
-def megabytes(sizes: Sequence[int | None]) -> pa.StringArray:
-    """Sizes in bytes as MB with three decimals, empty where there is none. MB is 10^6 bytes."""
-    return pa.array(["" if size is None else f"{size / 1e6:.3f}" for size in sizes], pa.string())
+def megabytes(size: int | None) -> str:
+    """A size in bytes as MB with three decimals, empty if there is none. MB is 10^6 bytes."""
+    return "" if size is None else f"{size / 1e6:.3f}"
+
+
+def of_each(column: pa.Array, cell: Callable[[Any], str]) -> pa.StringArray:
+    """The cells of a column; each distinct value is made a cell once."""
+    coded = encoded(column)
+    cells = pa.array([*map(cell, coded.dictionary.to_pylist()), cell(None)], pa.string())
+    return cells.take(coded.indices.fill_null(len(cells) - 1))
 
 
 def lines(columns: Sequence[pa.StringArray]) -> bytes:

@@ -7,16 +7,18 @@ from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ktrace.model.arrays import Int32
+from ktrace.model.arrays import Int32, Int64
 from ktrace.model.batch import Batch
 from ktrace.model.catalog import Catalog, Entry
 from ktrace.model.json_text import decoded
+from ktrace.model.masks import words_in
 from ktrace.model.tracks import Track
 
-from .cells import blank_nulls, lines, megabytes, quoted
+from .cells import blank_nulls, lines, megabytes, of_each, quoted
 
 HEADINGS = (
     *("Start (ns)", "Duration (ns)", "CorrId", "GrdX", "GrdY", "GrdZ", "BlkX", "BlkY", "BlkZ", "Reg/Trd"),
@@ -65,23 +67,21 @@ class GpuTrace:
     def write(self, rows: Batch, tracks: Int32) -> None:
         """Writes kernels, copies and memsets, each on one of the tracks."""
         numbers = {name: blank_nulls(rows.column(name)) for name in (*_NUMBERS, "context", "stream")}
-        kinds = decoded(rows.column("kind")).to_pylist()
-        names = decoded(rows.column("name")).to_pylist()
-        memories = zip(_argument(rows, _SOURCE_MEMORY), _argument(rows, _TARGET_MEMORY), names, kinds, strict=True)
-        sources, targets = zip(*(_memory(*memory) for memory in memories), strict=True)
-        ways = decoded(rows.column("copy_kind")).to_pylist()
-        titles = [quoted(_name(*parts)) for parts in zip(kinds, names, ways, strict=True)]
+        others = np.flatnonzero(~words_in(rows.column("kind"), ("kernel",)))
+        moves = _moves(Batch("events", rows.columns.take(pa.array(others))))
+        titles, sizes, rates, sources, targets = (_scattered(cells, others, len(rows)) for cells in moves)
+        named = pc.if_else(pc.equal(titles, ""), of_each(rows.column("name"), quoted), titles)
+        dynamic = rows.column("shared_dynamic")
         cells = [
             *(numbers[name] for name in _NUMBERS),
-            *_shared_memory(rows),
-            *_transfers(rows, kinds),
-            pa.array(map(quoted, sources), pa.string()),
-            pa.array(map(quoted, targets), pa.string()),
+            of_each(pc.subtract(rows.column("shared_memory"), dynamic), megabytes),
+            of_each(dynamic, megabytes),
+            *(sizes, rates, sources, targets),
             self._devices.take(pa.array(tracks)),
             numbers["context"],
             pa.array([quoted(text) if text != "0" else "" for text in _argument(rows, _GREEN_CONTEXT)], pa.string()),
             numbers["stream"],
-            pa.array(titles, pa.string()),
+            named,
         ]
         self._stream.write(lines(cells))
 
@@ -98,25 +98,37 @@ def _device(track: Track, devices: list[Entry]) -> str:
     return f"{names[-1]} ({track.device})" if names else f"({track.device})"
 
 
-def _shared_memory(rows: Batch) -> tuple[pa.StringArray, pa.StringArray]:
-    """Static and dynamic shared memory; the static part isn't known where the dynamic one isn't."""
-    dynamic = rows.column("shared_dynamic")
-    static = pc.subtract(rows.column("shared_memory"), dynamic)
-    return megabytes(static.to_pylist()), megabytes(dynamic.to_pylist())
+def _moves(rows: Batch) -> tuple[list[str], ...]:
+    """Name, size, throughput, kinds of memory of copies and memsets.
+
+    nsys multiplies the size by the times that the duration fits into a second.
+    """
+    names, kinds, ways = (decoded(rows.column(name)).to_pylist() for name in ("name", "kind", "copy_kind"))
+    sizes, durations = rows.column("bytes").to_pylist(), rows.column("dur").to_pylist()
+    rates = [
+        size * (1_000_000_000 // dur) if size is not None and dur else None
+        for size, dur in zip(sizes, durations, strict=True)
+    ]
+    given = zip(_argument(rows, _SOURCE_MEMORY), _argument(rows, _TARGET_MEMORY), names, kinds, strict=True)
+    memories = [_memory(*memory) for memory in given]
+    return (
+        [quoted(_name(*parts)) for parts in zip(kinds, names, ways, strict=True)],
+        list(map(megabytes, sizes)),
+        list(map(megabytes, rates)),
+        [quoted(source) for source, _ in memories],
+        [quoted(target) for _, target in memories],
+    )
 
 
-def _transfers(rows: Batch, kinds: list[str]) -> tuple[pa.StringArray, pa.StringArray]:
-    """Size and throughput of copies and memsets; nsys multiplies the size by the times that it fits into a second."""
-    pairs = zip(kinds, rows.column("bytes").to_pylist(), rows.column("dur").to_pylist(), strict=True)
-    moved = [(None if kind == "kernel" else size, dur) for kind, size, dur in pairs]
-    rates = [size * (1_000_000_000 // dur) if size is not None and dur else None for size, dur in moved]
-    return megabytes([size for size, _ in moved]), megabytes(rates)
+def _scattered(cells: list[str], places: Int64, length: int) -> pa.StringArray:
+    """The cells at their places in a column of that length, which is empty elsewhere."""
+    column = np.full(length, "", object)
+    column[places] = cells
+    return pa.array(column, pa.string())
 
 
 def _name(kind: str, name: str, way: str | None) -> str:
-    """The name of a row as nsys prints it; that of a copy contains the direction."""
-    if kind == "kernel":
-        return name
+    """The name of a copy or memset as nsys prints it; that of a copy contains the direction."""
     if kind == "memset":
         return "[CUDA memset]"
     unified = "Unified " if _UNIFIED in name else ""
