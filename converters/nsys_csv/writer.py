@@ -42,6 +42,8 @@ class Writer:
                 expected=f"a name that ends in {' or '.join(REPORTS)}",
                 remedy="another name with -o, or another format with --to",
             )
+        if conversion.options.get("gpu", "auto") != "auto":
+            raise UsageError("--gpu is for Perfetto, nsys-csv has one form", remedy="leave it out")
         self._kinds = REPORTS[ends[0]]
         stream = sink.open()
         self._trace = GpuTrace(stream) if "memcpy" in self._kinds else None

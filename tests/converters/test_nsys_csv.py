@@ -263,6 +263,20 @@ def test_a_name_without_a_report_is_an_error(name: str, tmp_path: Path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_forms_of_device_work_are_for_perfetto(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--gpu is for Perfetto"):
+        ktrace.convert(str(KINETO), str(tmp_path / TRACE), gpu="slices")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_overlapping_kernels_keep_their_times(tmp_path: Path) -> None:
+    place = {"device": 0, "stream": 7}
+    rows = [{"kind": "kernel", "name": "a", "ts": at, "dur": dur} | place for at, dur in ((30, 9), (10, 15), (20, 50))]
+    found, report = written(canonical(tmp_path / "in.jsonl", rows), tmp_path / TRACE)
+    assert [(row["Start (ns)"], row["Duration (ns)"]) for row in found] == [("10", "15"), ("20", "50"), ("30", "9")]
+    assert report.issues == {}
+
+
 def test_names_choose_the_report_and_to_overrides_them(tmp_path: Path) -> None:
     for name in ("a_cuda_gpu_trace.csv", "A_CUDA_GPU_TRACE.CSV", "_cuda_gpu_trace.csv"):
         assert next(iter(written(KINETO, tmp_path / name)[0][0])) == "Start (ns)"
