@@ -17,6 +17,7 @@ FORMATS = (
     Format("parquet", "canonical records in Parquet, a file or a folder", ".parquet", ("*.parquet",), reads=True, writes=True, folder=True, reads_folders=True),
     Format("arrow", "canonical records as an Arrow IPC file", ".arrow", ("*.arrow", "*.feather"), reads=True, writes=True),
     Format("csv", "canonical records as one flat table", ".csv", ("*.csv",), reads=True, writes=True, words=("source", "record"), prose=True),
+    Format("nsys-csv", "CSV as `nsys stats` prints it, a report by the name of the file", ".nsys_csv", ("*_cuda_gpu_trace.csv", "*_cuda_gpu_kern_sum.csv"), writes=True, timeline=True, overlap=True),
     # PyTorch.
     Format("kineto", "PyTorch profiler (Kineto) JSON", ".kineto", ("*.pt.trace.json",), reads=True),
     Format("torch-table", "PyTorch profiler tables, what `key_averages().table()` prints", ".torch_table", ("*.txt", "*.log"), reads=True, words=("self cpu", "cpu total", "cpu time", "self cuda", "cuda total", "self xpu", "time avg", " total %"), prose=True),

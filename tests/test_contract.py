@@ -43,6 +43,12 @@ _TREE = "a tree is read whole, up to a limit; a trace is Trace Event JSON, of wh
 _POINTS = ('"ph":"X"', '"ph":"i"')
 SHOWN = {"folded": ('"ph":"X"',), "speedscope": _POINTS, "otlp": _POINTS}
 
+#: Outputs of device work alone -> the kinds that they show. Of a sample without any of these there is nothing to write.
+OF_KINDS = {"nsys-csv": {"kernel", "memcpy", "memset"}}
+
+#: Outputs whose file names mean something -> the name.
+NAMED = {"nsys-csv": "out_cuda_gpu_trace.csv"}
+
 #: Formats whose memory isn't tested with a grown sample, the same text many times over -> why not. All others are.
 NOT_GROWN = {
     **dict.fromkeys(("jsonl", "json", "chrome", "kineto", "xprof-json", "onnxruntime", "mapped"), _BLOCKS),
@@ -171,8 +177,8 @@ def test_accounts_add_up_in_every_output(name: str, path: Path, tmp_path: Path) 
         assert report.balanced()
         assert report.written + sum(ledger.removed.total() for ledger in report.stages) == rows
     for fmt in TIMELINES:
-        out = tmp_path / f"out.{fmt.name}"
-        if fmt.name in SHOWN and not any(phase in (tmp_path / "out.chrome").read_text() for phase in SHOWN[fmt.name]):
+        out = tmp_path / NAMED.get(fmt.name, f"out.{fmt.name}")
+        if not _shows(fmt.name, whole(path, name), tmp_path / "out.chrome"):
             with pytest.raises(InputError, match="there is nothing to write"):
                 convert(path, out, from_=name, to=fmt.name)
             continue
@@ -183,6 +189,15 @@ def test_accounts_add_up_in_every_output(name: str, path: Path, tmp_path: Path) 
         assert drawn > 0
         if fmt.name == "perfetto":
             assert repeats((tmp_path / "out.perfetto").read_bytes()) == []
+
+
+def _shows(output: str, trace: Trace, chrome: Path) -> bool:
+    """Whether an output has a place for anything of a trace; `chrome` is the trace as Chrome JSON."""
+    if output in OF_KINDS:
+        events = trace.to_arrow()["events"]
+        rows = zip(events["kind"].to_pylist(), events["timing"].to_pylist(), strict=True)
+        return any(kind in OF_KINDS[output] and timing != "synthetic" for kind, timing in rows)
+    return output not in SHOWN or any(phase in chrome.read_text() for phase in SHOWN[output])
 
 
 @pytest.mark.parametrize(("name", "path"), SAMPLE_FILES)

@@ -330,6 +330,6 @@ def all_formats() -> tuple[Format, ...]:
     --------
     >>> import ktrace
     >>> [fmt.name for fmt in ktrace.formats() if fmt.writes and fmt.timeline]
-    ['perfetto', 'chrome', 'speedscope', 'folded', 'otlp']
+    ['perfetto', 'chrome', 'speedscope', 'folded', 'otlp', 'nsys-csv']
     """
     return builtin_formats() + plugin_formats()

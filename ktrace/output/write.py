@@ -26,7 +26,8 @@ def write_batches(batches: Iterable[Batch], fmt: Format, sink: Sink, conversion:
         writer.start(timeline)
         for ordered in prefetch(timeline.batches()):
             rows = len(ordered) + ordered.link_ends
-            _account(report, ledger, rows, writer.write(ordered))
+            kept = writer.write(ordered)
+            _account(report, ledger, rows, kept, getattr(writer, "left_out", ""))
     else:
         batches = pair_halves(batches, report)
         table = conversion.options.get("table")
@@ -52,8 +53,9 @@ def _only_record(table: str, batches: Iterable[Batch], ledger: Ledger) -> Iterat
         yield batch
 
 
-def _account(report: Report, ledger: Ledger, rows: int, kept: int) -> None:
+def _account(report: Report, ledger: Ledger, rows: int, kept: int, left_out: str = "") -> None:
     ledger.taken += rows
     ledger.given += kept
     if rows > kept:
-        report.issue("not-representable", ledger.stage, f"{rows - kept} rows", rows - kept, stage=ledger)
+        detail = left_out or f"{rows - kept} rows"
+        report.issue("not-representable", ledger.stage, detail, rows - kept, stage=ledger)

@@ -24,7 +24,10 @@ class TableWriter(Protocol):
 
 
 class TimelineWriter(Protocol):
-    """A writer that accepts the rows of the stage `order`: sorted, paired and nested, with their arrows."""
+    """A writer that accepts the rows of the stage `order`: sorted, paired and nested, with their arrows.
+
+    A writer may have an attribute `left_out`: what it didn't keep of the last batch, in words, for the report.
+    """
 
     def __init__(self, sink: Sink, conversion: Conversion) -> None: ...
 

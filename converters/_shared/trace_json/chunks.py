@@ -19,7 +19,12 @@ BLOCK = 1 << 20
 LARGEST = 1 << 29
 
 _BOUNDARY = re.compile(rb"\}\s*,\s*\{")
+_AT_LINE_END = re.compile(rb"\}\s*,[ \t\r]*\n\s*\{")
 _LINE = re.compile(rb"\}\s*[\r\n]\s*\{")
+
+#: A boundary at the end of a line is preferred to one in a line if it is this near: in a line may be a nested list.
+_NEAR = 1 << 14
+
 _BLANK = re.compile(rb"\s*")
 
 
@@ -87,9 +92,10 @@ class Text:
         found = pattern.match(self._data, at - self._start)
         return self._start + found.end() if found else at
 
-    def search(self, pattern: re.Pattern[bytes], at: int) -> int:
-        """Where the pattern is found from a position on, within the window; -1 if it isn't."""
-        found = pattern.search(self._data, at - self._start)
+    def search(self, pattern: re.Pattern[bytes], at: int, stop: int | None = None) -> int:
+        """Where the pattern is found from a position on, within the window and before `stop`; -1 if it isn't."""
+        end = len(self._data) if stop is None else stop - self._start
+        found = pattern.search(self._data, at - self._start, end)
         return self._start + found.start() if found else -1
 
     def skip_blank(self) -> bytes:
@@ -106,6 +112,10 @@ class Text:
         the end of the document or of the window. A boundary may be wrong: in a text, or in a nested list.
         """
         boundary = _LINE if lines else _BOUNDARY
+        while self.end < at + _NEAR and self.more():
+            pass
+        if not lines and (found := self.search(_AT_LINE_END, at, at + _NEAR)) >= 0:
+            return found + 1
         while True:
             if at < self.end:
                 found = self.search(boundary, at)
