@@ -31,7 +31,7 @@ def speedscope(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no npm to get speedscope with")
     try:
         done = subprocess.run(
-            [npm, "pack", PACKAGE, "--silent"], cwd=folder, capture_output=True, text=True, timeout=60
+            [npm, "pack", PACKAGE, "--silent"], cwd=folder, capture_output=True, text=True, timeout=60, check=False
         )
     except subprocess.TimeoutExpired:
         pytest.skip("npm doesn't answer")
