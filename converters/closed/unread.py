@@ -40,7 +40,8 @@ _LINES = re.compile(rb"[^\0]{0,64}")
 UNREAD = (
     Unread(
         "a report of Intel VTune",
-        "take the timeline of unitrace: unitrace --chrome-kernel-logging ...",
+        'name its columns, if it is CSV: --map "name=Computing Task,total=Computing Task:Total Time:s,'
+        "count=Computing Task:Instance Count,kind='kernel'\"; or take the timeline of unitrace",
         _LINES,
         _has(r"Computing Task:(?:Total|Average) Time|vtune: (?:Executing|Using)"),
     ),
