@@ -156,3 +156,24 @@ def test_a_file_without_rows_is_an_error(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(ktrace.KtraceError):
         ktrace.convert(path, tmp_path / "out.jsonl", from_="unitrace")
+
+
+def test_names_extremes_and_processes_are_the_printed_ones() -> None:
+    lines = SUMMARIES.read_text().splitlines()
+    tables = [line for line in lines if re.search(r", +\d+, +\d+, +\d+\.\d+, +\d+, +\d+, +\d+$", line)]
+    figures = [[float(cell) for cell in re.findall(r", +([\d.]+)", line)[-6:]] for line in tables]
+    rows = rows_of(SUMMARIES)
+    timing = rows[[scope[0].endswith("Timing") for scope in rows["scope"]]]
+    assert timing[["count", "total", "avg", "min", "max"]].to_numpy().tolist() == [
+        [figure[0], figure[1], figure[3], figure[4], figure[5]] for figure in figures
+    ]
+    for name, line in zip(timing["name"], tables, strict=True):
+        assert name.partition("(")[0] in line
+    assert timing[timing["kind"] == "memset"]["name"].tolist() == ["zeCommandListAppendMemoryFill(D)"]
+    events = ktrace.read(TIMELINE).events
+    assert events["name"].tolist()[:3] == [
+        "zeCommandListAppendMemoryCopy(H2D)",
+        "void g<1, (char)58>",
+        "zeCommandListAppendEventReset",
+    ]
+    assert sorted(events["pid"].dropna().tolist()) == [812, 812, 812, 812]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -311,3 +312,16 @@ def test_processes_and_threads_in_their_spellings() -> None:
     assert process("no number") == ("no number", None)
     assert thread("Main Thread (0x11ab5b7) (python, pid: 99926)") == 0x11AB5B7
     assert thread("Main Thread 0x1 (ProbeFixture, pid: 111)") == 1
+
+
+def test_channels_are_streams_of_a_gpu_and_other_columns_arguments() -> None:
+    rows, events = resolved(NESTED, "metal-gpu-intervals"), read(NESTED).events
+    channels = list(dict.fromkeys(row["channel-name"] for row in rows))
+    assert events["stream"].tolist() == [channels.index(row["channel-name"]) for row in rows]
+    assert set(events["device"]) == {0} and len(channels) == 4
+    for name in ("frame-number", "start-latency", "event-depth", "gpu-submission-id"):
+        stated = [json.loads(args).get(name) for args in events["args"].fillna("{}")]
+        assert stated == [None if row[name] is None else int(row[name] or 0) for row in rows]
+    completed = read(TABLES).events
+    times = [int(row["timestamp"] or 0) for row in resolved(TABLES, "metal-command-buffer-completed")]
+    assert completed[completed["kind"] == "instant"]["ts"].tolist() == times and len(times) == 4
