@@ -66,3 +66,18 @@ def test_what_is_no_row_is_reported() -> None:
     trace = ktrace.read(LOG)
     assert trace.report.issues["unrecognised"].rows == 3
     assert len(trace.summaries) == 4
+
+
+def test_names_kinds_and_the_enqueues_are_the_printed_ones() -> None:
+    rows = ktrace.read(REPORT).summaries
+    assert rows["value"].dropna().tolist() == [31]
+    times = rows[(rows["metric"] == "duration") & (rows["kind"] != "total")]
+    assert times[["kind", "name"]].to_numpy().tolist() == [
+        ["api", "clFinish"],
+        ["api", "clEnqueueNDRangeKernel( blur<f, 4> GWS[ 64 x 3 ] )"],
+        ["kernel", "blur<f, 4>"],
+        ["kernel", "tail"],
+        ["memcpy", "clEnqueueMapBuffer"],
+        ["memset", "clEnqueueFillBuffer"],
+        ["kernel", "nothing"],
+    ]

@@ -67,3 +67,13 @@ def test_it_is_told_from_other_lists(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("\n".join(line for line in CALLS.read_text().splitlines() if "start_time" not in line))
     assert detect(path)[0].format == "chrome"
+
+
+def test_names_bytes_and_ids_are_those_of_the_text() -> None:
+    events = ktrace.read(CALLS).events
+    assert events["name"].tolist() == [
+        *("zeInit", "zeCommandListAppendLaunchKernel", "zeCommandListAppendMemoryCopy(M2D)", "GEMM"),
+        *("zeCommandListAppendBarrier", "zeEventHostSynchronize"),
+    ]
+    assert events["bytes"].dropna().tolist() == [4096]
+    assert [json.loads(args)["id"] for args in events["args"]] == list("123456")
