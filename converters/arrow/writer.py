@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.flat_table import FlatTable
-from ktrace.model.batch import VERSION, Batch
+from ktrace.converters._shared.canonical.flat_table import FlatWriter
+from ktrace.model.batch import VERSION
 from ktrace.model.json_text import decoded
-from ktrace.output.sink import Sink
 
 
 class _FileWriter(pa.ipc.RecordBatchFileWriter):  # type: ignore[misc]
@@ -18,26 +16,12 @@ class _FileWriter(pa.ipc.RecordBatchFileWriter):  # type: ignore[misc]
         """Leaves the file as it is."""
 
 
-class Writer:
+class Writer(FlatWriter):
     """A TableWriter. Texts are plain: an IPC file can't add words to a dictionary."""
 
-    def __init__(self, sink: Sink, conversion: Conversion) -> None:
-        self._table = conversion.options.get("table")
-        self._stream = sink.open()
-        self._rows = FlatTable(self._table, conversion.report)
-        self._writer: _FileWriter | None = None
+    _writer: _FileWriter | None = None
 
-    def write(self, batch: Batch) -> int:
-        """Writes the rows and returns how many it kept."""
-        if self._table not in (None, batch.record):
-            return 0
-        for part in self._rows.add(batch):
-            self._write(part)
-        return len(batch)
-
-    def close(self) -> None:
-        """Writes the remaining rows and the footer."""
-        self._write(self._rows.rest())
+    def _end(self) -> None:
         assert self._writer is not None
         self._writer.close()
 

@@ -5,33 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.csv
 
-from ktrace.conversion import Conversion
-from ktrace.converters._shared.canonical.flat_table import FlatTable
-from ktrace.model.batch import Batch
+from ktrace.converters._shared.canonical.flat_table import FlatWriter
 from ktrace.model.json_text import decoded, json_cells
-from ktrace.output.sink import Sink
 
 
-class Writer:
+class Writer(FlatWriter):
     """Writes all records with the union of their columns, or with the option `table` one record with its own."""
 
-    def __init__(self, sink: Sink, conversion: Conversion) -> None:
-        self._table = conversion.options.get("table")
-        self._stream = sink.open()
-        self._rows = FlatTable(self._table, conversion.report)
-        self._writer: pa.csv.CSVWriter | None = None
+    _writer: pa.csv.CSVWriter | None = None
 
-    def write(self, batch: Batch) -> int:
-        """Writes the rows and returns how many it kept."""
-        if self._table not in (None, batch.record):
-            return 0
-        for part in self._rows.add(batch):
-            self._write(part)
-        return len(batch)
-
-    def close(self) -> None:
-        """Writes the remaining rows."""
-        self._write(self._rows.rest())
+    def _end(self) -> None:
         assert self._writer is not None
         self._writer.close()
 

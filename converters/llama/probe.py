@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.text.likely import first_form
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -22,17 +23,11 @@ _FORMS = (
     (" us/run - ", re.compile(r"\d runs - +[\d.]+ us/run - "), "timings of test-backend-ops"),
 )
 
-#: Characters at the begin of a log that are searched, in addition to its tail.
-_SEARCHED = 1 << 20
-
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for any of the timing lines, in the begin or in the tail of a text that isn't JSON as a whole."""
     start = sample.head[:64].lstrip()
     if re.match(rb"\[\s*(?:[\[{]|\Z)|\{\s*(?:\Z|\"(?!tid|timestamp|function))", start) or not sample.text:
         return None
-    parts = (sample.text[:_SEARCHED], sample.tail.decode(errors="replace"))
-    for mark, pattern, what in _FORMS:
-        if any(mark in part and pattern.search(part) for part in parts):
-            return Match(Score.DIALECT, f"has {what}")
-    return None
+    what = first_form(sample, _FORMS)
+    return Match(Score.DIALECT, f"has {what}") if what else None

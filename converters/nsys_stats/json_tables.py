@@ -12,26 +12,24 @@ Processing [run.sqlite] with [.../cuda_gpu_kern_sum.py]...
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
 from ktrace.converters._shared.text.headings import heading
 from ktrace.converters._shared.text.layouts import Delimited
 from ktrace.converters._shared.text.line_account import LineAccount
 from ktrace.converters._shared.text.tables import REFUSED, Recogniser, Row, Table, Text
+from ktrace.converters._shared.text.window import CHUNK, TextWindow
 from ktrace.input.source import Source, utf8
 from ktrace.report import Report
 
-#: Bytes that are read at once, and the most characters of an object.
-_CHUNK = 1 << 16
+#: The most characters of an object.
 _LONGEST = 1 << 20
 
 _LIST = re.compile(r"\[\s*(?:[{\]]|$)")
 _FIRST = re.compile(r"^\[\s*(?=\{)", re.MULTILINE)
-_BLANK = re.compile(r"[\s,]*")
 _END = re.compile(r"\n\s*\},?[ \t\r]*\n")
 
 
@@ -64,7 +62,7 @@ def json_tables(
     """
     with source.open() as stream:
         text, listed, table, tables, number = _TextStream(utf8(stream), report), False, None, 0, 0
-        while text.skip(_BLANK):
+        while text.next():
             if not listed and text.starts_with(_LIST):
                 listed, table = True, None
                 text.at += 1
@@ -107,42 +105,12 @@ def _cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else json.dumps(value)
 
 
-class _TextStream:
-    """Text that is read as needed; `at` is the current position in `text`."""
-
-    def __init__(self, stream: BinaryIO, report: Report) -> None:
-        self._stream = stream
-        self._report = report
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.text = ""
-        self.at = 0
-        self.ended = False
-
-    def more(self) -> bool:
-        """Reads the next chunk and drops the text before `at`; returns False at the end."""
-        if self.ended:
-            return False
-        raw = self._stream.read(_CHUNK)
-        self.ended = not raw
-        more = self._decoder.decode(raw, final=self.ended)
-        if "\ufffd" in more and "\ufffd".encode() not in raw:
-            self._report.issue("encoding", "a value of the JSON")
-        self.text = self.text[self.at :] + more
-        self.at = 0
-        return bool(raw) or bool(more)
-
-    def skip(self, blank: re.Pattern[str]) -> bool:
-        """Skips blanks; returns False at the end."""
-        while True:
-            self.at = blank.match(self.text, self.at).end()  # type: ignore[union-attr]
-            if self.at < len(self.text):
-                return True
-            if not self.more():
-                return False
+class _TextStream(TextWindow):
+    """The window with lines and objects."""
 
     def starts_with(self, pattern: re.Pattern[str]) -> bool:
         """Whether the rest of the text starts with a pattern, which must be short."""
-        if len(self.text) - self.at < _CHUNK // 2:
+        if len(self.text) - self.at < CHUNK // 2:
             self.more()
         return pattern.match(self.text, self.at) is not None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ktrace.converters._shared.text.likely import first_form
 from ktrace.input.format import Match, Score
 from ktrace.input.source import Sample
 
@@ -21,17 +22,11 @@ _FORMS = (
     ('{"cat" : "Session",', _SESSION, "events of an ONNX Runtime profile between lines of a console"),
 )
 
-#: Characters at the begin of a log that are searched, in addition to its tail.
-_SEARCHED = 1 << 20
-
 
 def probe(sample: Sample) -> Match | None:
     """DIALECT for a line of one of the profilers, in the begin or in the tail of a text that isn't JSON as a whole."""
     start = sample.head[:64].lstrip()
     if re.match(rb'\[\s*(?:[\[{]|\Z)|\{(?!"version":)', start) or not sample.text:
         return None
-    parts = (sample.text[:_SEARCHED], sample.tail.decode(errors="replace"))
-    for mark, pattern, what in _FORMS:
-        if any(mark in part and pattern.search(part) for part in parts):
-            return Match(Score.DIALECT, f"has {what}")
-    return None
+    what = first_form(sample, _FORMS)
+    return Match(Score.DIALECT, f"has {what}") if what else None

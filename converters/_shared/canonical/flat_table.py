@@ -1,13 +1,16 @@
-"""Joins batches to one flat table with fixed columns: shared by the writers of Parquet and CSV."""
+"""Joins batches to one flat table with fixed columns: shared by the writers of Parquet, Arrow and CSV."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import pyarrow as pa
 
+from ktrace.conversion import Conversion
 from ktrace.model.batch import WORD, Batch, arrow_schema, union_schema
 from ktrace.model.json_text import decoded
+from ktrace.output.sink import Sink
 from ktrace.report import Report
 
 from .encode import extra_columns
@@ -103,3 +106,33 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return array
     array = decoded(array)
     return array.cast(pa.string()).dictionary_encode() if pa.types.is_dictionary(kind) else array.cast(kind)
+
+
+class FlatWriter(ABC):
+    """A TableWriter of one flat table: all records with the union of their columns, or one record with its own."""
+
+    def __init__(self, sink: Sink, conversion: Conversion) -> None:
+        self._table = conversion.options.get("table")
+        self._stream = sink.open()
+        self._rows = FlatTable(self._table, conversion.report)
+
+    def write(self, batch: Batch) -> int:
+        """Writes the rows and returns how many it kept."""
+        if self._table not in (None, batch.record):
+            return 0
+        for part in self._rows.add(batch):
+            self._write(part)
+        return len(batch)
+
+    def close(self) -> None:
+        """Writes the remaining rows and the end of the file."""
+        self._write(self._rows.rest())
+        self._end()
+
+    @abstractmethod
+    def _write(self, part: pa.Table) -> None:
+        """Writes rows; the first ones decide the columns."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Writes what follows the last row."""

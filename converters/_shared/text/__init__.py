@@ -8,5 +8,6 @@ decimal_commas      whether a file writes 2,5 or 2.5, decided once for the whole
 numbers             one printed number and its unit, exactly
 device_names        the kind of device work by its name: a copy with its direction, a fill, a wait, a kernel
 json_items          JSON documents as a stream: the elements of a list, the members of an object
+window              the text of a document of any size, read as needed
 likely              for probes: the lines that contain telling words
 """

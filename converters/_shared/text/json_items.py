@@ -9,23 +9,21 @@ Several documents may follow one another. An element is decoded as a whole, so t
 
 from __future__ import annotations
 
-import codecs
 import json
 import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from ktrace.input.source import Source, text_encoding, utf8
 from ktrace.report import Report
 
-_CHUNK = 1 << 16
+from .window import CHUNK, TextWindow
 
 #: The most characters of an element.
 LONGEST = 1 << 24
 
-_BLANK = re.compile(r"[\s,]*")
 _SPACE = re.compile(r"\s*")
 
 #: Where reading goes on after an element that can't be decoded: at the next element.
@@ -86,39 +84,8 @@ def beginning(source: Source, size: int = 1 << 12) -> str:
     return head.decode(encoding, "replace").removeprefix("\ufeff").lstrip() if encoding else ""
 
 
-class _Text:
-    """Text that is read as needed; `at` is the current position in `text`."""
-
-    def __init__(self, stream: BinaryIO, report: Report) -> None:
-        self._stream = stream
-        self._report = report
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.text = ""
-        self.at = 0
-        self.ended = False
-
-    def more(self, size: int = _CHUNK) -> bool:
-        """Reads on and drops the text before `at`; returns False at the end."""
-        if self.ended:
-            return False
-        raw = self._stream.read(size)
-        self.ended = not raw
-        added = self._decoder.decode(raw, final=self.ended)
-        if "\ufffd" in added and "\ufffd".encode() not in raw:
-            self._report.issue("encoding", "a value of the JSON")
-        self.text = self.text[self.at :] + added
-        self.at = 0
-        return not self.ended or bool(added)
-
-    def next(self, blank: re.Pattern[str] = _BLANK) -> str:
-        """Skips blanks and returns the next character; '' at the end."""
-        while True:
-            found = blank.match(self.text, self.at)
-            self.at = found.end() if found else self.at
-            if self.at < len(self.text):
-                return self.text[self.at]
-            if not self.more():
-                return ""
+class _Text(TextWindow):
+    """The window with the decoder of values."""
 
     def value(self) -> tuple[bool, Any]:
         """Decodes the next value; (False, None) if it can't be decoded. Numbers with decimals are Decimals.
@@ -126,7 +93,7 @@ class _Text:
         Bare nan and inf, as C++ writes them, become the texts "NaN" and "Infinity".
         """
         spent = 0
-        if self.at > _CHUNK:  # an error of the decoder counts the lines above it
+        if self.at > CHUNK:  # an error of the decoder counts the lines above it
             self.text, self.at = self.text[self.at :], 0
         while True:
             try:
@@ -144,7 +111,7 @@ class _Text:
             left = len(self.text) - self.at
             if self.ended or left >= LONGEST:
                 return False, None
-            self.more(max(_CHUNK, left))
+            self.more(left)
 
     def _repair(self, at: int) -> bool:
         """Replaces a bare nan or inf by its word in JSON; returns whether there is one."""
@@ -166,7 +133,7 @@ class _Text:
                 skipped += self.text[self.at : found.start() + 1]
             else:
                 skipped += self.text[self.at : end]
-            skipped = skipped[:_CHUNK]
+            skipped = skipped[:CHUNK]
             self.at = end
             if found or not self.more():
                 return skipped
@@ -175,11 +142,11 @@ class _Text:
         """Skips the rest of the line; returns its beginning."""
         begin = ""
         while (end := self.text.find("\n", self.at)) < 0:
-            begin = (begin + self.text[self.at :])[:_CHUNK]
+            begin = (begin + self.text[self.at :])[:CHUNK]
             self.at = len(self.text)
             if not self.more():
                 return begin
-        begin, self.at = (begin + self.text[self.at : end])[:_CHUNK], end
+        begin, self.at = (begin + self.text[self.at : end])[:CHUNK], end
         return begin
 
 

@@ -5,8 +5,9 @@ Most files contain none of the words, which one search of the whole text shows; 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 
 from ktrace.input.source import Sample
@@ -36,3 +37,10 @@ def utf8_head(sample: Sample) -> bytes:
     """The head in UTF-8: searching bytes is faster than searching text, and most heads are UTF-8."""
     head = sample.head
     return (sample.text or "").encode() if head.startswith((b"\xff\xfe", b"\xfe\xff")) else head
+
+
+def first_form(sample: Sample, forms: Iterable[tuple[str, re.Pattern[str], str]]) -> str | None:
+    """What a text, or its tail, has of these forms: (a word of its lines, a pattern of them, what they are)."""
+    parts = (sample.text or "", sample.tail.decode(errors="replace"))
+    found = (what for mark, form, what in forms if any(mark in part and form.search(part) for part in parts))
+    return next(found, None)

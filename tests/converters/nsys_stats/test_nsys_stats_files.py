@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import SAMPLES, SHARED
 
-from ktrace.converters.nsys_stats import html_tables, json_tables
+from ktrace.converters._shared.text import window
+from ktrace.converters.nsys_stats import html_tables
 from ktrace.errors import DamagedInput
 from ktrace.input.detection import choose
 from ktrace.input.source import Source
@@ -161,7 +162,7 @@ def test_a_pipe_in_a_name_of_a_table_with_corners(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "room", "constant"),
     [
-        ("json-of-three-reports-amid-nsys-own-words.json", json_tables, "_CHUNK"),
+        ("json-of-three-reports-amid-nsys-own-words.json", window, "CHUNK"),
         ("page-and-raw-table-of-a-summary-and-a-trace.html", html_tables, "_CHUNK"),
     ],
 )
