@@ -1,4 +1,4 @@
-"""ktrace: any kernel log in, one canonical model, any viewer or table out.
+"""ktrace: any GPU or accelerator profile in; a timeline, a table or an answer out.
 
 import ktrace
 ktrace.convert("run.log", "run.perfetto")   # to open in ui.perfetto.dev
@@ -12,8 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ktrace.diff.model import Change, Diff
-    from ktrace.diff.sides import compare
+    from ktrace.analysis.diff.model import Change, Diff
+    from ktrace.analysis.diff.sides import compare as diff
+    from ktrace.analysis.query.answers import query
+    from ktrace.analysis.summary.compute import summarise as summary
+    from ktrace.analysis.summary.model import Summary
     from ktrace.errors import (
         AmbiguousFormat,
         ClosedFormat,
@@ -42,18 +45,17 @@ if TYPE_CHECKING:
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
-    from ktrace.summary.compute import summarise
-    from ktrace.summary.model import Summary
     from ktrace.trace.read import read
     from ktrace.trace.trace import Trace
+    from ktrace.viewer import view
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "detect": "ktrace.input.detection",
-    "compare": "ktrace.diff.sides",
-    "Change": "ktrace.diff.model",
-    "Diff": "ktrace.diff.model",
+    "diff": "ktrace.analysis.diff.sides:compare",
+    "Change": "ktrace.analysis.diff.model",
+    "Diff": "ktrace.analysis.diff.model",
     "formats": "ktrace.input.format:all_formats",
     "Format": "ktrace.input.format",
     "Match": "ktrace.input.format",
@@ -65,6 +67,7 @@ _HOME = {
     "inspect": "ktrace.pipeline.info",
     "Info": "ktrace.pipeline.info",
     "validate": "ktrace.pipeline.validate",
+    "view": "ktrace.viewer",
     "Validation": "ktrace.pipeline.validate",
     "merge": "ktrace.pipeline.merge",
     "Align": "ktrace.stages.align",
@@ -72,9 +75,10 @@ _HOME = {
     "Selection": "ktrace.pipeline.selection",
     "Report": "ktrace.report",
     "Trace": "ktrace.trace.trace",
+    "query": "ktrace.analysis.query.answers",
     "read": "ktrace.trace.read",
-    "summarise": "ktrace.summary.compute",
-    "Summary": "ktrace.summary.model",
+    "summary": "ktrace.analysis.summary.compute:summarise",
+    "Summary": "ktrace.analysis.summary.model",
     "classify": "ktrace.naming.taxonomy",
     "Labels": "ktrace.naming.taxonomy",
     "Crop": "ktrace.stages.select.crop",
@@ -126,16 +130,18 @@ __all__ = [
     "VersionError",
     "batch",
     "classify",
-    "compare",
     "convert",
     "detect",
+    "diff",
     "formats",
     "inspect",
     "merge",
     "open_batches",
+    "query",
     "read",
-    "summarise",
+    "summary",
     "validate",
+    "view",
 ]
 
 

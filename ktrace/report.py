@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple, NoReturn
 
-from ktrace.errors import KtraceError, StrictFailure
+from ktrace.errors import InputError, KtraceError, StrictFailure
 
 
 class Severity(IntEnum):
@@ -84,6 +84,19 @@ KINDS: dict[str, Kind] = {
         Severity.NOTE,
         "Nothing relates the clock of a source to the clock of the first one; as a guess, both sources begin together.",
     ),
+    "not-aligned": Kind(
+        Severity.NOTE,
+        "A table keeps the times of each input, by its own clock; ktrace merge brings them into one clock.",
+    ),
+    "residual-large": Kind(
+        Severity.NOTE,
+        "After the alignment by collectives the ends of the same collective still differ by much; "
+        "don't trust times between these sources, and compare with --align unix.",
+    ),
+    "canonical-json": Kind(
+        Severity.NOTE,
+        "The output is canonical JSON, which viewers of traces don't open; for these name it .trace.json, or use --to chrome.",
+    ),
     "times-apart": Kind(
         Severity.NOTE,
         "A source begins so long after the others that a viewer can't show both in detail; "
@@ -114,6 +127,9 @@ KINDS: dict[str, Kind] = {
         "A format couldn't be asked whether the input is its own; the format was chosen among the others.",
     ),
     "joined-node": Kind(Severity.NOTE, "Operators of the execution trace were attached to rows of the timeline."),
+    "unexplained": Kind(
+        Severity.NOTE, "What was asked for by --explain isn't in the trace, such as gaps between device work."
+    ),
     "row-without-node": Kind(
         Severity.NOTE, "A row of the timeline has a record-function id that the execution trace doesn't contain."
     ),
@@ -154,7 +170,19 @@ KINDS: dict[str, Kind] = {
 }
 
 #: The stages between a reader and a writer, in the order in which rows pass through them.
-CHAIN = ("align", "metrics", "execution-trace", "classify", "pair", "crop", "filter", "layout", "order", "--table")
+CHAIN = (
+    "align",
+    "metrics",
+    "execution-trace",
+    "classify",
+    "pair",
+    "explain",
+    "crop",
+    "filter",
+    "layout",
+    "order",
+    "--table",
+)
 
 #: How many places of one kind are kept as examples.
 EXAMPLES = 20
@@ -200,7 +228,9 @@ class Report:
         self.path: str | None = None
         self.reader = Ledger("reader")
         self.rows: Counter[str] = Counter()
+        self.timed: set[str] = set()  # labels of the inputs that have events
         self.issues: dict[str, Issue] = {}
+        self.unmatched: InputError | None = None  # why nothing passed the filter, or got metrics
         self.parts: list[dict[str, Any]] = []
         self._stages: list[Ledger] = []
 
@@ -254,6 +284,11 @@ class Report:
             where=where,
             remedy="without --strict the rest is converted and this is reported",
         )
+
+    def require_match(self) -> None:
+        """Raises InputError if there were rows and nothing passed the filter, or no launch with metrics matched."""
+        if self.unmatched is not None:
+            raise self.unmatched
 
     def stage(self, name: str) -> Ledger:
         """Opens the account of a stage at its place in the chain; a writer's comes last."""
@@ -316,8 +351,10 @@ class Report:
         done = "wrote" if self._stages else "gave"
         skipped = self.total(Severity.SKIP)
         cut = ", input cut off" if any(issue.severity == Severity.CUT for issue in self.issues.values()) else ""
+        found = sum(ledger.added.total() for ledger in self._stages if ledger.stage == "explain")
+        added = f"added {found:,} rows by --explain, " if found else ""
         return (
-            f"read {self.read:,} records, {done} {self.written:,} rows, "
+            f"read {self.read:,} records, {added}{done} {self.written:,} rows, "
             f"repaired {self.total(Severity.REPAIR):,}, skipped {skipped:,}{cut}"
         )
 

@@ -20,6 +20,7 @@ from conftest import SAMPLES
 from ktrace.cli import COMMANDS
 
 LOG = SAMPLES / "doppler" / "prefill-and-three-decodes.log"
+RANKS = [SAMPLES / "kineto" / f"collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
 
 
 def ktrace(*arguments: object, stdin: bytes | None = None, **environment: str) -> subprocess.CompletedProcess[bytes]:
@@ -75,6 +76,18 @@ def test_to_overrides_the_name(tmp_path: Path) -> None:
     assert "traceEvents" in json.loads((tmp_path / "o.json").read_bytes())
 
 
+def test_json_of_a_timeline_names_what_viewers_open(tmp_path: Path) -> None:
+    for command in ("convert", "merge"):
+        said = ktrace(command, RANKS[0], "-o", tmp_path / f"{command}.json").stderr.decode()
+        assert f"note: canonical-json ({tmp_path / command}.json)" in said
+        assert ".trace.json" in said
+        assert "--to chrome" in said
+    for out, *options in (("a.json", "--to", "json"), ("b.json", "--to", "chrome"), ("c.trace.json",), ("d.jsonl",)):
+        assert b"canonical-json" not in ktrace("convert", RANKS[0], "-o", tmp_path / out, *options).stderr
+    table = SAMPLES / "mlc" / "one-run-totals-only.md"
+    assert b"canonical-json" not in ktrace("convert", table, "-o", tmp_path / "t.json").stderr
+
+
 def test_gz_in_the_name_compresses(tmp_path: Path) -> None:
     assert ktrace("convert", LOG, "-o", tmp_path / "o.trace.json.gz").returncode == 0
     assert "traceEvents" in json.loads(gzip.decompress((tmp_path / "o.trace.json.gz").read_bytes()))
@@ -102,6 +115,29 @@ def test_several_inputs_keep_their_own_labels(tmp_path: Path) -> None:
     out = tmp_path / "o.jsonl"
     assert ktrace("convert", tmp_path / "a/run.log", tmp_path / "b/run.log", "-o", out).returncode == 0
     assert {json.loads(line)["source"] for line in out.read_text().splitlines()[1:]} == {"run", "run#2"}
+
+
+def test_several_inputs_on_a_timeline_are_aligned_as_merge_does(tmp_path: Path) -> None:
+    merged, converted = tmp_path / "m.trace.json", tmp_path / "c.trace.json"
+    by_merge = ktrace("merge", *RANKS, "-o", merged).stderr.decode().splitlines()
+    for inputs in (RANKS, [SAMPLES / "kineto" / "collectives-of-two-ranks-rank*.json"]):
+        by_convert = ktrace("convert", *inputs, "-o", converted, "--overwrite").stderr.decode().splitlines()
+        assert by_convert[:-1] == by_merge[:-1]
+        assert any("by unix time" in line for line in by_convert)
+        assert json.loads(converted.read_text())["traceEvents"] == json.loads(merged.read_text())["traceEvents"]
+    one = ktrace("convert", RANKS[1], "-o", tmp_path / "one.trace.json").stderr.decode()
+    assert "reference clock" not in one
+
+
+def test_a_table_of_several_inputs_keeps_their_times_and_says_so(tmp_path: Path) -> None:
+    done = ktrace("convert", *RANKS, "-o", tmp_path / "o.jsonl")
+    assert "2 inputs" in done.stderr.decode()
+    assert "ktrace merge" in done.stderr.decode()
+    events = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text().splitlines()[1:]]
+    alone = ktrace("convert", RANKS[1], "-o", "-", "--to", "jsonl")
+    assert b"ktrace merge" not in alone.stderr
+    times = {row["id"]: row["ts"] for row in map(json.loads, alone.stdout.splitlines()[1:]) if row["record"] == "event"}
+    assert times == {row["id"]: row["ts"] for row in events if row["record"] == "event" and "rank1" in row["source"]}
 
 
 def test_one_table_alone(tmp_path: Path) -> None:
@@ -180,12 +216,53 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("sumary", "summary"), ("conver", "convert"), ("Diff", "diff"), ("zzz", ""), ("query-all-of-it", "")],
+)
+def test_a_misspelt_command_gets_a_hint(word: str, meant: str) -> None:
+    done = ktrace(word, LOG)
+    fails(done, 2, f"there is no command '{word}'")
+    assert (f"did you mean {meant}" in done.stderr.decode()) == bool(meant)
+
+
+@pytest.mark.parametrize("named", ["run it.log", "*.log", "folder", "s3://bucket/run.json"])
+def test_an_input_without_a_command_gets_a_hint(tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(LOG, tmp_path / "run it.log")
+    (tmp_path / "folder").mkdir()
+    quoted = named if named in ("folder", "s3://bucket/run.json") else f"'{named}'"
+    done = ktrace(named, "--step", "3")
+    fails(done, 2, "is an input", *(f"ktrace {command} {quoted}" for command in ("view", "info", "convert")))
+
+
 def test_strict_refuses_what_would_be_skipped(tmp_path: Path) -> None:
     log = tmp_path / "run.log"
     log.write_bytes(LOG.read_bytes() + b"\nsomething that nobody knows\n")
     fails(ktrace("convert", log, "-o", tmp_path / "o.jsonl", "--strict"), 1, str(log), "line", "--strict")
     assert not (tmp_path / "o.jsonl").exists()
     assert ktrace("convert", log, "-o", tmp_path / "o.jsonl").returncode == 0
+
+
+CUT = SAMPLES / "kineto" / "raw-control-bytes-nan-cut-in-the-last-event.json"
+
+
+@pytest.mark.parametrize("command", ["convert", "merge", "summary", "diff", "info", "batch"])
+def test_a_cut_input_is_done_with_a_warning(tmp_path: Path, command: str) -> None:
+    out = ["-o", tmp_path / "o.csv"] if command in ("convert", "merge") else []
+    done = ktrace(
+        command, CUT, *([CUT] if command == "diff" else ["-o", tmp_path / "b"] if command == "batch" else out)
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert re.search(r"^warning: .*cut", done.stderr.decode(), re.M)
+    assert b"warning" not in done.stdout
+
+
+def test_view_of_a_cut_input_shows_the_warning() -> None:
+    done = ktrace("view", CUT, "--no-browser", "--timeout", "0.1")
+    assert done.returncode == 1  # since no browser fetches the trace
+    assert re.search(r"^warning: .*cut", done.stderr.decode(), re.M)
+    assert b"warning" not in done.stdout
 
 
 def test_debug_shows_the_traceback_wherever_it_stands(tmp_path: Path) -> None:
@@ -246,7 +323,7 @@ def test_info_of_several_inputs_and_of_a_pipe_gives_no_reason_that_is_none(tmp_p
 
 def test_options_that_commands_share_are_called_and_ordered_alike() -> None:
     first = ["output", "format_", "from_", "map_", "to"]
-    last = ["rules", "classify", "split_by", "gpu", "strict", "report", "overwrite", "jobs"]
+    last = ["rules", "classify", "explain", "split_by", "gpu", "strict", "report", "overwrite", "jobs"]
     said: dict[str, str] = {}
     for name in COMMANDS:
         command = import_module(f"ktrace.cli.{name.replace('-', '_')}").command
@@ -322,6 +399,26 @@ def test_schema_prints_the_schema() -> None:
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell: str) -> None:
     assert "_KTRACE_COMPLETE" in ktrace("completion", shell).stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("summary x --by ke", {"kernel"}),
+        ("diff a b --by kernel,op", {"kernel,operation"}),
+        ("batch x --by rank,r", {"rank,run"}),
+        ("convert x --kind kernel,mem", {"kernel,memcpy", "kernel,memset"}),
+        ("merge x --align col", {"collective"}),
+        ("convert x --split-by s", {"size=", "step"}),
+        ("summary x --format xl", {"xlsx"}),
+        ("convert x --to perf", {"perfetto"}),
+        ("convert x --from kin", {"kineto"}),
+    ],
+)
+def test_values_are_completed(line: str, values: set[str]) -> None:
+    words = f"ktrace {line}"
+    done = ktrace(_KTRACE_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=str(len(words.split()) - 1))
+    assert {found.partition(",")[2] for found in done.stdout.decode().splitlines()} == values
 
 
 def test_validate_finds_the_fault_and_where(tmp_path: Path) -> None:

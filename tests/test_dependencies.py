@@ -14,7 +14,7 @@ from conftest import ROOT
 from ktrace.errors import InputError, UsageError, import_extra
 
 #: Extras for working on ktrace, not for using it.
-OF_DEVELOPERS = {"dev"}
+OF_DEVELOPERS = {"dev", "docs"}
 
 BLOCKED = """
 import sys

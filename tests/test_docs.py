@@ -99,14 +99,14 @@ def test_the_map_of_the_house_has_every_folder(page: str) -> None:
     folders = sorted(
         path.parent.name for path in (ROOT / "ktrace").glob("*/__init__.py") if not path.parent.is_symlink()
     )
-    assert {"cli", "stages", "summary"} <= set(folders)
+    assert {"cli", "stages", "analysis"} <= set(folders)
     assert [name for name in folders if not re.search(rf"\b{name}/", text)] == []
 
 
-#: The rooms of the core: its packages, and those of the stages.
+#: The rooms of the core: its packages, and those of the stages and of the analysis.
 CORE_ROOMS = sorted(
     str(path.parent.relative_to(ROOT / "ktrace"))
-    for pattern in ("*/__init__.py", "stages/*/__init__.py")
+    for pattern in ("*/__init__.py", "stages/*/__init__.py", "analysis/*/__init__.py")
     for path in (ROOT / "ktrace").glob(pattern)
     if not path.parent.is_symlink()
 )

@@ -14,7 +14,7 @@ from conftest import SAMPLES
 import ktrace
 
 #: The methods of `Trace` that do what a command does.
-METHODS = ("write", "crop", "filter", "merge", "summary", "diff", "classify")
+METHODS = ("write", "crop", "filter", "merge", "summary", "diff", "query", "classify")
 
 
 def functions() -> Iterator[tuple[str, object]]:
@@ -33,7 +33,7 @@ EXAMPLES = FUNCTIONS | {name: getattr(ktrace, name) for name in ("Align", "Crop"
 
 
 def test_the_functions_are_found() -> None:
-    assert {"convert", "merge", "batch", "summarise", "Trace.write"} <= FUNCTIONS.keys()
+    assert {"convert", "merge", "batch", "summary", "diff", "Trace.write"} <= FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

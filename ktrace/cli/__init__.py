@@ -1,11 +1,11 @@
 """The command `ktrace`: a thin shell over the library, one module per command, imported when the command is called.
 
-Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage.
+Exit codes: 0 done, 1 bad input (or faults found), 2 wrong usage, 3 a regression found.
 
-Commands: convert, merge, view, summary, diff, batch, info, map, formats, schema, validate, completion,
+Commands: convert, merge, view, summary, diff, query, batch, info, map, formats, schema, validate, completion,
 new_format. They share `_options` and `_selection` (options), `_console` (printing), `_account` (what was noted,
 repaired or skipped), `_figures` (tables), `_complete` (completion of names), `_arrow` (pyarrow without pandas),
-`_memory` (the allocator) and `_scaffold` (the files of a new format).
+`_memory` (the allocator), `_labels` (what kernels in a table lack) and `_scaffold` (the files of a new format).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ COMMANDS = {
     "merge": "Merge the ranks of a run, or several tools' views of it, into one timeline.",
     "summary": "Show where the time went.",
     "diff": "Show what changed between two traces, and which changes exceed noise.",
+    "query": "Answer a question in SQL about any input.",
     "batch": "Convert many traces into one dataset, on all cores or a cluster.",
     "info": "Show what an input is and what it contains.",
     "map": "Guess which column of any CSV, TSV or JSON Lines is which field.",
@@ -52,21 +53,51 @@ class Commands(click.Group):
         command: click.Command = import_module(f"ktrace.cli.{cmd_name.replace('-', '_')}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Finds the command; an unknown one is an error that names what was probably meant."""
+        word = args[0]
+        if word not in COMMANDS and not word.startswith("-"):
+            raise click.UsageError(_no_command(word), ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _no_command(word: str) -> str:
+    """Returns the message for a word that isn't a command: an input, or a misspelt command."""
+    from glob import glob
+    from shlex import quote
+
+    if os.path.lexists(word) or "://" in word or glob(word):  # noqa: PTH207 (pathlib refuses absolute patterns)
+        name = quote(word)
+        return (
+            f"'{word}' is an input; a command comes first:\n"
+            f"  ktrace view {name}\n  ktrace info {name}\n  ktrace summary {name}\n"
+            f"  ktrace convert {name} -o OUT.perfetto"
+        )
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.lower(), COMMANDS, 3, 0.6)
+    meant = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"there is no command '{word}'{meant}"
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="ktrace %(version)s")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
-    """Any kernel log in, one canonical model, any viewer or table out.
+    """Any GPU or accelerator profile in; a timeline, a table or an answer out.
 
     \b
     ktrace view run.log                       in the browser
     ktrace convert run.log -o run.perfetto    a file for ui.perfetto.dev
     ktrace summary run.log                    where the time went
+
+    Exit codes: 0 done, 1 bad input or output, 2 wrong usage, 3 slower than `ktrace diff --fail-over` allows.
     """
 
 

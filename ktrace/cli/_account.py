@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 #: Characters of a detail that are shown.
 _DETAIL = 120
 
-#: Kinds of issue that concern ktrace itself rather than the input.
-_LABELS = {"broken-format": "warning"}
+#: Kinds of issue that users must see although the exit code is 0: they make the result doubtful.
+_LABELS = {"broken-format": "warning", "cut": "warning", "residual-large": "warning"}
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def tell_account(account: Report, output: str) -> None:
     """Prints the issues of an output, its parts, how its sources were aligned, and the totals."""
     tell_issues(account)
     _tell_parts(account)
-    _tell_alignment(account)
+    tell_alignment(account)
     click.echo(f"{output}: {account.line()}", err=True)
 
 
@@ -66,6 +66,13 @@ def tell_issues(account: Report) -> None:
         first = f" First: {harmless(detail if issue.kind in _LABELS else detail[:_DETAIL])}" if detail else ""
         label = _LABELS.get(issue.kind, issue.severity.name.lower())
         click.echo(f"{label}: {what} ({places}{more}): {issue.sentence}{first}", err=True)
+
+
+def tell_cut(account: Report) -> None:
+    """Prints a warning if an input is cut off, for commands that print no other issues."""
+    if issue := account.issues.get("cut"):
+        where, detail = issue.places[0]
+        click.echo(f"warning: {issue.sentence} ({harmless(where)}: {harmless(detail[:_DETAIL])})", err=True)
 
 
 def _tell_parts(account: Report) -> None:
@@ -89,7 +96,7 @@ _RULES = {
 }
 
 
-def _tell_alignment(account: Report) -> None:
+def tell_alignment(account: Report) -> None:
     """Prints a line for each source: by how much its times moved, by which rule, and the residual."""
     for entry in account.alignment:
         words = [_RULES.get(entry["rule"], entry["rule"])]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ktrace.cli._console import colour, width
+from ktrace.cli._console import colour, is_terminal, width
 from ktrace.errors import UsageError
-from ktrace.page.render import FORMATS, rendered
+from ktrace.page.render import WRITTEN, encoded, rendered
 
 if TYPE_CHECKING:
-    from ktrace.diff.model import Diff
-    from ktrace.summary.model import Summary
+    from ktrace.analysis.diff.model import Diff
+    from ktrace.analysis.summary.model import Summary
     from ktrace.tables.table import Table
 
 figures_option = click.option(
@@ -25,15 +25,29 @@ figures_option = click.option(
 format_option = click.option(
     "--format",
     "format_",
-    type=click.Choice(FORMATS),
+    type=click.Choice(WRITTEN),
     help="Output format; by default the extension of OUT decides, else text.",
 )
 
+#: Extension -> format.
+_SUFFIXES = {".txt": "text", ".text": "text", ".htm": "html"} | {f".{name}": name for name in WRITTEN if name != "text"}
+
 
 def format_of(output: str) -> str:
-    """Returns the format that the extension of an output names, else text."""
-    suffix = Path(output).suffix.lower().removeprefix(".")
-    return {"htm": "html"}.get(suffix, suffix if suffix in FORMATS else "text")
+    """Returns the format that the extension of an output names, text for standard output.
+
+    Raises UsageError for another extension, or none.
+    """
+    if output == "-":
+        return "text"
+    suffix = Path(output).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise UsageError(
+            f"can't tell the format of the tables from the name '{output}'",
+            expected=f"a name that ends in {', '.join(_SUFFIXES)}",
+            remedy="name the format with --format",
+        )
+    return _SUFFIXES[suffix]
 
 
 def check_output(output: str, inputs: Sequence[str]) -> None:
@@ -47,13 +61,16 @@ def write_figures(
 ) -> None:
     """Writes the tables as `form`; `output` is a path, or '-' for standard output.
 
-    Raises OutputError if the file exists or can't be written.
+    Raises OutputError if the file exists or can't be written, UsageError for a workbook on a terminal.
     """
     from ktrace.output.sink import Sink, writing
 
-    if output == "-":
+    if output == "-" and form == "xlsx":
+        if is_terminal():
+            raise UsageError("a workbook isn't text for a terminal", remedy="name a file with -o run.xlsx")
+        click.echo(encoded(tables, form, title=title), nl=False)
+    elif output == "-":
         click.echo(rendered(tables, form, title=title, subject=subject, width=width(), colour=colour()), nl=False)
-        return
-    with writing(Sink(output, overwrite=overwrite)) as sink:
-        text = rendered(tables, form, title=title, subject=subject)
-        sink.open().write(text.encode("utf-8", "backslashreplace"))
+    else:
+        with writing(Sink(output, overwrite=overwrite)) as sink:
+            sink.open().write(encoded(tables, form, title=title, subject=subject, path=output))

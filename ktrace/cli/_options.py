@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from ktrace.cli._complete import complete_input_format, complete_output_format
+from ktrace.cli._complete import complete_explanation, complete_input_format, complete_output_format, complete_split
+from ktrace.cli._selection import listed
 
 inputs_argument = click.argument(
     "inputs", metavar="IN...", nargs=-1, required=True, type=click.Path(allow_dash=True, readable=False)
@@ -45,16 +46,24 @@ to_option = click.option(
     help="Format to write; by default the name of OUT decides.",
 )
 
-#: None if the option isn't given, "" if it has no file of rules; `classify_of` converts it for the library.
 classify_option = click.option(
-    "--classify",
-    metavar="[RULES]",
-    is_flag=False,
-    flag_value="",
-    help="Label device work with operation, library, precision, layer and short name; the file RULES takes precedence.",
+    "--classify", is_flag=True, help="Label device work with operation, library, precision, layer and short name."
 )
 
-split_by_option = click.option("--split-by", metavar="WAY", help="Write numbered parts: time=10s, size=500MB or step.")
+explain_option = click.option(
+    "--explain",
+    metavar="WHAT,...",
+    callback=listed(str),
+    shell_complete=complete_explanation,
+    help="Add what explains the trace, as slices of its own: idle (the gaps of devices by cause), critical-path.",
+)
+
+split_by_option = click.option(
+    "--split-by",
+    metavar="WAY",
+    shell_complete=complete_split,
+    help="Write numbered parts: time=10s, size=500MB or step.",
+)
 
 gpu_option = click.option(
     "--gpu",
@@ -74,10 +83,5 @@ jobs_option = click.option(
 )
 
 rules_option = click.option(
-    "--rules", metavar="RULES", help="A file of rules for operations; they take precedence over the built-in rules."
+    "--rules", metavar="FILE", help="Label device work by your own rules first, from this file."
 )
-
-
-def classify_of(value: str | None) -> bool | str:
-    """Returns the value of `--classify` as `ktrace.convert` takes it."""
-    return value or value is not None

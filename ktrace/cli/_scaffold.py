@@ -137,7 +137,7 @@ def in_repository(fmt: NewFormat, root: Path) -> list[Path]:
         ),
         root / "docs/README.md": _before(
             root / "docs/README.md",
-            "| read through the vendor's own program",
+            "| Recognised, not read",
             f"| {fmt.title} | [{fmt.name}](formats/{fmt.name}.md) |",
         ),
         root / "samples/README.md": _appended(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ktrace.cli._complete import complete_kinds
 from ktrace.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,9 @@ _OPTIONS = (
     ),
     click.option("--around", metavar="NAME", help="Events around each row with this name."),
     click.option("--margin", metavar="TIME", help="With --around: time before and after each row; the default is 1ms."),
-    click.option("--step", metavar="N", help="A profiler step, or several (3..5), with the work launched in it."),
+    click.option(
+        "--step", metavar="N", help="A step (3, or ProfilerStep#3), or several (3..5), with the work launched in it."
+    ),
     click.option(
         "--range", metavar="NAME", help="Ranges (NVTX, annotations) with this name, and the work launched in them."
     ),
@@ -52,6 +55,7 @@ _OPTIONS = (
         "--kind",
         "kinds",
         metavar="KIND,...",
+        shell_complete=complete_kinds,
         callback=listed(str),
         help="Only rows of these kinds: kernel, memcpy, op, ...",
     ),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ktrace.cli._account import account_file, tell_issues
 from ktrace.cli._arrow import import_pyarrow
-from ktrace.cli._options import classify_of, classify_option, from_all_option, map_option
+from ktrace.cli._complete import complete_folders
+from ktrace.cli._console import has_rich, is_terminal
+from ktrace.cli._options import classify_option, from_all_option, map_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.errors import InputError
+from ktrace.tables.figures import harmless
 
 if TYPE_CHECKING:
     from ktrace.fleet.batch import BatchReport
@@ -21,7 +26,15 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", metavar="OUT/", required=True, help="The folder of the dataset: a path or a URL.")
 @from_all_option
 @map_option
+@click.option(
+    "--by",
+    metavar="KEY,...",
+    default="run,host,rank",
+    shell_complete=complete_folders,
+    help="Keys of the dataset's folders, outermost first: run, host, rank; the default is run,host,rank.",
+)
 @click.option("--dask", metavar="ADDRESS", help="Run on the workers of a Dask cluster: tcp://host:8786.")
+@rules_option
 @classify_option
 @click.option(
     "--strict", is_flag=True, help="Fail an input if anything in it has to be repaired or skipped, or if it is cut off."
@@ -41,14 +54,16 @@ def command(
     output: str,
     from_: str | None,
     map_: str | None,
+    by: str,
     jobs: int | None,
     dask: str | None,
-    classify: str | None,
+    rules: str | None,
+    classify: bool,
     strict: bool,
     report: str | None,
     **part: Any,
 ) -> None:
-    """Convert many traces into one dataset: Parquet files by run, host and rank.
+    """Convert many traces into one dataset: Parquet files in folders by run, host and rank.
 
     Inputs and OUT are paths, patterns or URLs (s3, gs, http, ...). Run the same command again to resume after an
     interruption and to convert new or changed inputs. An input that fails doesn't stop the others: it is listed,
@@ -57,20 +72,23 @@ def command(
     \b
     ktrace batch 'runs/*/rank*.json.gz' -o runs.parquet/
     ktrace batch 's3://bucket/run/*/rank*.json.gz' -o s3://bucket/run.parquet/ --dask tcp://10.0.0.1:8786
+    ktrace batch 'runs/*/rank*.json.gz' -o by-rank.parquet/ --by rank,run
     ktrace convert runs.parquet/ --rank 3 -o rank3.perfetto
     """
     import_pyarrow()
     from ktrace.fleet.batch import batch
 
+    selection = selection_of(part, from_=from_, map=map_, jobs=jobs, classify=classify, rules=rules)
     try:
-        with account_file(report, inputs) as write_account:
+        with account_file(report, inputs) as write_account, _Telling() as telling:
             account = batch(
                 list(inputs),
                 output,
                 dask=dask,
                 strict=strict,
-                selection=selection_of(part, from_=from_, map=map_, jobs=jobs, classify=classify_of(classify)),
-                progress=_tell,
+                by=by,
+                selection=selection,
+                progress=telling.take,
             )
             write_account(account)
     except KeyboardInterrupt:
@@ -80,14 +98,62 @@ def command(
         )
         ctx.exit(1)
     tell_issues(account.finding)
+    for reason in account.failed.values():
+        click.echo(f"failed: {harmless(reason.partition(chr(10))[0]) if telling.told else reason}", err=True)
     click.echo(f"{output}: {account.line()}", err=True)
+    if cut := sum("cut" in manifest.issues for manifest in (*account.done, *account.kept)):
+        click.echo(f"warning: {cut:,} inputs are cut off; everything before the cut was converted", err=True)
     if account.failed:
         ctx.exit(1)
+    if selection.filter and (account.done or account.kept) and not account.rows:
+        raise InputError("no row of any input passes the filter", remedy="ktrace info IN shows what an input contains")
+
+
+class _Telling:
+    """Shows the progress: on a terminal one bar of all inputs, otherwise a line for each input, for a log.
+
+    `told` tells whether the reasons of failures were printed already. The bar has no thread of its own.
+    """
+
+    def __init__(self) -> None:
+        self.told = not (is_terminal(sys.stderr) and has_rich())
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> _Telling:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def take(self, outcome: Outcome, account: BatchReport) -> None:
+        """Shows that an input is done, or failed."""
+        if self.told:
+            _tell(outcome, account)
+            return
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            columns = ("converting", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            failed = TextColumn("{task.fields[failed]}")
+            self._bar = Bar(*columns, failed, console=Console(stderr=True), transient=True, auto_refresh=False)
+            self._task = self._bar.add_task("converting", total=account.found, failed="")
+            self._bar.start()
+        failed_text = f"{len(account.failed):,} failed" if account.failed else ""
+        self._bar.update(self._task, completed=_number(account), failed=failed_text)
+        self._bar.refresh()
+
+
+def _number(account: BatchReport) -> int:
+    return len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
 
 
 def _tell(outcome: Outcome, account: BatchReport) -> None:
     """Prints a line for an input that is done, or the reason why it failed."""
-    number = len(account.done) + len(account.kept) + len(account.failed) + len(account.left_out)
+    number = _number(account)
     if outcome.manifest is None:
         click.echo(f"[{number}/{account.found}] failed: {outcome.reason}", err=True)
         return

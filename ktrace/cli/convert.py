@@ -9,10 +9,11 @@ import click
 from ktrace.cli._account import account_file, tell_account
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
+from ktrace.cli._labels import tell_labels
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import (
-    classify_of,
     classify_option,
+    explain_option,
     from_option,
     gpu_option,
     inputs_argument,
@@ -20,6 +21,7 @@ from ktrace.cli._options import (
     map_option,
     output_option,
     overwrite_option,
+    rules_option,
     split_by_option,
     strict_option,
     to_option,
@@ -55,7 +57,9 @@ from ktrace.cli._selection import Grouped, part_options, selection_of
 @click.option(
     "--keep-export", is_flag=True, help="Keep the nsys export next to the report (run.sqlite), or use an existing one."
 )
+@rules_option
 @classify_option
+@explain_option
 @split_by_option
 @gpu_option
 @strict_option
@@ -76,7 +80,9 @@ def command(
     launch_skip: int | None,
     execution_trace: str | None,
     keep_export: bool,
-    classify: str | None,
+    rules: str | None,
+    classify: bool,
+    explain: tuple[str, ...],
     split_by: str | None,
     gpu: str,
     strict: bool,
@@ -88,7 +94,7 @@ def command(
     """Convert logs, tables and traces into a timeline or a table.
 
     The format of IN is detected from its content, and the format of OUT from its name. Several inputs become one
-    output, each with its own source label.
+    output, each with its own source label; on a timeline their clocks are aligned, as by `ktrace merge`.
 
     \b
     ktrace convert run.log -o run.perfetto        a timeline for ui.perfetto.dev
@@ -114,10 +120,12 @@ def command(
                 from_=from_,
                 map=map_,
                 jobs=jobs,
-                classify=classify_of(classify),
+                classify=classify,
+                rules=rules,
                 metrics=metrics,
                 launch_skip=launch_skip,
                 execution_trace=execution_trace,
+                explain=explain,
                 split_by=split_by,
                 keep_export=keep_export,
             ),
@@ -130,3 +138,4 @@ def command(
         )
         write_account(account)
     tell_account(account, output)
+    tell_labels(account, output)

@@ -8,11 +8,15 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_by
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
+
+#: The exit code where --fail-over finds a regression.
+REGRESSION = 3
 
 #: Rows of each table in text and Markdown without --top; the other formats have all rows.
 _TOP = 20
@@ -51,6 +55,7 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.option(
     "--by",
     metavar="WHAT,...",
+    shell_complete=complete_by,
     callback=listed(str),
     help="Compare by kernel, operation, library, precision, layer, stream, device, rank, step, source.",
 )
@@ -63,13 +68,13 @@ def _two(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple
 @click.option("--total", is_flag=True, help="Compare whole traces, even if both have steps.")
 @click.option("--runs", metavar="X,Y", callback=_two, help="Compare these two runs of A.")
 @click.option(
-    "--fail-over", metavar="P%", callback=_percent, help="Exit with 1 if the whole got slower by more than P%."
+    "--fail-over", metavar="P%", callback=_percent, help="Exit with 3 if the whole got slower by more than P%."
 )
 @click.option(
     "--fail-over-each",
     metavar="P%",
     callback=_percent,
-    help="Exit with 1 if a row of the first table got slower by more than P%.",
+    help="Exit with 3 if a row of the first table got slower by more than P%.",
 )
 @rules_option
 @overwrite_option
@@ -100,18 +105,18 @@ def command(
     \b
     ktrace diff monday.json.gz tuesday.json.gz            the greatest changes first
     ktrace diff a.sqlite b.sqlite --by layer,stream       by layer and by stream
-    ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 1 if it got slower
+    ktrace diff base.parquet new.parquet --fail-over 5%   for pipelines: exit code 3 if it got slower
     ktrace diff a.json b.json -o diff.html                a page with charts
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.diff.gate import regressions
-    from ktrace.diff.sides import compare
+    from ktrace.analysis.diff.gate import regressions
+    from ktrace.analysis.diff.sides import compare
 
     inputs = [a] if b is None else [a, b]
     check_output(output, inputs)
     form = format_ or format_of(output)
-    selection = selection_of(part, from_=from_, map=map_, jobs=jobs)
+    selection = selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules)
     with Progress(inputs) as progress:
         diff = compare(
             a,
@@ -119,7 +124,6 @@ def command(
             by=by or None,
             total=total,
             runs=runs,
-            rules=rules,
             selection=selection,
             progress=progress.callback,
         )
@@ -130,10 +134,10 @@ def command(
     if fail_over is not None or fail_over_each is not None:
         slower = regressions(diff, fail_over, fail_over_each, part=selection.filter is not None)
     few = top is None and form in ("text", "md")
-    tables = diff.tables(_TOP if few else top, full=form in ("csv", "json"))
+    tables = diff.tables(_TOP if few else top, full=form in ("csv", "json", "xlsx"))
     title = f"{diff.name_a} > {diff.name_b}"
     write_figures(tables, form, output, title=title, subject=diff, overwrite=overwrite)
     for sentence in slower:
         click.echo(f"slower: {sentence}", err=True)
     if slower:
-        raise click.exceptions.Exit(1)
+        raise click.exceptions.Exit(REGRESSION)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktrace.cli._account import tell_cut
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._complete import complete_input_format
 from ktrace.cli._console import heading, print_table
@@ -53,6 +54,7 @@ def command(path: str, from_: str | None, map_: str | None) -> None:
         heading(title)
         for line in lines:
             click.echo(f"  {harmless(line)}")
+    tell_cut(info.report)
     if top := info.top():
         heading("heaviest device work")
         work = [(duration(total), f"{times:,}", shortened(harmless(name), _NAME)) for name, times, total in top]

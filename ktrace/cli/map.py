@@ -35,7 +35,7 @@ _HIDDEN = frozenset({"source", "timing", "metric", "table", "copy_kind"})
 )
 @overwrite_option
 def command(path: str, map_: str | None, write: bool, output: str | None, overwrite: bool) -> None:
-    """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read so.
+    """Guess which column of a table (CSV, TSV, JSON Lines) is which field, and show the first rows read that way.
 
     Nothing is written without --write or -o. --map replaces single guesses.
 

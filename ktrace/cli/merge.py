@@ -8,11 +8,12 @@ import click
 
 from ktrace.cli._account import account_file, tell_account
 from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_alignment
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import (
-    classify_of,
     classify_option,
+    explain_option,
     from_all_option,
     gpu_option,
     inputs_argument,
@@ -20,6 +21,7 @@ from ktrace.cli._options import (
     map_option,
     output_option,
     overwrite_option,
+    rules_option,
     split_by_option,
     strict_option,
     to_option,
@@ -49,6 +51,7 @@ class Merging(Grouped):
 @click.option(
     "--align",
     metavar="RULE",
+    shell_complete=complete_alignment,
     default="auto",
     help="How clocks are aligned: auto, unix, collective, marker NAME, none.",
 )
@@ -62,7 +65,9 @@ class Merging(Grouped):
 @click.option(
     "--keep-shift", is_flag=True, help="Keep a manual shift of the times made at export (nsys export --ts-shift)."
 )
+@rules_option
 @classify_option
+@explain_option
 @split_by_option
 @gpu_option
 @strict_option
@@ -81,7 +86,9 @@ def command(
     from_: str | None,
     map_: str | None,
     to: str | None,
-    classify: str | None,
+    rules: str | None,
+    classify: bool,
+    explain: tuple[str, ...],
     split_by: str | None,
     gpu: str,
     strict: bool,
@@ -115,7 +122,14 @@ def command(
             offsets=_offsets(offsets),
             keep_shift=keep_shift,
             selection=selection_of(
-                part, from_=from_, map=map_, jobs=jobs, classify=classify_of(classify), split_by=split_by
+                part,
+                from_=from_,
+                map=map_,
+                jobs=jobs,
+                classify=classify,
+                rules=rules,
+                explain=explain,
+                split_by=split_by,
             ),
             to=to,
             gpu=gpu,

@@ -21,8 +21,8 @@ from ktrace.cli._scaffold import LIKES, in_package, in_repository, new_format
 def command(name: str, like: str, package: Path | None) -> None:
     """Write the files of a new format NAME: probe, reader, sample, test and page.
 
-    They work at once: change one of them at a time. Without --package they are laid into the checkout of ktrace that is
-    the current folder.
+    They work as written: change one of them at a time. Without --package they are written into the current folder, a
+    checkout of ktrace.
 
     \b
     ktrace new-format my-tool --like csv                          in the repository of ktrace

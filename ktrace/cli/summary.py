@@ -8,17 +8,20 @@ import click
 
 from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._complete import complete_by
 from ktrace.cli._console import Progress
 from ktrace.cli._figures import check_output, figures_option, format_of, format_option, write_figures
 from ktrace.cli._memory import keep_freed_memory
 from ktrace.cli._options import from_option, inputs_argument, jobs_option, map_option, overwrite_option, rules_option
 from ktrace.cli._selection import Grouped, listed, part_options, selection_of
 
-#: The tables shown without --by; a page shows all.
-_BY = ("operation", "kernel")
+#: The tables shown without --by, and those of inputs that may be several; a page shows all.
+_BY = ("idle", "operation", "kernel")
+_BY_OF_SEVERAL = ("idle", "collective", "operation", "kernel")
 
 #: Rows of each table in text and Markdown without --top.
 _TOP = 10
+_TOP_OF_TREE = 30
 
 
 @click.command("summary", cls=Grouped)
@@ -30,16 +33,24 @@ _TOP = 10
 @click.option(
     "--by",
     metavar="WHAT,...",
+    shell_complete=complete_by,
     callback=listed(str),
-    help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run.",
+    help="Group by kernel, operation, library, precision, layer, stream, device, rank, step, source, run; by what "
+    "launched it on the host: op, module, range. Or ask: api, idle, collective, roofline, critical-path.",
 )
+@click.option("--tree", is_flag=True, help="Nest what --by names of range, module, op and kernel: the call tree.")
 @click.option(
     "--top",
     type=click.IntRange(1),
     metavar="N",
-    help="At most N rows per table; the default is 10 in text and md, else all.",
+    help="At most N rows per table; the default is 10 in text and md (30 in a tree), else all.",
 )
 @click.option("--unclassified", is_flag=True, help="List the kernels whose operation no rule knows.")
+@click.option(
+    "--peaks",
+    metavar="FILE",
+    help="With --by roofline: a table of peak rates of devices; it precedes the built-in one.",
+)
 @rules_option
 @overwrite_option
 @jobs_option
@@ -47,48 +58,71 @@ _TOP = 10
 def command(
     inputs: tuple[str, ...],
     by: tuple[str, ...],
+    tree: bool,
     top: int | None,
     unclassified: bool,
     format_: str | None,
     output: str,
     overwrite: bool,
     rules: str | None,
+    peaks: str | None,
     from_: str | None,
     map_: str | None,
     jobs: int | None,
     **part: Any,
 ) -> None:
-    """Show where the time went: by kernel, operation, library, layer, stream, device, rank, step.
+    """Show where the time went: by kernel, operation, layer, device, step, operator, range; why devices were idle.
 
     The times of device work are added up, or the totals of IN's tables of statistics if it has no events. Several
-    inputs, such as the ranks of a run, give one summary.
+    inputs, such as the ranks of a run, become one summary.
 
     \b
     ktrace summary run.json                        use of devices, operations, heaviest kernels
     ktrace summary rank*.json.gz --by rank,layer
-    ktrace summary run.sqlite --step 3             of a part of it
+    ktrace summary run.json --by op                device time by the operator that launched it
+    ktrace summary run.json --by range,op --tree   the call tree
+    ktrace summary rank*.json.gz --by collective   bandwidths, skew, stragglers
+    ktrace summary run.sqlite --step 3             a step of it
     ktrace summary run.json -o run.html            a page with charts
+    ktrace summary run.json --by roofline          TFLOP/s and GB/s, against the peak of the device
     ktrace summary run.json --format csv --by kernel | head
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.summary.compute import summarise
-    from ktrace.summary.keys import UNCLASSIFIED
+    from ktrace.analysis.summary.compute import summarise
+    from ktrace.analysis.summary.questions import TREE
+    from ktrace.analysis.work.keys import NOT_KNOWN, UNCLASSIFIED
 
     check_output(output, inputs)
     form = format_ or format_of(output)
-    wanted = (*by, UNCLASSIFIED) if unclassified else by or (None if form == "html" else _BY)
+    usual = None if form == "html" and not tree else _BY_OF_SEVERAL if _may_be_several(inputs) else _BY
+    wanted = (*by, UNCLASSIFIED) if unclassified else by or usual
     with Progress(inputs) as progress:
         summary = summarise(
             list(inputs),
             by=wanted,
-            rules=rules,
-            selection=selection_of(part, from_=from_, map=map_, jobs=jobs),
+            tree=tree,
+            peaks=peaks,
+            selection=selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules),
             progress=progress.callback,
         )
+    if not by:  # only what was asked for and isn't there is worth a note, and one rank waits for none
+        summary.notes = [note for note in summary.notes if not note.startswith(NOT_KNOWN)]
+        wanted = wanted and tuple(name for name in wanted if name != "collective" or len(summary.sources) > 1)
     if summary.report:
         tell_issues(summary.report)
     for_people = form in ("text", "md")
-    shown = summary.tables(wanted, top or (_TOP if for_people else None), brief=for_people)
+    if tree:
+        wanted = (*(name for name in wanted or () if name not in TREE), "tree")
+    few = (_TOP_OF_TREE if tree else _TOP) if for_people else None
+    shown = summary.tables(wanted, top or few, brief=for_people)
     title = ", ".join(summary.sources)
     write_figures(shown, form, output, title=title, subject=summary, overwrite=overwrite)
+
+
+def _may_be_several(inputs: tuple[str, ...]) -> bool:
+    """Whether the inputs may be several traces: several names, a pattern, a folder."""
+    import glob
+    from pathlib import Path
+
+    return len(inputs) > 1 or any(glob.has_magic(name) or Path(name).is_dir() for name in inputs)

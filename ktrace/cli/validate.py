@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ktrace.cli._account import tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._memory import keep_freed_memory
 
@@ -27,21 +28,31 @@ if TYPE_CHECKING:
     help="Output format.",
 )
 @click.option(
-    "--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of faults shown per file."
+    "--limit",
+    type=click.IntRange(1),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Maximum number of faults shown per file.",
 )
 @click.pass_context
 def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) -> None:
     """Check canonical files (.jsonl, .json, .parquet, .csv) against the schema.
 
+    FILE may be a pattern, a URL, or a folder: a canonical folder as a whole, otherwise the canonical files in it.
     Shows the first faults of each file with record number, JSON path and reason. The exit code is 0 if there are
     no faults, else 1. `--format github` prints them as annotations of a GitHub workflow.
     """
     keep_freed_memory()
     import_pyarrow()
-    from ktrace.pipeline.validate import validate
+    from ktrace.pipeline.validate import canonical_inputs, validate
+    from ktrace.report import Report
 
+    report = Report()
+    found = canonical_inputs(paths, report)
+    tell_issues(report)
     results = []
-    for path in paths:
+    for path in found:
         result = validate(path, limit=limit)
         results.append((path, result))
         if style == "text":
@@ -50,8 +61,8 @@ def command(ctx: click.Context, paths: tuple[str, ...], style: str, limit: int) 
             for fault in result.faults:
                 click.echo(_annotation(path, fault))
     if style == "json":
-        report = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
-        click.echo(json.dumps(report, indent=1, ensure_ascii=False))
+        document = [{"file": path, "valid": not result.faults, **asdict(result)} for path, result in results]
+        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
     if any(result.faults for _, result in results):
         ctx.exit(1)
 

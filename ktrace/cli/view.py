@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ktrace.cli._account import tell_issues
+from ktrace.cli._account import tell_alignment, tell_issues
 from ktrace.cli._arrow import import_pyarrow
 from ktrace.cli._console import Progress
 from ktrace.cli._memory import keep_freed_memory
-from ktrace.cli._options import from_option, gpu_option, inputs_argument, map_option
+from ktrace.cli._options import (
+    classify_option,
+    explain_option,
+    from_option,
+    gpu_option,
+    inputs_argument,
+    map_option,
+    rules_option,
+)
 from ktrace.cli._selection import Grouped, part_options, selection_of
 from ktrace.errors import KtraceError
 
@@ -36,6 +44,9 @@ TIMEOUT = 600
     type=click.FloatRange(0, min_open=True),
     help=f"Stop after this time; the default is {TIMEOUT}, or no limit with --offline.",
 )
+@rules_option
+@classify_option
+@explain_option
 @gpu_option
 @part_options
 def command(
@@ -45,23 +56,27 @@ def command(
     offline: bool,
     no_browser: bool,
     timeout: float | None,
+    rules: str | None,
+    classify: bool,
+    explain: tuple[str, ...],
     gpu: str,
     **part: Any,
 ) -> None:
     """Open traces in the Perfetto UI.
 
-    IN is converted if necessary, then served from this machine to your browser until the browser has fetched it.
+    IN is converted if necessary, then served from this machine to your browser until the browser has fetched it. The
+    clocks of several inputs are aligned, as by `ktrace merge`.
 
     \b
     ktrace view run.log
-    ktrace view run.sqlite --step 3      a part of it
+    ktrace view run.sqlite --step 3      a step of it
     ktrace view run.log --offline        without a network
     """
     keep_freed_memory()
     import_pyarrow()
     from ktrace.viewer import served
 
-    selection = selection_of(part, from_=from_, map=map_)
+    selection = selection_of(part, from_=from_, map=map_, rules=rules, classify=classify, explain=explain)
     with ExitStack() as stack:
         with Progress(inputs) as progress:
             view = stack.enter_context(
@@ -69,6 +84,7 @@ def command(
             )
         if view.account:
             tell_issues(view.account)
+            tell_alignment(view.account)
         click.echo(view.link)
         if sys.stdout:
             sys.stdout.flush()

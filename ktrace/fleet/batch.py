@@ -7,7 +7,7 @@ found, options ──► done? ──► kept
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from ktrace.fleet.tasks import Outcome, Task
 from ktrace.input.dataset_manifest import Manifest, is_dataset, is_shard, manifests, mark
 from ktrace.input.expand import paths_of
 from ktrace.input.mapping import mapping_of
-from ktrace.input.places import Place, place_of
+from ktrace.input.places import BY, FOLDERS, Place, place_of
 from ktrace.input.stores import Store, is_remote, open_store
 from ktrace.pipeline.read import cores
 from ktrace.pipeline.selection import Reading, Selection, selected
@@ -106,6 +106,7 @@ def batch(
     *,
     dask: str | None = None,
     strict: bool = False,
+    by: str | Sequence[str] = BY,
     selection: Selection | None = None,
     progress: Callable[[Outcome, BatchReport], None] | None = None,
     **options: Unpack[Reading],
@@ -125,12 +126,14 @@ def batch(
         Address of a Dask scheduler whose workers convert, instead of processes on this machine.
     strict : bool
         Fail an input if anything had to be repaired, skipped or cut off.
+    by : str or sequence of str
+        The folders of the dataset, in this order: run, host, rank.
     selection : Selection, optional
         As for `ktrace.convert`, without `metrics`, `execution_trace`, `align`, `split_by` and `keep_export`.
     progress : callable, optional
         Called with the outcome of each input and the report so far.
     **options
-        `from_`, `map`, `jobs`, `classify`, `crop` and `filter` as keywords.
+        `from_`, `map`, `jobs`, `classify`, `rules`, `crop` and `filter` as keywords.
 
     Returns
     -------
@@ -142,9 +145,9 @@ def batch(
     InputError
         A pattern names nothing.
     OutputError
-        `dst` is a file, or a folder that isn't such a dataset.
+        `dst` is a file, a folder that isn't such a dataset, or a dataset with other folders.
     UsageError
-        Options contradict each other.
+        Options contradict each other, or `by` has an unknown key.
 
     Examples
     --------
@@ -154,13 +157,14 @@ def batch(
     (2, 0)
     """
     wanted = selected(selection, options)
-    wanted.require_unset("a batch", "metrics", "execution_trace", "align", "split_by", "keep_export")
+    keys = folder_keys(by)
+    wanted.require_unset("a batch", "metrics", "execution_trace", "align", "explain", "split_by", "keep_export")
     if dask is not None and wanted.jobs is not None:
         raise UsageError(
             "jobs are processes on this machine, but Dask has its own workers", remedy="leave out --jobs or --dask"
         )
-    if not isinstance(wanted.classify, bool):
-        wanted = wanted.but(classify=_absolute(str(wanted.classify)))
+    if wanted.rules is not None:
+        wanted = wanted.but(rules=_absolute(str(wanted.rules)))
     if wanted.map is not None:
         wanted = wanted.but(map=mapping_of(wanted.map).text())  # workers may not have the file
     paths = paths_of(patterns)
@@ -170,7 +174,7 @@ def batch(
     inside = store.path.rstrip("/") + "/"
     found = [each for each in find(paths, finding, wanted.from_) if not each.path.startswith(inside)]
     files = _prepare(store)
-    tasks, report = _plan(found, store, files, wanted, strict)
+    tasks, report = _plan(found, store, files, wanted, strict, keys)
     report.finding = finding
     joiner = Joiner(store, files)
     report.as_whole = joiner.as_whole
@@ -201,10 +205,11 @@ def _absolute(path: str) -> str:
 
 
 def _plan(
-    found: Sequence[Found], store: Store, files: dict[str, int], selection: Selection, strict: bool
+    found: Sequence[Found], store: Store, files: dict[str, int], selection: Selection, strict: bool, by: tuple[str, ...]
 ) -> tuple[list[Task], BatchReport]:
     """Returns the tasks to do, and a report of the inputs done already. Removes the shards of unfinished inputs."""
     known = {manifest.path: manifest for manifest in manifests(store, files)}
+    _require_folders(store, known.values(), by)
     named = {shard.name for manifest in known.values() for shard in manifest.shards}
     store.remove(name for name in files if is_shard(name) and name not in named)
     label = labels(found, {path: manifest.label for path, manifest in known.items()})
@@ -216,16 +221,54 @@ def _plan(
         if wanted is None:
             report.left_out.append(input.path)
             continue
-        digest = f"{wanted.fingerprint()}{'-strict' * strict}"
+        digest = f"{wanted.fingerprint()}{'-strict' * strict}" + (f"-by={','.join(by)}" if by != BY else "")
         before = known.get(input.path)
         if before and _is_done(before, input, digest, files):
             report.kept.append(before)
             continue
         old = tuple(shard.name for shard in before.shards) if before else ()
         tasks.append(
-            Task(input.path, input.stamp, label[input.path], place, input.root, store.path, wanted, strict, digest, old)
+            Task(
+                input.path,
+                input.stamp,
+                label[input.path],
+                place,
+                input.root,
+                store.path,
+                wanted,
+                strict,
+                digest,
+                old,
+                by=by,
+            )
         )
     return tasks, report
+
+
+def folder_keys(by: str | Sequence[str]) -> tuple[str, ...]:
+    """Returns the keys of the folders. Raises UsageError for an unknown or repeated key, or if there is no key."""
+    keys = tuple(key.strip() for key in (by.split(",") if isinstance(by, str) else by))
+    known = ", ".join(FOLDERS)
+    if unknown := [key for key in keys if key not in FOLDERS]:
+        raise UsageError(f"a dataset has no folders by {unknown[0]!r}", expected=known)
+    if not keys or len(set(keys)) < len(keys):
+        raise UsageError("--by needs at least one key, and each only once", expected=known)
+    return keys
+
+
+def _require_folders(store: Store, done: Iterable[Manifest], by: tuple[str, ...]) -> None:
+    """Raises OutputError if the dataset has other folders: readers of Hive's layout need the same in every file."""
+    keys = {name: key for key, name in FOLDERS.items()}
+    for shard in (shard for manifest in done for shard in manifest.shards):
+        found = tuple(keys[folder.partition("=")[0]] for folder in shard.name.split("/")[:-1])
+        if found != by:
+            before = ",".join(found)
+            raise OutputError(
+                f"is a dataset by {before}",
+                path=store.path,
+                expected=f"one by {','.join(by)}",
+                remedy=f"use --by {before}, or another folder with -o",
+            )
 
 
 def _selection_for(selection: Selection, place: Place) -> Selection | None:

@@ -21,7 +21,7 @@ from ktrace.input.compression import split_member
 from ktrace.input.dataset_manifest import Stamp
 from ktrace.input.expand import expanded
 from ktrace.input.source import Source, stem
-from ktrace.input.stores import filesystem, is_remote, told
+from ktrace.input.stores import as_folder, is_remote, remote_files
 from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
@@ -48,7 +48,7 @@ def find(patterns: Sequence[str], report: Report, format: str | None = None) -> 
     """
     found: dict[str, Found] = {}
     for pattern in patterns:
-        for input in _remote(pattern) if is_remote(pattern) else _local(pattern, report, format):
+        for input in _remote(pattern, report, format) if is_remote(pattern) else _local(pattern, report, format):
             found.setdefault(input.path, input)
     return list(found.values())
 
@@ -85,25 +85,26 @@ def _stamp(path: Path) -> Stamp:
     return Stamp(sum(status.st_size for _, status in stats), tag=sha256(files_text.encode()).hexdigest()[:16])
 
 
-def _remote(pattern: str) -> Iterable[Found]:
-    fs, path = filesystem(pattern)
-    protocol = pattern.partition("://")[0]
-    magic = any(mark in path for mark in "*[")  # '?' begins the query of a URL
-    with told(pattern):
-        fs.invalidate_cache()
-        try:
-            found: dict[str, dict[str, Any]] = fs.glob(path, detail=True) if magic else {path: fs.info(path)}
-        except FileNotFoundError:
-            found = {}
-    files = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
-    if not files:
-        what = "no file matches this pattern" if magic else "no such file"
-        raise InputError(what, path=pattern, remedy="check the spelling; a remote folder needs a pattern: .../*")
-    root = _fixed(path)
-    for name, info in files.items():
-        inside = name[len(root) + 1 :] if root and name.startswith(root + "/") else name.rpartition("/")[2]
-        url = name if "://" in name else f"{protocol}://{name}"
-        yield Found(url, inside, root.rpartition("/")[2], _remote_stamp(info))
+def _remote(pattern: str, report: Report, format: str | None) -> Iterable[Found]:
+    pattern = as_folder(pattern)
+    files = remote_files(pattern)
+    if pattern.endswith("/"):
+        root = pattern.rstrip("/")
+        urls = [input.path for input in expanded([pattern], report, format)]
+    else:
+        root = f"{pattern.partition('://')[0]}://{_fixed(pattern.partition('://')[2])}"
+        urls = list(files)
+    for url in urls:
+        inside = url[len(root) + 1 :] if url.startswith(root + "/") else url.rpartition("/")[2]
+        stamp = _remote_stamp(files[url]) if url in files else _stamp_of_all(files)
+        yield Found(url, inside, root.rpartition("/")[2], stamp)
+
+
+def _stamp_of_all(files: dict[str, dict[str, Any]]) -> Stamp:
+    """Returns the stamp of a remote folder that is one trace."""
+    stamps = [(url, _remote_stamp(info)) for url, info in files.items()]
+    tag = sha256(repr(stamps).encode()).hexdigest()[:16]
+    return Stamp(sum(stamp.size or 0 for _, stamp in stamps), tag=tag)
 
 
 def _remote_stamp(info: dict[str, Any]) -> Stamp:

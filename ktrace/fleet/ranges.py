@@ -142,7 +142,7 @@ class Joiner:
     def _joined(self, input: _Divided, parts: Sequence[RangeResult]) -> Manifest:
         """Moves the parts to their places as shards, and writes the manifest of the input."""
         place, path = parts[-1].shard.place, input.whole.path
-        names = [f"{place.folder()}/{file_stem(path, number)}.parquet" for number in range(len(parts))]
+        names = [f"{place.folder(input.whole.by)}/{file_stem(path, number)}.parquet" for number in range(len(parts))]
         issues: Counter[str] = Counter()
         for part in parts:
             issues.update(part.manifest.issues)

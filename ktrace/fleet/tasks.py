@@ -9,7 +9,7 @@ A task is plain data and `convert_one` a module-level function, so that both can
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from ktrace.fleet.sources import Sources, of_sources
 from ktrace.input.capabilities import ByteRange
 from ktrace.input.dataset_manifest import Manifest, Shard, Stamp, file_stem, write_manifest
 from ktrace.input.detection import by_name
-from ktrace.input.places import Place
+from ktrace.input.places import BY, Place
 from ktrace.input.source import stem
 from ktrace.input.stores import Store, open_store
 from ktrace.model.batch import Batch
@@ -39,8 +39,9 @@ class Task:
     """An input to be converted into the dataset `dst`.
 
     `label` is the name of its source in the dataset, `place` the run, host and rank that its path names, `run` the
-    default run, `digest` that of the options. `old` lists shards of an earlier conversion, which are removed. For a
-    byte range of a big input, `part` is that range and `staged` the file in the dataset that waits for the other parts.
+    default run, `digest` that of the options, `by` the keys of the folders. `old` lists shards of an
+    earlier conversion, which are removed. For a byte range of a big input, `part` is that range and `staged` the file
+    in the dataset that waits for the other parts.
     """
 
     path: str
@@ -55,6 +56,7 @@ class Task:
     old: tuple[str, ...] = ()
     part: ByteRange | None = None
     staged: str = ""
+    by: tuple[str, ...] = BY
 
 
 @dataclass(frozen=True)
@@ -125,10 +127,10 @@ def _convert(task: Task) -> Manifest:
         [whole] = files
         _write(sources.batches(batches), whole, report)
         places = sources.places(task.run)
-        if len(set(places.values())) == 1:
-            files[whole] = next(iter(places.values()))
+        if len({place.folder(task.by) for place in places.values()}) == 1:
+            files[whole] = Place.common(list(places.values()))
         else:
-            files |= _split_by_place(whole, places, store)
+            files |= _split_by_place(whole, places, store, task.by)
             whole.unlink()
             del files[whole]
         shards = {file: _shard(task, file, place) for file, place in files.items()}
@@ -189,11 +191,13 @@ def _write(batches: Iterable[Batch], file: Path, report: Report) -> None:
         report.require_balance()
 
 
-def _split_by_place(whole: Path, places: dict[str, Place], store: Store) -> dict[Path, Place]:
-    """Writes one file for each place of the sources in a Parquet file."""
-    files = {store.temporary(): place for place in dict.fromkeys(places.values())}
-    for file, place in files.items():
-        mine = frozenset(source for source, where in places.items() if where == place)
+def _split_by_place(whole: Path, places: dict[str, Place], store: Store, by: Sequence[str]) -> dict[Path, Place]:
+    """Writes one file for each folder that the sources in a Parquet file belong to."""
+    files: dict[Path, Place] = {}
+    for folder in dict.fromkeys(place.folder(by) for place in places.values()):
+        mine = frozenset(source for source, place in places.items() if place.folder(by) == folder)
+        file = store.temporary()
+        files[file] = Place.common([places[source] for source in mine])
         report = Report()
         ledger = report.stage("places")
         batches = read_batches([str(whole)], report, format="parquet")
@@ -203,7 +207,7 @@ def _split_by_place(whole: Path, places: dict[str, Place], store: Store) -> dict
 
 def _shard(task: Task, file: Path, place: Place) -> Shard:
     rows = pq.read_metadata(file).num_rows
-    return Shard(f"{place.folder()}/{file_stem(task.path)}.parquet", file.stat().st_size, rows, place)
+    return Shard(f"{place.folder(task.by)}/{file_stem(task.path)}.parquet", file.stat().st_size, rows, place)
 
 
 def _publish(store: Store, task: Task, manifest: Manifest, shards: dict[Path, Shard]) -> None:

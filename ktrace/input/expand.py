@@ -17,9 +17,11 @@ from pathlib import Path, PurePosixPath
 
 from ktrace.conversion import Conversion
 from ktrace.errors import ClosedFormat, InputError, UnknownFormat
+from ktrace.input.compression import split_member
 from ktrace.input.detection import by_name, choose, decide, detect_all, note_failures
 from ktrace.input.format import Format, Score
-from ktrace.input.source import MAPPING_SUFFIX, Source, stem
+from ktrace.input.source import MAPPING_SUFFIX, Source, near_files, stem
+from ktrace.input.stores import as_folder, has_wildcard, is_remote, remote_files
 from ktrace.model.unique import unique_name
 from ktrace.report import Report
 
@@ -54,17 +56,35 @@ def expanded(paths: Sequence[str], report: Report, format: str | None = None) ->
             if Source(one).is_folder:
                 found += _in_folder(one, fixed, report)
             else:
-                found.append(Input(one, fixed, one if one != path else ""))
+                found.append(Input(one, fixed, one.partition("://")[2] or one if one != path else ""))
     return found
 
 
+def names_several(paths: Sequence[str], format: str | None = None) -> bool:
+    """Returns whether the paths name several inputs. Raises what `expanded` raises."""
+    if len(paths) > 1:
+        return True
+    return any(len(found) > 1 or Source(found[0]).is_folder for found in map(_matching, paths)) and (
+        len(expanded(paths, Report(), format)) > 1
+    )
+
+
 def _matching(path: str) -> list[str]:
-    """Returns the path; for a pattern, the files that match."""
-    if path == "-" or "://" in path or not glob.has_magic(path) or os.path.lexists(path):
+    """Returns the path; for a pattern, the files that match; for a folder of a store its URL with '/' at the end."""
+    if is_remote(path):
+        if has_wildcard(split_member(path)[0]):
+            return list(remote_files(path))
+        return [as_folder(path)]
+    if path == "-" or not glob.has_magic(path) or os.path.lexists(path):
         return [path]
     found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (pathlib refuses absolute patterns)
     if not found:
-        raise InputError("no file matches this pattern", path=path, remedy="check the spelling and the folder")
+        raise InputError(
+            "no file matches this pattern",
+            path=path,
+            expected=near_files(path),
+            remedy="check the spelling and the folder",
+        )
     return found
 
 
@@ -76,17 +96,20 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
     claims = [match for match in matches if match.score > Score.NEAR and fixed in (None, by_name(match.format))]
     if not fixed:
         note_failures(matches, source, report)
-    if claims:
+    if claims and is_remote(path):
+        return [_remote_trace(path, fixed or decide(source, sample, claims))]
+    if claims and not is_remote(path):
         return [Input(path, fixed or decide(source, sample, claims))]
     found: list[Input] = []
     closed: list[ClosedFormat] = []
     for name in sample.listing or ():
         if name.endswith(_COMPANIONS):
             continue
-        if why := _no_input(Path(path) / name, report.output):
-            report.issue("no-trace", str(Path(path) / name), why)
+        one = path + name if is_remote(path) else str(Path(path) / name)
+        if why := "" if is_remote(path) else _no_input(Path(one), report.output):
+            report.issue("no-trace", one, why)
             continue
-        inside = Source(str(Path(path) / name))
+        inside = Source(one)
         try:
             fmt = choose(inside, report)
         except (UnknownFormat, ClosedFormat) as error:
@@ -94,7 +117,7 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             closed += [error] if isinstance(error, ClosedFormat) else []
             continue
         except InputError as error:
-            if inside.size:
+            if inside.size or (is_remote(path) and error.what != "is empty"):
                 raise
             report.issue("no-trace", inside.path, error.what)
             continue
@@ -113,6 +136,18 @@ def _in_folder(path: str, fixed: Format | None, report: Report) -> list[Input]:
             remedy="name a file, and its format with --from",
         )
     return found
+
+
+def _remote_trace(path: str, fmt: Format) -> Input:
+    """Returns a folder in a store that is one trace. Raises InputError for a format that reads local folders alone."""
+    if not fmt.writes:
+        raise InputError(
+            f"is a folder of the format {fmt.name}, which is read as a whole",
+            path=path,
+            expected="a local folder",
+            remedy="copy it to this machine",
+        )
+    return Input(path, fmt)
 
 
 def _without_exported(found: list[Input], report: Report) -> list[Input]:

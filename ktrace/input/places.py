@@ -11,6 +11,7 @@ the folder's value in their stead.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -29,6 +30,13 @@ _SAID = re.compile(r"(run|host|rank)(?:_name)?=(.+)", re.I)
 _TORCH = re.compile(r"(.+)_\d+\.\d+\.pt\.trace\.json")
 
 
+#: What the folders of a dataset can be by, and the name of each folder.
+FOLDERS = {"run": "run_name", "host": "host_name", "rank": "rank"}
+
+#: What they are by, and their order, unless something else is asked for.
+BY = ("run", "host", "rank")
+
+
 @dataclass(frozen=True)
 class Place:
     """Run, host and rank of some rows; None if unknown."""
@@ -37,12 +45,18 @@ class Place:
     host: str | None = None
     rank: int | None = None
 
-    def folder(self) -> str:
+    def folder(self, by: Sequence[str] = BY) -> str:
         """Returns the folder in a dataset, percent-encoded as in Hive's layout."""
-        named = (("run_name", self.run), ("host_name", self.host), ("rank", self.rank))
+        named = [(FOLDERS[key], getattr(self, key)) for key in by]
         return "/".join(
             f"{key}={UNKNOWN if value in (None, '') else quote(str(value), safe='')}" for key, value in named
         )
+
+    @classmethod
+    def common(cls, places: Sequence[Place]) -> Place:
+        """Returns what all the places agree on; the rest is unknown."""
+        values = {key: {getattr(place, key) for place in places} for key in BY}
+        return cls(**{key: next(iter(found)) for key, found in values.items() if len(found) == 1})
 
 
 def place_of(inside: str) -> Place:

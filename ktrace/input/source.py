@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from ktrace.errors import InputError, import_extra
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
+from ktrace.naming.near import near
 
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
@@ -34,6 +35,9 @@ TAIL = 1 << 16
 
 #: A folder with more files than this isn't searched for traces.
 MOST_FILES = 100_000
+
+#: The most files of a folder that are compared with a name that isn't there.
+_NEAR_FILES = 2_000
 
 #: After the name of a file: the mapping of its columns, kept next to it (`mapping.py` beside this).
 MAPPING_SUFFIX = ".ktrace.toml"
@@ -301,7 +305,12 @@ class Source:
         except IsADirectoryError:
             raise InputError("is a folder", path=self.path, expected="a file", remedy="name the file in it") from None
         except FileNotFoundError:
-            raise InputError("no such file", path=self.path, remedy="check the spelling and the folder") from None
+            raise InputError(
+                "no such file",
+                path=self.path,
+                expected=near_files(self._file),
+                remedy="check the spelling and the folder",
+            ) from None
         except PermissionError:
             raise InputError("no permission to read it", path=self.path, remedy="chmod +r, or copy it") from None
         except OSError as error:
@@ -341,7 +350,7 @@ class Source:
             opened: BinaryIO = fsspec.open(self._file, "rb").open()
         except (OSError, ValueError, ImportError) as error:
             raise InputError(f"can't be opened: {error}", path=self.path) from None
-        return opened
+        return io.BufferedReader(opened)  # type: ignore[type-var]  # readers of text peek
 
 
 def stem(path: str) -> str:
@@ -351,6 +360,18 @@ def stem(path: str) -> str:
     for suffix in PACKED:
         name = name.removesuffix(suffix)
     return name.rsplit(".", 1)[0] or name
+
+
+def near_files(path: str) -> str | None:
+    """Returns words on the files near to a path or pattern that names none, None if there are none."""
+    folder, name = os.path.split(path)
+    try:
+        with os.scandir(folder or ".") as entries:
+            names = [entry.name for entry in islice(entries, _NEAR_FILES) if name[:1] == "." or entry.name[0] != "."]
+    except OSError:
+        return None
+    found = near(name, sorted(names))
+    return f"a name such as {', '.join(map(printable, found))}" if found else None
 
 
 def printable(path: str) -> str:

@@ -172,6 +172,44 @@ class Remote:
         """Nothing to remove: unfinished files are on the machines that write them."""
 
 
+def remote_files(pattern: str) -> dict[str, dict[str, Any]]:
+    """Returns the files that a URL or a pattern of URLs names, by their URLs in order, with the store's facts on each.
+
+    A URL that ends in '/', or names a folder of an object store, is the files in and below it. Raises InputError if
+    there are none, or the store can't be reached.
+    """
+    fs, path = filesystem(pattern)
+    protocol = pattern.partition("://")[0]
+    magic = has_wildcard(pattern)
+    with told(pattern):
+        fs.invalidate_cache()
+        try:
+            found: dict[str, dict[str, Any]] = fs.glob(path, detail=True) if magic else {path: fs.info(path)}
+            if not magic and any(info["type"] == "directory" for info in found.values()):
+                found = fs.find(path, detail=True)
+        except FileNotFoundError:
+            found = {}
+    files = {name: info for name, info in sorted(found.items()) if info["type"] == "file"}
+    if not files:
+        what = "no file matches this pattern" if magic else "no such file"
+        raise InputError(what, path=pattern, remedy="check the spelling")
+    return {name if "://" in name else f"{protocol}://{name}": info for name, info in files.items()}
+
+
+def has_wildcard(url: str) -> bool:
+    """Whether a URL is a pattern: '*' or '[' after the host; '?' begins its query."""
+    return any(mark in url.partition("://")[2].partition("/")[2] for mark in "*[")
+
+
+def as_folder(url: str) -> str:
+    """Returns a URL with '/' at its end if it names a folder of a store; a server of http has no folders."""
+    if url.endswith("/") or has_wildcard(url) or url.startswith(("http:", "https:")):
+        return url
+    fs, path = filesystem(url)
+    with told(url):
+        return f"{url}/" if fs.isdir(path) else url
+
+
 def filesystem(path: str) -> tuple[Any, str]:
     """Returns fsspec's file system for a URL, and the path in it. Raises InputError if a package is missing."""
     fsspec = import_extra("fsspec", "s3" if path.startswith("s3:") else "remote", "a URL", path=path)

@@ -2,5 +2,7 @@
 
 taxonomy      operation, library, precision and layer, by rules
 short_names   short names of kernels
+collectives   operations of collectives
 spelling      names of kernels that tools demangle differently
+near          names near to one that doesn't exist, for messages
 """

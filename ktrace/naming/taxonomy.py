@@ -259,5 +259,5 @@ def _fault(what: str, path: str, where: str | None = None) -> InputError:
         path=path,
         where=where,
         expected='{"rules": [{"name": "a pattern", "operation": "gemm", "library": "ours"}]}',
-        remedy="see docs/operations.md; --classify directly before an input reads that input as its file of rules",
+        remedy="see docs/operations.md",
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ktrace.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Diff
+from ktrace.analysis.diff.model import CLEAR, GONE, NEW, NOISE, UNKNOWN, Change, DeviceChange, Diff
 from ktrace.page.blocks import Bars, KeyFigure, Legend, Row, Section, named
 from ktrace.page.charts import diverging, pair
 from ktrace.page.use_charts import device_legend, device_row

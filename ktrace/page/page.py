@@ -29,8 +29,8 @@ from ktrace.tables.figures import harmless
 from ktrace.tables.table import Table
 
 if TYPE_CHECKING:
-    from ktrace.diff.model import Diff
-    from ktrace.summary.model import Summary
+    from ktrace.analysis.diff.model import Diff
+    from ktrace.analysis.summary.model import Summary
 
 #: Tables that are open at first, for any run; a click opens the others.
 _OPEN = ("kernel", "operation")
@@ -42,6 +42,8 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
 
     heading, key_figures, sections = _content(subject)
     notes = list(subject.notes) if subject else []
+    verdict = [row[0] for table in tables if table.sentences for row in table.rows]
+    tables = [table for table in tables if not table.sentences]
     opened = [table.name for table in tables if table.name.partition(" ")[0] in _OPEN] or [
         table.name for table in tables[:1]
     ]
@@ -52,6 +54,7 @@ def page(tables: Sequence[Table], *, title: str, subject: Summary | Diff | None 
         .render(
             title=harmless(title or heading),
             heading=heading,
+            verdict=[harmless(str(sentence)) for sentence in verdict],
             key_figures=key_figures,
             notes=[harmless(note) for note in notes],
             sections=sections,
@@ -81,7 +84,7 @@ def _environment() -> Environment:
 
 def _content(subject: Summary | Diff | None) -> tuple[str, list[KeyFigure], list[Section]]:
     """The heading, the key figures and the charts."""
-    from ktrace.summary.model import Summary
+    from ktrace.analysis.summary.model import Summary
 
     if subject is None:
         return "Figures", [], []

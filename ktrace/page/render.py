@@ -4,6 +4,7 @@
               as_markdown  | operation | time |              the same, for an issue or a pull request
               as_csv       operation,time_ns,share_percent   for pipelines and spreadsheets: exact figures
               as_json      {"tables": {"operation": [...]}}  the same, exact names
+              as_workbook  a workbook of Excel                a sheet for each table, exact figures
               page         a self-contained page of HTML with charts
 
 Names come from other people's files. Control characters, terminal escapes, markup and formulas in them have no effect
@@ -22,11 +23,12 @@ from ktrace.tables.table import Table
 from ktrace.tables.text import as_text
 
 if TYPE_CHECKING:
-    from ktrace.diff.model import Diff
-    from ktrace.summary.model import Summary
+    from ktrace.analysis.diff.model import Diff
+    from ktrace.analysis.summary.model import Summary
 
-#: The values of `--format`.
+#: The formats that are text, and all values of `--format`.
 FORMATS = ("text", "csv", "json", "md", "html")
+WRITTEN = (*FORMATS, "xlsx")
 
 
 def rendered(
@@ -56,3 +58,22 @@ def rendered(
 
         return page(tables, title=title, subject=subject)
     raise ValueError(f"{format!r} isn't one of {', '.join(FORMATS)}")
+
+
+def encoded(
+    tables: Sequence[Table],
+    format: str,
+    *,
+    title: str = "",
+    subject: Summary | Diff | None = None,
+    path: str | None = None,
+) -> bytes:
+    """Returns the tables as the content of a file in one of `WRITTEN`; `path` is its name, for errors.
+
+    Raises OutputError if a package for the format is missing, ValueError for another format.
+    """
+    if format == "xlsx":
+        from ktrace.tables.workbook import as_workbook
+
+        return as_workbook(tables, title=title, path=path)
+    return rendered(tables, format, title=title, subject=subject).encode("utf-8", "backslashreplace")

@@ -2,6 +2,7 @@
 
 header      span, busy, exposed communication, occupancy
 devices     ██████▒▒▓▓░░░   (use_charts.py)
+why idle    host late  ███  (answers.py)
 operations  gemm  ████████  61.5%
 steps       ▅▆▅▅█▅▅         (use_charts.py)
 kernels     name  ████  ─▁█▃──   total time, and how long single launches took
@@ -14,11 +15,13 @@ from collections.abc import Sequence
 import numpy as np
 from markupsafe import Markup
 
+from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.page import answers
 from ktrace.page.blocks import Bars, KeyFigure, Lists, Row, Section, named, share
 from ktrace.page.charts import LogAxis, bar
 from ktrace.page.use_charts import devices, layers, operation_colours, step_totals, steps, waits
-from ktrace.summary.keys import OTHER
-from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.tables.figures import brief, duration, exact, harmless
 
 #: The most that is drawn: operations, groups of other kinds, kernels, runs.
@@ -33,13 +36,13 @@ _OTHERS = ("library", "precision", "stream", "device", "rank", "source", "run")
 def charts(summary: Summary) -> list[Section]:
     """The parts of the page that the trace has figures for."""
     colours = operation_colours(summary.groups.get("operation", []))
-    parts = [devices(summary.devices)]
+    parts = [devices(summary.devices), answers.idle(summary)]
     if summary.runs:
         for number, (run, one) in enumerate([*summary.runs.items()][:_RUNS]):
             parts += [_operations(one, colours, f"-{number}", f": {run}"), _kernels(one, f"-{number}", f": {run}")]
     else:
         parts += [_operations(summary, colours), steps(summary, colours), layers(summary), _kernels(summary)]
-    parts += [_others(summary), waits(summary.devices)]
+    parts += [answers.machine(summary, colours), _others(summary), waits(summary.devices)]
     return [part for part in parts if part]
 
 

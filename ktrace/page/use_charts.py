@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from markupsafe import Markup
 
+from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.model import DeviceUse, Group, Spread
 from ktrace.model.arrays import Float64
 from ktrace.page.blocks import Bars, Legend, Lists, Plot, Row, Section, named, share
 from ktrace.page.charts import LogAxis, Segment, columns, stack
-from ktrace.summary.keys import OTHER
-from ktrace.summary.model import DeviceUse, Group, Spread, Summary
 from ktrace.tables.figures import brief, duration, harmless
 
 #: The most that is drawn: devices, columns of steps.

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, UsageError
-from ktrace.input.expand import paths_of
+from ktrace.input.expand import names_several, paths_of
+from ktrace.input.format import Format
 from ktrace.output.destination import gpu_option, output_format, writing_to
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Options, Selection, selected
 from ktrace.report import Report
+from ktrace.stages.align import Align
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,8 +36,14 @@ def require_rows(report: Report, paths: Sequence[str]) -> None:
         f"there is nothing to write: {report.reader.taken:,} records gave {report.rows_read:,} rows{said}{first}",
         path=paths[0] if len(paths) == 1 else None,
         expected="at least one event, summary or link",
-        remedy="name the format with --from if it was taken for another one; ktrace info says what was seen",
+        remedy="name the format with --from if it was read as another one; ktrace info says what was seen",
     )
+
+
+def note_canonical(report: Report, fmt: Format, to: str | None) -> None:
+    """Notes that the output isn't for viewers, where its name alone made a timeline canonical JSON."""
+    if fmt.name == "json" and to is None and report.timed:
+        report.issue("canonical-json", str(report.output), rows=0)
 
 
 def convert(
@@ -52,6 +60,9 @@ def convert(
     **options: Unpack[Options],
 ) -> Report:
     """Converts one or several inputs to one output.
+
+    Several inputs on one timeline are aligned as by `merge` with "auto", unless the selection has an `align`; a table
+    keeps the times of each input.
 
     Parameters
     ----------
@@ -75,8 +86,8 @@ def convert(
     progress : callable, optional
         Called with the number of input bytes each time some were read.
     **options
-        The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `crop`, `filter`, `metrics`, `launch_skip`,
-        `execution_trace`, `align`, `split_by`, `keep_export`, `map`. They override those of `selection`.
+        The fields of `Selection` as keywords: `from_`, `jobs`, `classify`, `rules`, `crop`, `filter`, `metrics`,
+        `launch_skip`, `execution_trace`, `align`, `split_by`, `keep_export`, `map`. They override those of `selection`.
 
     Returns
     -------
@@ -87,7 +98,7 @@ def convert(
     Raises
     ------
     InputError
-        The input can't be read, or nothing in it can be written.
+        The input can't be read, nothing passes the filter, or nothing in it can be written.
     StrictFailure
         `strict`, and something had to be repaired, skipped or cut off.
     OutputError
@@ -114,9 +125,15 @@ def convert(
     if table and wanted.split_by:
         raise UsageError("--table writes one file", remedy="leave out --split-by")
     conversion = Conversion(report, options=gpu_option(gpu, fmt) | ({"table": table} if table else {}))
+    if fmt.timeline and wanted.align is None and names_several(paths, wanted.from_):
+        wanted = wanted.but(align=Align("auto"))
     with writing_to(str(dst), fmt, wanted.split_by, overwrite=overwrite) as write:
         write(read_selected(paths, report, wanted, progress=progress), conversion)
         report.require_balance()
+        report.require_match()
         if table != "catalog":
             require_rows(report, paths)
+    if wanted.align is None and len(report.timed) > 1:
+        report.issue("not-aligned", f"{len(report.timed):,} inputs", rows=0)
+    note_canonical(report, fmt, to)
     return report

@@ -19,7 +19,7 @@ from ktrace.input.expand import paths_of
 from ktrace.input.format import Format
 from ktrace.output.destination import Write, gpu_option, output_format, writing_to
 from ktrace.output.sink import open_sink, writing
-from ktrace.pipeline.convert import require_rows
+from ktrace.pipeline.convert import note_canonical, require_rows
 from ktrace.pipeline.read import Progress, read_selected
 from ktrace.pipeline.selection import Selection, Unaligned, selected
 from ktrace.report import Report
@@ -97,7 +97,9 @@ def merge(
     with _writing(str(dst), fmt, archive, chosen.split_by, overwrite) as write:
         write(read_selected(inputs, report, chosen, progress=progress), conversion)
         report.require_balance()
+        report.require_match()
         require_rows(report, inputs)
+    note_canonical(report, fmt, to)
     return report
 
 

@@ -1,6 +1,6 @@
 """From inputs to batches, through the stages that options ask for.
 
-paths ──► inputs ──► readers ──► align ──► metrics, execution trace ──► classify ──► crop ──► filter ──► batches
+paths ──► inputs ──► readers ──► align ──► metrics, execution trace ──► classify ──► explain ──► crop ──► filter
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ def _batches(
     try:
         for batch in _rows(source, fmt, conversion, pushdown, part):
             conversion.report.rows[batch.record] += len(batch)
+            if batch.record == "events" and len(batch):
+                conversion.report.timed.add(conversion.label)
             yield batch
     except OSError as error:  # of the reader alone: errors of later stages aren't raised in here
         why = f"can't be read: {error.strerror or error}"
@@ -145,11 +147,14 @@ def read_selected(
         and align is None
         and metrics is None
         and nodes is None
+        and not selection.explain
         and (known := _columnar(paths, selection.from_))
     ):
         cropped = _cropped_twice(paths, report, selection.but(from_=known), progress, columns)
         return cropped if filter is None else _select(cropped, None, filter, report)
-    each_alone = crop is None and align is None and metrics is None  # these need the other ranks, too
+    each_alone = (
+        crop is None and align is None and metrics is None and not selection.explain
+    )  # these need the other ranks, too
     ranks = frozenset(filter.ranks) if each_alone and filter and filter.ranks else None
     batches: Iterator[Batch] = read_batches(
         paths,
@@ -171,7 +176,11 @@ def read_selected(
         batches = _joined(batches, str(metrics), report, selection.launch_skip)
     if nodes is not None:
         batches = _with_nodes(batches, str(nodes), report)
-    batches = _classified(batches, selection.classify, report)
+    batches = _classified(batches, selection, report)
+    if selection.explain:
+        from ktrace.pipeline.explain import explained
+
+        batches = explained(pair_halves(batches, report), selection.explain, report)
     if crop is not None or filter is not None:
         batches = _select(batches, crop, filter, report)
     return batches
@@ -219,14 +228,14 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
     return with_nodes(batches, nodes, report)
 
 
-def _classified(batches: Iterator[Batch], classify: bool | str | Path, report: Report) -> Iterator[Batch]:
+def _classified(batches: Iterator[Batch], selection: Selection, report: Report) -> Iterator[Batch]:
     """Labels device work by its names, if that is selected."""
-    if not classify:
+    if not selection.classify:
         return batches
     from ktrace.naming.taxonomy import taxonomy
     from ktrace.stages.classify import with_operations
 
-    return with_operations(batches, taxonomy(None if isinstance(classify, bool) else classify), report)
+    return with_operations(batches, taxonomy(selection.rules), report)
 
 
 def _columnar(paths: Sequence[str], from_: str | None) -> str | None:
@@ -257,7 +266,7 @@ def _cropped_twice(
 
     def read(account: Report, pushdown: Pushdown, progress: Progress | None = None) -> Iterator[Batch]:
         batches = read_batches(paths, account, format=selection.from_, progress=progress, pushdown=pushdown)
-        return _classified(batches, selection.classify, account)
+        return _classified(batches, selection, account)
 
     def deciding(needed: frozenset[str]) -> Iterator[Batch]:
         return read(report, Pushdown(needed), progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from hashlib import sha256
 from pathlib import Path
@@ -33,9 +34,10 @@ class Selection:
         file with that. The format of the inputs is then "mapped".
     jobs : int, optional
         Number of processes that may work, by default as many as there are cores.
-    classify : bool, str or Path
-        Label device work with operation, library, precision, layer and short name where the source doesn't. A path
-        names a file of rules that come before those of ktrace.
+    classify : bool
+        Label device work with operation, library, precision, layer and short name where the source doesn't.
+    rules : str or Path, optional
+        A file of rules for these labels that come before those of ktrace; it includes `classify`.
     crop : Crop, optional
         The part of the time to keep.
     filter : Filter, optional
@@ -47,7 +49,11 @@ class Selection:
     execution_trace : str or Path, optional
         An execution trace of PyTorch, recorded in the same run. The arguments of its operators are added to their rows.
     align : Align, optional
-        How times of several inputs come into one clock. By default times stay as they are, except for `merge`.
+        How times of several inputs come into one clock. By default `merge`, and what makes a timeline of several
+        inputs, use "auto"; otherwise times stay as they are.
+    explain : str or sequence of str
+        What to add to the trace as slices of its own: "idle", why devices are idle. Its rows are found before a crop or
+        filter, which then treats them like all others.
     split_by : str, optional
         Write numbered parts (run.000.perfetto, ...) of a duration ("time=10s"), a size ("size=500MB") or one step each
         ("step").
@@ -65,20 +71,29 @@ class Selection:
 
     from_: str | None = None
     jobs: int | None = None
-    classify: bool | str | Path = False
+    classify: bool = False
     crop: Crop | None = None
     filter: Filter | None = None
     metrics: str | Path | None = None
     launch_skip: int | None = None
     execution_trace: str | Path | None = None
     align: Align | None = None
+    explain: str | Sequence[str] = ()
     split_by: str | None = None
     keep_export: bool = False
     map: str | Path | None = None
+    rules: str | Path | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.explain, str):
+            object.__setattr__(self, "explain", tuple(filter(None, self.explain.split(","))))
+        object.__setattr__(self, "explain", tuple(self.explain))
         if self.map is not None:
             object.__setattr__(self, "from_", mapped_format(self.from_))
+        if not isinstance(self.classify, bool):
+            raise UsageError("classify is True or False", remedy="name the file of rules with rules=")
+        if self.rules is not None:
+            object.__setattr__(self, "classify", True)
         if self.launch_skip is not None and self.metrics is None:
             raise UsageError("--launch-skip needs --metrics", remedy="leave it out, or name the file of metrics")
 
@@ -99,11 +114,11 @@ class Selection:
     def fingerprint(self) -> str:
         """Returns 16 hex digits that change whenever another dataset would come of the same input.
 
-        These fields decide: `from_`, `map`, `classify` with the text of its rules, `crop` and `filter`. `jobs` and
-        `keep_export` change nothing in a dataset; `metrics`, `execution_trace`, `align` and `split_by` aren't for
-        datasets.
+        These fields decide: `from_`, `map`, `classify`, the text of `rules`, `crop` and `filter`. `jobs` and
+        `keep_export` change nothing in a dataset; `metrics`, `execution_trace`, `align`, `explain` and `split_by`
+        aren't for datasets.
         """
-        rules = self.classify if isinstance(self.classify, bool) else Path(self.classify).read_text("utf-8")
+        rules = self.classify if self.rules is None else Path(self.rules).read_text("utf-8")
         deciding: dict[str, Any] = {
             "from": self.from_,
             "classify": rules,
@@ -128,7 +143,8 @@ class Reading(TypedDict, total=False):
     from_: str | None
     map: str | Path | None
     jobs: int | None
-    classify: bool | str | Path
+    classify: bool
+    rules: str | Path | None
     crop: Crop | None
     filter: Filter | None
 
@@ -139,6 +155,7 @@ class Unaligned(Reading, total=False):
     metrics: str | Path | None
     launch_skip: int | None
     execution_trace: str | Path | None
+    explain: str | Sequence[str]
     split_by: str | None
     keep_export: bool
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -23,10 +23,12 @@ from jsonschema.exceptions import ValidationError
 
 from ktrace.errors import InputError
 from ktrace.input.detection import by_name, detect_sample
+from ktrace.input.expand import expanded
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
 from ktrace.model.record_texts import Fault, RecordRun
 from ktrace.parallel.prefetch import prefetch
+from ktrace.report import Report
 
 CANONICAL = ("jsonl", "json", "parquet", "csv")
 
@@ -89,6 +91,27 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
         check.ids()
     check.result.faults.sort(key=lambda fault: fault.record)
     return check.result
+
+
+def canonical_inputs(paths: Sequence[str], report: Report) -> list[str]:
+    """Returns the files and folders to validate that the paths name: of a folder, the canonical files in it.
+
+    Files of a folder that no format recognises are noted in the report. Raises InputError if a pattern matches no file,
+    or a folder contains no canonical file.
+    """
+    found: list[str] = []
+    for path in paths:
+        inputs = expanded([path], report)
+        mine = [one.path for one in inputs if one.format is None or one.format.name in CANONICAL]
+        if not mine:
+            raise InputError(
+                "is a folder without a canonical file",
+                path=path,
+                expected=f"one of the forms {', '.join(CANONICAL)} that ktrace writes",
+                remedy="convert it first: ktrace convert IN -o OUT.jsonl",
+            )
+        found += mine
+    return found
 
 
 def _format(source: Source) -> str:

@@ -9,7 +9,7 @@
 
 Unknown figures, NaN and infinities are empty cells. Lines end with a line feed. A text that a spreadsheet would read
 as a formula (it begins with = + - @) gets a leading apostrophe, and control characters become escapes (`\\x1b`);
-JSON has every name unchanged.
+JSON has every name unchanged. Sentences aren't figures, so they are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 def as_csv(tables: Sequence[Table]) -> str:
     """Returns the tables as one CSV document, which pandas, DuckDB and spreadsheets read as a single table."""
+    tables = [table for table in tables if not table.sentences]
     table_column = ["table"] if len(tables) > 1 else []
     keys = list(dict.fromkeys(column.key for table in tables for column in table.columns))
     out = io.StringIO()
@@ -36,12 +37,13 @@ def as_csv(tables: Sequence[Table]) -> str:
         for row in table.rows:
             cells: list[Cell] = [None] * len(keys)
             for place, cell in zip(places, row, strict=True):
-                cells[place] = _cell(plain(cell))
-            writer.writerow([*([_cell(table.name)] if table_column else []), *cells])
+                cells[place] = csv_cell(plain(cell))
+            writer.writerow([*([csv_cell(table.name)] if table_column else []), *cells])
     return out.getvalue()
 
 
-def _cell(value: Cell) -> Cell:
+def csv_cell(value: Cell) -> Cell:
+    """The cell as CSV contains it: a text that can't be read as a formula, without control characters."""
     if not isinstance(value, str):
         return value
     text = harmless(value)

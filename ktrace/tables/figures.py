@@ -105,11 +105,18 @@ def _count(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}".removesuffix(".0")
 
 
+def _short(value: float) -> str:
+    """A fraction with three decimals, a small one with three digits."""
+    return f"{value:.3f}".rstrip("0").rstrip(".") if abs(value) >= 0.1 or not value else f"{value:.3g}"
+
+
 _WRITTEN: dict[str, Callable[[float], str]] = {
     "": lambda value: str(value) if isinstance(value, int) else f"{value:.4g}",
     "ns": duration,
     "%": lambda value: f"{value:,.1f}%",
     "B": size,
+    "B/s": lambda value: f"{size(value)}/s",
     "count": _count,
     "x": lambda value: f"{value:,.2f}x",
+    "exact": lambda value: str(value) if isinstance(value, int) else _short(value),
 }

@@ -1,6 +1,6 @@
 """Tables as one JSON document: exact names and whole numbers, null for unknown figures.
 
-    {"ktrace": "0.1.0", "title": "run.json",
+    {"ktrace": "0.2.0", "title": "run.json",
      "tables": {"operation": [{"operation": "gemm", "time_ns": 1200000, "share_percent": 61.5}, ...]},
      "left_out": {"kernel": 120},
      "notes": ["..."]}

@@ -31,12 +31,14 @@ def as_markdown(tables: Iterable[Table]) -> str:
 
 
 def _table(table: Table) -> str:
+    if table.sentences:
+        return " ".join(escaped(harmless(str(row[0]))) for row in table.rows) + "\n"
     lines = [f"### {escaped(harmless(table.title))}", ""] if table.title else []
     lines.append(_line(escaped(column.name) for column in table.columns))
     lines.append(_line("---:" if column.unit else ":---" for column in table.columns))
     for row in table.rows:
         cells = (shortened(shown(cell, column), _LONGEST) for cell, column in zip(row, table.columns, strict=True))
-        lines.append(_line(map(escaped, cells)))
+        lines.append(_line(map(_indented, cells)))
     if table.more:
         lines += ["", f"... and {table.more:,} more"]
     for note in table.notes:
@@ -46,6 +48,12 @@ def _table(table: Table) -> str:
 
 def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _indented(text: str) -> str:
+    """The text with escapes; blanks before it stay visible."""
+    words = text.lstrip(" ")
+    return "&nbsp;" * (len(text) - len(words)) + escaped(words)
 
 
 def escaped(text: str) -> str:

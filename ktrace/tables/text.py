@@ -32,20 +32,29 @@ def as_text(tables: Iterable[Table], *, width: int | None = None, colour: bool =
 
 
 def _table(table: Table, width: int | None, colour: bool) -> str:
+    if table.sentences:
+        return "".join(f"{line}\n" for row in table.rows for line in _wrapped(harmless(str(row[0])), width))
     rows = [[shown(cell, column) for cell, column in zip(row, table.columns, strict=True)] for row in table.rows]
     heads = [column.name for column in table.columns]
     natural = [max(map(_cells, column)) for column in zip(heads, *rows, strict=True)]
     widths = _column_widths(table.columns, natural, width)
     lines = [_styled(harmless(table.title), _BOLD, colour)] if table.title else []
-    for places in _blocks(widths, width):
+    for places in _blocks(widths, width, [place for place, column in enumerate(table.columns) if column.decides]):
         lines.append(_styled(_line(heads, [""] * len(heads), table.columns, widths, places), _DIM, colour))
         for row, cells in zip(table.rows, rows, strict=True):
-            styles = [_sign(cell, column) if colour else "" for cell, column in zip(row, table.columns, strict=True)]
+            styles = _styles(row, table.columns) if colour else [""] * len(row)
             lines.append(_line(cells, styles, table.columns, widths, places))
     if table.more:
         lines.append(_styled(f"... and {table.more:,} more", _DIM, colour))
     lines += map(harmless, table.notes)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _wrapped(sentence: str, width: int | None) -> list[str]:
+    """The sentence in lines that a terminal has room for."""
+    from textwrap import wrap
+
+    return [sentence] if width is None else wrap(sentence, max(width, _NARROW), break_on_hyphens=False)
 
 
 def _line(
@@ -74,10 +83,14 @@ def _column_widths(columns: Sequence[Column], natural: Sequence[int], width: int
     return [min(wide, max(width // 3, _NARROW)) if place in texts else wide for place, wide in enumerate(natural)]
 
 
-def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
-    """The places of the columns that are next to each other. Each block begins with the first column."""
+def _blocks(widths: Sequence[int], width: int | None, deciding: Sequence[int] = ()) -> list[list[int]]:
+    """The places of the columns that are next to each other. Each block begins with the first column; where there are
+    several blocks, those that are `deciding` follow it in the first."""
     blocks = [[0]] if widths else []
-    for place in range(1, len(widths)):
+    order = list(range(1, len(widths)))
+    if width is not None and _length(widths) > width:
+        order.sort(key=lambda place: place not in deciding)
+    for place in order:
         if width is not None and len(blocks[-1]) > 1 and _length([widths[at] for at in [*blocks[-1], place]]) > width:
             blocks.append([0])
         blocks[-1].append(place)
@@ -107,6 +120,13 @@ def _cut(text: str, width: int) -> str:
         cut = shortened(text, characters)
         characters -= 1
     return cut
+
+
+def _styles(row: Sequence[Cell], columns: Sequence[Column]) -> list[str]:
+    """The style of each cell: dim in a row that matters less, else the colours of changes."""
+    if any(column.decides and cell == column.decides for cell, column in zip(row, columns, strict=True)):
+        return [_DIM] * len(row)
+    return [_sign(cell, column) for cell, column in zip(row, columns, strict=True)]
 
 
 def _sign(cell: Cell, column: Column) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ktrace.model.batch import Batch, arrow_schema
+from ktrace.model.batch import DEVICE_KINDS, Batch, arrow_schema
 from ktrace.model.json_text import decoded
 
 if TYPE_CHECKING:
@@ -62,3 +62,21 @@ def data_frame(table: pa.Table) -> pd.DataFrame:
     types = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype(), pa.string(): pd.StringDtype()}
     frame: pd.DataFrame = plain.to_pandas(types_mapper=types.get)
     return frame
+
+
+def span_of(events: pa.Table) -> tuple[int, int] | None:
+    """Returns the first begin and the last end of events in ns, None without events."""
+    import pyarrow.compute as pc
+
+    if not events.num_rows:
+        return None
+    ends = pc.add(events["ts"], pc.coalesce(events["dur"], pa.scalar(0, pa.int64())))
+    return pc.min(events["ts"]).as_py(), pc.max(ends).as_py()
+
+
+def device_time_of(events: pa.Table) -> int:
+    """Returns the total duration of the device work among events, in ns."""
+    import pyarrow.compute as pc
+
+    mine = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
+    return pc.sum(events["dur"].filter(mine)).as_py() or 0

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from ktrace.model.catalog import Catalog
+from ktrace.page.drawing import Drawing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +45,9 @@ def _look_up(frame: pd.DataFrame, key: tuple[str, ...], names: dict[tuple[Any, .
 
 
 def trace_html(trace: Trace) -> str:
-    """Returns a small table for notebooks: the number of rows of each record, the span and the device time."""
+    """Returns what a notebook shows: the number of rows of each record, the span, the device time, a small timeline."""
+    from ktrace.trace.timeline import timeline
+
     tables = trace.to_arrow()
     cells = "".join(
         f"<tr><td>{record}</td><td style='text-align:right'>{table.num_rows:,}</td></tr>"
@@ -54,4 +57,6 @@ def trace_html(trace: Trace) -> str:
     facts = [f"{(span[1] - span[0]) / 1e6:,.3f} ms"] if span else []
     if trace.device_time():
         facts.append(f"device time {trace.device_time() / 1e6:,.3f} ms")
-    return f"<b>{escape(repr(trace))}</b><br>{', '.join(facts)}<table>{cells}</table>"
+    pictures = timeline(tables["events"])
+    drawing = Drawing(pictures, f"timeline of {trace!r}")._repr_html_() if pictures else ""
+    return f"<b>{escape(repr(trace))}</b><br>{', '.join(facts)}<table>{cells}</table>{drawing}"

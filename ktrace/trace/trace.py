@@ -5,25 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ktrace.conversion import Conversion
-from ktrace.model.batch import DEVICE_KINDS, RECORDS, Batch
+from ktrace.model.batch import RECORDS, Batch
 from ktrace.model.catalog import Catalog
-from ktrace.model.json_text import decoded
 from ktrace.report import Report
-from ktrace.trace.arrow_tables import all_columns, data_frame, joined_table, values
+from ktrace.trace.arrow_tables import all_columns, data_frame, device_time_of, joined_table, span_of, values
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ktrace.diff.model import Diff
+    from ktrace.analysis.diff.model import Diff
+    from ktrace.analysis.summary.model import Summary
     from ktrace.stages.align import Align
     from ktrace.stages.select.crop import Crop
     from ktrace.stages.select.filter import Filter
-    from ktrace.summary.model import Summary
 
 
 class Trace:
@@ -255,13 +254,17 @@ class Trace:
         batches = (batch for trace, name in parts for batch in labels.apart(trace.batches(), name, report))
         return Trace(aligned(batches, wanted, report, labels.inputs), report)
 
-    def summary(self, by: Sequence[str] | None = None, *, rules: str | Path | None = None) -> Summary:
-        """Summarises where the time went, as `ktrace.summarise` does for inputs.
+    def summary(
+        self, by: Sequence[str] | None = None, *, tree: bool = False, rules: str | Path | None = None
+    ) -> Summary:
+        """Summarises where the time went, as `ktrace.summary` does for inputs.
 
         Parameters
         ----------
         by : sequence of str, optional
             The groups to compute; by default all.
+        tree : bool, optional
+            Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names.
         rules : path, optional
             A file of rules for operations and layers, which take precedence over those of ktrace.
 
@@ -284,24 +287,24 @@ class Trace:
         >>> sum(group.total for group in trace.summary(["kernel"]).groups["kernel"]) == trace.device_time()
         True
         """
+        from ktrace.analysis.summary.compute import summary_of
         from ktrace.naming.taxonomy import taxonomy
         from ktrace.stages.classify import with_operations
-        from ktrace.summary.compute import summary_of
 
         known, report = taxonomy(rules), self._counted()
-        return summary_of(with_operations(self.batches(), known, report), report, known, by)
+        return summary_of(with_operations(self.batches(), known, report), report, known, by, tree=tree)
 
     def diff(
         self, other: Trace | Summary | str | Path, by: Sequence[str] | None = None, *, total: bool = False
     ) -> Diff:
-        """Compares this trace with another one, as `ktrace.compare` does for inputs.
+        """Compares this trace with another one, as `ktrace.diff` does for inputs.
 
         Parameters
         ----------
         other : Trace, Summary or path
             The trace to compare with.
         by : sequence of str, optional
-            The tables to compute; the default is that of `ktrace.compare`.
+            The tables to compute; the default is that of `ktrace.diff`.
         total : bool
             Compare the totals of both traces, even if both have steps.
 
@@ -313,7 +316,7 @@ class Trace:
         Raises
         ------
         InputError, UsageError
-            As for `ktrace.compare`.
+            As for `ktrace.diff`.
 
         Examples
         --------
@@ -322,9 +325,38 @@ class Trace:
         >>> trace.diff(trace).whole.delta
         0.0
         """
-        from ktrace.diff.sides import compare
+        from ktrace.analysis.diff.sides import compare
 
         return compare(self, other, by=by, total=total)
+
+    def query(self, sql: str, params: Mapping[str, Any] | None = None) -> pa.Table:
+        """Answers a question in SQL about this trace, as `ktrace.query` does for inputs.
+
+        Parameters
+        ----------
+        sql, params
+            As for `ktrace.query`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The answer.
+
+        Raises
+        ------
+        UsageError, KtraceError
+            As for `ktrace.query`.
+
+        Examples
+        --------
+        >>> import ktrace
+        >>> trace = ktrace.read("samples/kineto/one-step-of-training.pt.trace.json")
+        >>> trace.query("select count(*) as calls from launches where queue > $ns", {"ns": 3000}).to_pylist()
+        [{'calls': 15}]
+        """
+        from ktrace.analysis.query.answers import query_batches
+
+        return query_batches(lambda labels: (self.classify() if labels else self).batches(), sql, params)
 
     def _counted(self) -> Report:
         """Returns a new report with the row counts of this trace."""
@@ -381,18 +413,8 @@ class Trace:
 
     def span(self) -> tuple[int, int] | None:
         """Returns the first begin and the last end of the events in ns, None without events."""
-        import pyarrow.compute as pc
-
-        events = self._tables["events"]
-        if not events.num_rows:
-            return None
-        ends = pc.add(events["ts"], pc.coalesce(events["dur"], pa.scalar(0, pa.int64())))
-        return pc.min(events["ts"]).as_py(), pc.max(ends).as_py()
+        return span_of(self._tables["events"])
 
     def device_time(self) -> int:
         """Returns the total duration of device work (kernel, memcpy, memset, graph), in ns."""
-        import pyarrow.compute as pc
-
-        events = self._tables["events"]
-        mine = pc.is_in(decoded(events["kind"]), pa.array(DEVICE_KINDS))
-        return pc.sum(events["dur"].filter(mine)).as_py() or 0
+        return device_time_of(self._tables["events"])

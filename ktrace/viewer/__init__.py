@@ -1,5 +1,7 @@
 """Opens any trace in the Perfetto UI: converted if necessary, and served from this machine to its browser.
 
+ktrace.view("run.json")                          # the browser; serves until Python ends
+
 with ktrace.viewer.served("run.json") as view:
     view.open()      # the browser, at view.link
     view.wait()      # until it has fetched the trace
@@ -10,6 +12,7 @@ link to the Perfetto UI.
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import secrets
@@ -19,6 +22,7 @@ import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,10 +56,30 @@ class View:
     `link` opens it in the UI. `account` is the report of its conversion, None if it is served unconverted.
     """
 
-    def __init__(self, link: str, fetched: threading.Event, account: Report | None) -> None:
+    def __init__(
+        self, link: str, fetched: threading.Event, account: Report | None, close: Callable[[], None] | None = None
+    ) -> None:
         self.link = link
         self.account = account
         self._fetched = fetched
+        self._close = close
+
+    def close(self) -> None:
+        """Stops serving, and deletes the temporary file. Closing twice is allowed."""
+        if self._close is not None:
+            self._close()
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<View {self.link}>"
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{escape(self.link)}" target="_blank" rel="noopener">open the trace in the Perfetto UI</a>'
 
     def open(self) -> bool:
         """Opens the browser in a separate thread. Returns False if this machine has no screen."""
@@ -130,6 +154,70 @@ def served(
         tables = account is not None and account.rows["summaries"]
         expanded = ALL_TRACKS if tables or gpu == "slices" else GPU_TRACKS
         yield View(link(page, url, expanded), server.fetched, account)
+
+
+#: What `view` serves at present, at most one: there is one port for the page of the Perfetto UI.
+_OPEN: list[ExitStack] = []
+
+
+def view(
+    src: str | Path | Sequence[str | Path],
+    *,
+    browser: bool = True,
+    offline: bool = False,
+    gpu: str = "auto",
+    selection: Selection | None = None,
+    progress: Callable[[int], None] | None = None,
+    **options: Unpack[Options],
+) -> View:
+    """Opens one or several inputs as one trace in the Perfetto UI, and returns at once.
+
+    The trace is served from this machine until the view is closed, the next one is opened, or Python ends.
+
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs.
+    browser : bool
+        Open the browser, if this machine has a screen. The link is `View.link`; a notebook shows it.
+    offline, gpu, selection, progress, **options
+        As for `served`.
+
+    Returns
+    -------
+    View
+        With `link`, `account`, `wait()`, `close()`; as a context manager it closes at the end of the block.
+
+    Raises
+    ------
+    InputError
+        The input can't be read; then nothing is served.
+    KtraceError
+        The port is taken by another program, or there is no UI.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> with ktrace.view("samples/kineto/one-step-of-training.pt.trace.json", browser=False, offline=True) as view:
+    ...     view.account.written
+    75
+    """
+    _close_last()
+    stack = ExitStack()
+    shown = stack.enter_context(
+        served(src, offline=offline, gpu=gpu, selection=selection, progress=progress, **options)
+    )
+    _OPEN.append(stack)
+    if browser:
+        shown.open()
+    return View(shown.link, shown._fetched, shown.account, stack.close)
+
+
+@atexit.register
+def _close_last() -> None:
+    """Stops serving what `view` has opened."""
+    while _OPEN:
+        _OPEN.pop().close()
 
 
 def _opens_as_it_is(path: str, from_: str | None, gpu: str) -> bool:

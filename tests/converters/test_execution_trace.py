@@ -75,7 +75,7 @@ def test_quotes_in_a_name_are_a_repair(tmp_path: Path) -> None:
 
 
 def test_a_summary_counts_operators() -> None:
-    summary = ktrace.summarise(QUOTES, by=["kernel"])
+    summary = ktrace.summary(QUOTES, by=["kernel"])
     assert (summary.unit, summary.total, summary.count) == ("count", 8.0, 8)  # without the range
     assert {group.key: group.total for group in summary.groups["kernel"]}["record_param_comms"] == 2
     by_name = {table.name: table for table in summary.tables()}["kernel"]

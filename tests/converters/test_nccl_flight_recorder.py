@@ -76,7 +76,7 @@ def test_durations_on_the_device_are_statistics() -> None:
     status = {(row["name"], row["metric"]): row["value"] for row in summaries if row["kind"] == "metric"}
     assert status["process group 0", "last_completed_collective"] == 18
     assert len(status) == 6
-    summary = ktrace.summarise(HUNG, by=["kernel"])
+    summary = ktrace.summary(HUNG, by=["kernel"])
     assert {group.key: group.total for group in summary.groups["kernel"]} == {
         "nccl:all_reduce": 1_750_000,
         "nccl:broadcast": 125_000,

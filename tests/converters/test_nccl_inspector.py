@@ -54,7 +54,7 @@ def test_without_times_they_are_summaries() -> None:
 
 
 def test_the_summary_adds_up_the_device() -> None:
-    groups = ktrace.summarise(VERBOSE, by=["kernel"]).groups["kernel"]
+    groups = ktrace.summary(VERBOSE, by=["kernel"]).groups["kernel"]
     assert {group.key: (group.total, group.count) for group in groups} == {
         "ReduceScatter": (410_000, 1),
         "AllReduce": (119_000, 2),

@@ -67,7 +67,7 @@ def test_every_node_keeps_its_own_time() -> None:
 def test_children_and_the_kernels_of_proton_itself_are_not_counted_twice() -> None:
     kinds = {row["name"]: row["kind"] for row in rows(TREE, "summaries") if row["kind"] != "metric"}
     assert kinds["cast_kernel"] == "overhead" and kinds["matmul_kernel"] == kinds["add_kernel"] == "kernel"
-    assert ktrace.summarise(TREE).total == 152_576 + 9_000 + 2_048 + 1_664
+    assert ktrace.summary(TREE).total == 152_576 + 9_000 + 2_048 + 1_664
 
 
 def test_metrics_are_measures_of_their_node() -> None:
@@ -121,7 +121,7 @@ def test_a_real_tree() -> None:
             }
         )
     )
-    assert ktrace.summarise(REAL).total == 1664
+    assert ktrace.summary(REAL).total == 1664
 
 
 def independent(path: Path) -> Counter[tuple[str, int, int]]:

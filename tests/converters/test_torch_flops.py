@@ -53,7 +53,7 @@ def test_prefixes_indents_and_large_numbers() -> None:
 
 
 def test_the_summary_has_the_share_of_each_operator_once() -> None:
-    groups = ktrace.summarise(NESTED, by=["kernel"]).groups["kernel"]
+    groups = ktrace.summary(NESTED, by=["kernel"]).groups["kernel"]
     assert [(group.key, group.total) for group in groups] == [("aten.mm", 80.33), ("aten.bmm", 19.67)]
 
 

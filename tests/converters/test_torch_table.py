@@ -83,7 +83,7 @@ def test_the_cells_of_the_host_stay_with_device_work() -> None:
 
 
 def test_the_summary_adds_up_kernels_alone() -> None:
-    found = ktrace.summarise(SAMPLES / "torch-table" / KERNELS)
+    found = ktrace.summary(SAMPLES / "torch-table" / KERNELS)
     assert found.total == 3_750_000 and found.count == 7
 
 

@@ -146,7 +146,7 @@ def test_lines_that_repeat_streams_are_ranges_and_not_counted_twice() -> None:
     assert ranges == {"Steps", "XLA Modules", "XLA Ops", "Framework Ops"}
     work = sum(row["dur"] for row in rows if row["kind"] in ("kernel", "memcpy", "memset"))
     assert work == 2000 + 2 * 1500 + 250
-    assert ktrace.summarise(GPU).total == work
+    assert ktrace.summary(GPU).total == work
 
 
 def test_the_host_has_calls_allocations_and_instants() -> None:

@@ -83,7 +83,7 @@ def test_the_loop_of_a_core_is_a_range_and_its_body_counts() -> None:
         "TfrtModelRun": "op",
         "of a thread without a name": "range",
     }
-    assert ktrace.summarise(CORE).total == 4002
+    assert ktrace.summary(CORE).total == 4002
 
 
 def test_lines_are_streams_tracks_and_threads_in_the_catalog() -> None:

@@ -166,6 +166,41 @@ def test_a_broken_file_does_not_stop_the_others(runs: Path, tmp_path: Path) -> N
     assert "5 inputs: 1 done, 4 already there, 0 failed; 105 rows" in done.stderr
 
 
+def test_failures_are_listed_at_the_end(runs: Path, tmp_path: Path) -> None:
+    (runs / "broken.json").write_text("nothing that a format knows\n" * 3)
+    done = run(f"{runs}/**/*.json", "-o", tmp_path / "o.parquet", "--jobs", 1)
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1
+    assert lines[-2].startswith("failed: ")
+    assert "broken.json" in lines[-2]
+    assert "1 failed" in lines[-1]
+
+
+def test_a_terminal_shows_one_bar_and_the_failures_at_the_end(runs: Path, tmp_path: Path) -> None:
+    import os
+    import pty
+    import sys
+
+    (runs / "broken.json").write_text("nothing that a format knows\n" * 3)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ktrace", "batch", f"{runs}/**/*.json", "-o", str(tmp_path / "o.parquet")]
+    process = subprocess.Popen([*command, "--jobs", "1"], stderr=theirs, env=os.environ | {"TERM": "xterm"})
+    os.close(theirs)
+    text = b""
+    try:
+        while some := os.read(ours, 1 << 16):
+            text += some
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 1
+    shown = text.decode()
+    assert "converting" in shown
+    assert "rows, " not in shown.partition("failed: ")[0]
+    assert shown.count("no format knows this input") == 1
+    assert "broken.json" in shown.partition("failed: ")[2]
+
+
 def test_strict_fails_what_had_to_be_repaired(tmp_path: Path) -> None:
     write_trace(tmp_path / "rank0.json")
     cut = write_trace(tmp_path / "rank1.json")
@@ -285,3 +320,71 @@ def test_a_folder_stands_for_its_traces_and_never_for_the_output(runs: Path, tmp
     assert found[0] == found[1]
     done = run(runs, "-o", out)
     assert "notes.txt" in next(line for line in done.stderr.splitlines() if "no-trace" in line)
+
+
+@pytest.mark.parametrize(
+    ("by", "folders"),
+    [
+        ("run,host", ["run_name", "host_name"]),
+        (["rank", "run"], ["rank", "run_name"]),
+        ("host", ["host_name"]),
+    ],
+)
+def test_by_selects_the_folders_and_their_order(
+    runs: Path, tmp_path: Path, by: str | list[str], folders: list[str]
+) -> None:
+    out = tmp_path / "out"
+    report = ktrace.batch(f"{runs}/**/*.json", out, jobs=1, by=by)
+    assert (len(report.done), report.failed, report.rows) == (4, {}, 100)
+    assert {tuple(part.partition("=")[0] for part in name.split("/")[:-1]) for name in shards(out)} == {tuple(folders)}
+    expected: dict[tuple[object, ...], int] = {}
+    for run_name, host_name, rank, kernels in (
+        ("a b", None, 0, 10),
+        ("a b", None, 1, 20),
+        ("c/n1", "node1", 0, 30),
+        ("c/n2", "node2", 1, 40),
+    ):
+        values: dict[str, object] = {"run_name": run_name, "host_name": host_name, "rank": rank}
+        key = tuple(values[folder] for folder in folders)
+        expected[key] = expected.get(key, 0) + kernels
+    files = f"read_parquet('{out}/**/*.parquet', hive_partitioning = true)"
+    named = ", ".join(folders)
+    rows = duckdb.execute(f"select {named}, count(*) from {files} where kind = 'kernel' group by all").fetchall()
+    assert {row[:-1]: row[-1] for row in rows} == expected
+    table = ds.dataset(out, format="parquet", partitioning="hive").to_table(columns=[*folders, "kind"]).to_pylist()
+    counted: dict[tuple[object, ...], int] = {}
+    for row in table:
+        if row["kind"] == "kernel":
+            key = tuple(row[folder] for folder in folders)
+            counted[key] = counted.get(key, 0) + 1
+    assert counted == expected
+
+
+def test_another_by_is_another_dataset(runs: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ktrace.batch(f"{runs}/**/*.json", out, jobs=1)
+    assert len(ktrace.batch(f"{runs}/**/*.json", out, jobs=1, by="run,host,rank").kept) == 4
+    before = shards(out)
+    with pytest.raises(ktrace.OutputError, match="is a dataset by run,host,rank"):
+        ktrace.batch(f"{runs}/**/*.json", out, jobs=1, by="run")
+    assert shards(out) == before
+    assert len(ktrace.batch(f"{runs}/**/*.json", tmp_path / "other", jobs=1, by="run").done) == 4
+    assert len(ktrace.batch(f"{runs}/**/*.json", tmp_path / "other", jobs=1, by=["run"]).kept) == 4
+    assert [name.count("/") for name in shards(tmp_path / "other")] == [1, 1, 1, 1]
+
+
+def test_ranks_that_share_a_folder_share_a_file(runs: Path, tmp_path: Path) -> None:
+    ktrace.merge(sorted((runs / "c").rglob("*.json")), tmp_path / "both.parquet", align="none")
+    ktrace.batch(tmp_path / "both.parquet", tmp_path / "out", jobs=1, by="run")
+    assert len(shards(tmp_path / "out")) == 1
+    ktrace.convert(tmp_path / "out", tmp_path / "one.parquet", filter=ktrace.Filter(ranks=[1], kinds=["kernel"]))
+    assert len(ktrace.read(tmp_path / "one.parquet").events) == 40
+
+
+def test_an_unknown_or_repeated_key_is_wrong_usage(runs: Path, tmp_path: Path) -> None:
+    done = run(f"{runs}/**/*.json", "-o", tmp_path / "out", "--by", "run,node")
+    assert done.returncode == 2
+    assert "'node'" in done.stderr
+    assert "run, host, rank" in done.stderr
+    assert run(f"{runs}/**/*.json", "-o", tmp_path / "out", "--by", "run,run").returncode == 2
+    assert not (tmp_path / "out").exists()

@@ -162,7 +162,7 @@ def test_slices_in_halves_are_read_as_a_whole(tmp_path: Path, tasks: list[Task],
 
 
 @pytest.mark.parametrize(
-    "end", ["]\n\n, " + ", ".join(map(plain, range(20_000, 40_000))) + "]", "]" * 4 * MIB, ', {"ph": "X", "name": "cu']
+    "end", ["]\n\n, " + ", ".join(map(plain, range(20_000, 40_000))) + "]", "]" * 2 * MIB, ', {"ph": "X", "name": "cu']
 )
 def test_lists_that_end_early_go_on_or_break_off(tmp_path: Path, tasks: list[Task], end: str) -> None:
     source = write_slices(tmp_path / "a.json", plain, end=end)

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
+from conftest import SAMPLES
 from fleet_traces import nanoseconds, write_big_trace, write_trace
 
 import ktrace
+from ktrace.cli import cli
 from ktrace.fleet import ranges
+from ktrace.viewer import served as ktrace_served
 
 s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
 server = pytest.importorskip("moto.server", reason="moto's server (moto[s3], flask, flask-cors) is not installed")
@@ -92,7 +97,7 @@ def test_what_is_not_there_is_an_error(store: Any, tmp_path: Path) -> None:
             ktrace.batch(wrong, tmp_path / "out")
         assert error.value.path == wrong
     with pytest.raises(ktrace.InputError):
-        ktrace.read("s3://traces/in/")
+        ktrace.read("s3://traces/nothing/")
     with pytest.raises(ktrace.InputError):
         ktrace.read("s3://no-such-bucket/run.parquet/")
     with pytest.raises(ktrace.KtraceError) as error:
@@ -100,6 +105,71 @@ def test_what_is_not_there_is_an_error(store: Any, tmp_path: Path) -> None:
     assert error.value.path == "s3://no-such-bucket/run.parquet/"
     with pytest.raises(ktrace.OutputError, match="folder with other files"):
         ktrace.batch("s3://traces/in/*/rank*.json", "s3://traces/in/")
+
+
+def _run(*arguments: object) -> Result:
+    return CliRunner().invoke(cli, list(map(str, arguments)))
+
+
+@pytest.mark.parametrize("named", ["s3://traces/i*/a b/rank[02].json", "s3://traces/ranks/", "s3://traces/ranks"])
+def test_every_command_takes_patterns_and_folders(store: Any, tmp_path: Path, named: str) -> None:
+    for rank in (0, 2):
+        store.copy(f"traces/in/a b/rank{rank}.json", f"traces/ranks/rank{rank}.json")
+    info = _run("info", named)
+    assert "2 traces: rank0, rank2" in info.output, info.output
+    for command, out in (("convert", "c.parquet"), ("merge", "m.parquet"), ("batch", "b.parquet")):
+        assert _run(command, named, "-o", tmp_path / out).exit_code == 0
+        events = ktrace.read(tmp_path / out).events
+        kernels = events[events["kind"] == "kernel"]
+        assert kernels.groupby("source").size().to_dict() == {"rank0": 10, "rank2": 12}
+    counts = {row["kernel"]: row["count"] for row in _tables("summary", named)["kernel"]}
+    assert sum(counts.values()) == 22
+    assert sum(row["count_a"] for row in _tables("diff", named, "s3://traces/in/a b/rank1.json")["kernel"]) == 22
+    with ktrace_served(named, offline=True) as view:  # at any free port
+        assert view.account is not None
+        assert len(view.account.inputs) == 2
+
+
+def _tables(*arguments: object) -> Any:
+    done = _run(*arguments, "--format", "json", "--by", "kernel")
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)["tables"]
+
+
+def test_validate_takes_them_too(store: Any, tmp_path: Path) -> None:
+    for rank in range(2):
+        ktrace.convert(f"s3://traces/in/a b/rank{rank}.json", tmp_path / f"{rank}.jsonl")
+        store.put_file(str(tmp_path / f"{rank}.jsonl"), f"traces/checked/{rank}.jsonl")
+    store.pipe_file("traces/checked/empty.json", b"")
+    store.pipe_file("traces/checked/notes.txt", b"on Monday it was slower\n")
+    for named in ("s3://traces/checked/*.jsonl", "s3://traces/checked/", "s3://traces/check*/[01].jsonl"):
+        done = _run("validate", named)
+        assert done.exit_code == 0, done.output
+        assert [line.partition(": ")[0] for line in done.stdout.splitlines()] == [
+            f"s3://traces/checked/{rank}.jsonl" for rank in range(2)
+        ]
+    lines = (tmp_path / "1.jsonl").read_bytes().replace(b'"kind":"kernel"', b'"kind":"beacon"')
+    store.pipe_file("traces/checked/1.jsonl", lines)
+    assert _run("validate", "s3://traces/checked/").exit_code == 1
+
+
+@pytest.mark.parametrize("command", ["info", "summary", "validate", "convert"])
+@pytest.mark.parametrize("wrong", ["s3://traces/nothing*/x.json", "s3://traces/nothing.json", "s3://traces/nothing/"])
+def test_a_wrong_url_is_an_error_everywhere(store: Any, tmp_path: Path, command: str, wrong: str) -> None:
+    done = _run(command, wrong, *(["-o", tmp_path / "o.csv"] if command == "convert" else []))
+    assert isinstance(done.exception, ktrace.InputError), done.exception
+    assert "nothing" in str(done.exception)
+
+
+def test_a_remote_folder_that_only_a_local_reader_knows(store: Any, tmp_path: Path) -> None:
+    for file in (SAMPLES / "rocprofv3").iterdir():
+        if file.is_dir():
+            for each in file.rglob("*.csv"):
+                store.put_file(str(each), f"traces/roc/{each.name}")
+            break
+    with pytest.raises(ktrace.InputError, match="which is read as a whole") as error:
+        ktrace.convert("s3://traces/roc/", tmp_path / "o.csv")
+    assert error.value.remedy == "copy it to this machine"
 
 
 def test_a_big_file_is_read_in_ranges(store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

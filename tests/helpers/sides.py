@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ktrace.summary.model import Group, StepUse, Summary
+from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.analysis.work.model import Group
 
 
 def events(key: str, durations: Sequence[int], *, steps: int = 0) -> Group:

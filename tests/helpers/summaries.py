@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from ktrace.summary.model import DeviceUse, Group, Spread, StepUse, Summary
+from ktrace.analysis.summary.model import StepUse, Summary
+from ktrace.analysis.work.model import DeviceUse, Group, Spread
 from ktrace.tables.table import Column, Table
 
 #: Operation, kernel, launches a step, typical ns.

@@ -17,12 +17,13 @@ from colours import contrast, luminance
 from jinja2 import UndefinedError
 from summaries import tables, training
 
-from ktrace.diff.compare import compared
+from ktrace.analysis.diff.compare import compared
+from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.work.model import DeviceUse, Group
 from ktrace.page.charts import LogAxis
 from ktrace.page.page import _environment
 from ktrace.page.render import rendered
 from ktrace.page.use_charts import device_parts
-from ktrace.summary.model import DeviceUse, Group, Summary
 from ktrace.tables.figures import harmless
 from ktrace.tables.table import Column, Table
 

@@ -45,10 +45,10 @@ def test_the_fingerprint_follows_the_text_of_the_rules_not_their_path(tmp_path: 
     one, other = tmp_path / "one.json", tmp_path / "other.json"
     one.write_text('{"rules": []}', "utf-8")
     other.write_text('{"rules": []}', "utf-8")
-    before = Selection(classify=one).fingerprint()
-    assert Selection(classify=str(other)).fingerprint() == before
+    before = Selection(rules=one).fingerprint()
+    assert Selection(rules=str(other)).fingerprint() == before
     one.write_text('{"rules": [{"name": "x", "operation": "gemm"}]}', "utf-8")
-    assert Selection(classify=one).fingerprint() != before
+    assert Selection(rules=one).fingerprint() != before
 
 
 def test_a_selection_does_what_its_keywords_do_and_a_keyword_overrides_it(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_selection_does_what_its_keywords_do_and_a_keyword_overrides_it(tmp_pa
 
 def test_a_command_refuses_what_it_has_no_use_for(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a summary doesn't take split_by"):
-        ktrace.summarise(STEP, split_by="step")
+        ktrace.summary(STEP, split_by="step")
     with pytest.raises(UsageError, match="a batch doesn't take metrics"):
         ktrace.batch(STEP, tmp_path / "out", selection=Selection(metrics="ncu.csv"))
     with pytest.raises(UsageError, match="--launch-skip needs --metrics"):

@@ -10,8 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from conftest import SAMPLES
 
+import ktrace
+from ktrace.cli import cli
 from ktrace.errors import DamagedInput, InputError
 from ktrace.pipeline.convert import convert
 from ktrace.pipeline.validate import Fault, Validation, validate
@@ -43,6 +46,28 @@ def test_sound_files_are_valid(path: Path) -> None:
     assert result.faults == []
     assert result.checked > 1
     assert result.version in ("1.0", "1.7")
+
+
+def test_patterns_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / "run" / name).write_text(HEADER + "\n" + json.dumps(EVENT) + "\n")
+    (tmp_path / "run" / "notes.txt").write_text("on Monday it was slower\n")
+    ktrace.convert("run/a.jsonl", "whole.parquet/")
+    for named in ("run", "run/*.jsonl", "r*/[ab].jsonl"):
+        done = CliRunner().invoke(cli, ["validate", named])
+        assert (done.exit_code, done.stdout.splitlines()) == (
+            0,
+            [f"run/{name}: valid, 1 records, model 1.0" for name in ("a.jsonl", "b.jsonl")],
+        )
+    assert CliRunner().invoke(cli, ["validate", "whole.parquet"]).exit_code == 0
+    assert isinstance(CliRunner().invoke(cli, ["validate", "run/*.parquet"]).exception, InputError)
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "t.json").write_text('{"traceEvents": [{"ph": "X", "ts": 1, "dur": 1, "name": "x"}]}')
+    done = CliRunner().invoke(cli, ["validate", "foreign"])
+    assert isinstance(done.exception, InputError)
+    assert "without a canonical file" in str(done.exception)
 
 
 def test_the_number_of_records_is_that_of_the_lines() -> None:

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from ranks import batches, by_its_clock, collective
 
 from ktrace.errors import InputError
+from ktrace.model.times import time_text
+from ktrace.report import Report
+from ktrace.stages.align import Align, aligned
 from ktrace.stages.align.collectives import Collectives, Fit
 
 
@@ -123,3 +126,34 @@ def test_other_work_sends_and_too_few_are_refused() -> None:
         with pytest.raises(InputError, match=r"too few collectives .*: b \(\d\)") as error:
             fits({"a": ranks["a"], "b": rows})
         assert "a has 10, b has" in str(error.value)
+
+
+def merged(jitter: int, duration: int) -> Report:
+    """The report of two ranks whose ends scatter by that much."""
+    noise = random.Random(11)
+    ends = [10**9 + number * 20_000_000 for number in range(60)]
+    mine = rank("a", ends, (0, 0), noise, dur=duration)
+    theirs = rank("b", [end + noise.randint(-jitter, jitter) for end in ends], (0, 0), noise, dur=duration)
+    report = Report()
+    assert sum(len(batch) for batch in aligned(batches(mine + theirs), Align("collective"), report)) == 120
+    return report
+
+
+@pytest.mark.parametrize(
+    ("jitter", "duration", "warns"),
+    [
+        (3_000_000, 50_000_000, True),  # 1.5 ms: above 1 ms, though a small part of a collective
+        (100_000, 200_000, True),  # 50 us of 200 us
+        (100_000, 2_000_000, False),  # 50 us of 2 ms
+        (20_000, 15_000, False),  # 10 us of 15 us: short collectives, good clocks
+    ],
+)
+def test_a_large_residual_warns(jitter: int, duration: int, warns: bool) -> None:
+    report = merged(jitter, duration)
+    issue = report.issues.get("residual-large")
+    assert (issue is not None) == warns
+    if issue is not None:
+        (place,) = issue.places
+        median = time_text(report.alignment[1]["residual_median_ns"])
+        lasts = time_text(duration)
+        assert place == ("b", f"{median} (median) between a and b, of 60 collectives, which last {lasts}")

@@ -40,10 +40,10 @@ def filled(*batches: Batch, rules: Path | None = None) -> list[Row]:
     return found
 
 
-def convert(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """`ktrace convert` as a user runs it."""
-    command = [sys.executable, "-m", "ktrace", "convert", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def convert(*arguments: object, command: str = "convert") -> subprocess.CompletedProcess[str]:
+    """`ktrace convert`, or another command, as a user runs it."""
+    line = [sys.executable, "-m", "ktrace", command, *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, check=False)
 
 
 def written(path: Path, *rules: Row, **more: Any) -> Path:
@@ -240,7 +240,7 @@ def test_a_fault_in_a_file_of_rules_is_named(text: str, where: str, tmp_path: Pa
     assert str(path) in str(caught.value)
     assert caught.value.remedy
     with pytest.raises(ktrace.InputError):
-        ktrace.convert(STEP, tmp_path / "o.csv", classify=path)
+        ktrace.convert(STEP, tmp_path / "o.csv", rules=path)
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -280,7 +280,7 @@ def test_the_timeline_says_the_operation(tmp_path: Path) -> None:
 def test_on_the_command_line(tmp_path: Path) -> None:
     rules = written(tmp_path / "rules.json", {"name": "nccl", "operation": "talk"})
     seen = {}
-    for number, option in enumerate((["--classify"], [f"--classify={rules}"], ["--classify", str(rules)], [])):
+    for number, option in enumerate((["--classify"], ["--rules", rules], ["--rules", rules, "--classify"], [])):
         out = tmp_path / f"{number}.csv"
         done = convert(STEP, "-o", out, *option)
         assert done.returncode == 0, done.stderr
@@ -289,11 +289,26 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert seen == {0: {"collective"}, 1: {"talk"}, 2: {"talk"}, 3: {""}}
 
 
-def test_an_option_that_takes_an_input_for_its_file_says_so(tmp_path: Path) -> None:
-    log = SAMPLES / "doppler/cut-in-a-report.log"
-    done = convert("--classify", log, STEP, "-o", tmp_path / "o.csv")
-    assert done.returncode == 1
-    assert "reads that input as its file of rules" in done.stderr
+def test_rules_are_named_alike_everywhere(tmp_path: Path) -> None:
+    rules = written(tmp_path / "rules.json", {"name": "nccl", "operation": "talk"})
+    for out in ("c.parquet", "m.parquet"):
+        (ktrace.convert if out[0] == "c" else ktrace.merge)([STEP], tmp_path / out, rules=rules)
+        assert "talk" in set(ktrace.read(tmp_path / out).events["operation"])
+    ktrace.batch(STEP, tmp_path / "b.parquet", rules=rules, jobs=1)
+    assert "talk" in set(ktrace.read(tmp_path / "b.parquet").events["operation"])
+    assert "talk" in {group.key for group in ktrace.summary(STEP, rules=rules).groups["operation"]}
+    assert "talk" in {change.key for change in ktrace.diff(STEP, STEP, rules=rules).rows["operation"]}
+    for command in ("view", "convert", "merge", "summary"):
+        out = ["-o", tmp_path / "o.csv"] if command in ("convert", "merge") else []
+        done = convert(STEP, "--rules", tmp_path / "none.json", *out, command=command)
+        assert (done.returncode, "none.json" in done.stderr) == (1, True)
+    with pytest.raises(ktrace.UsageError, match="classify is True or False") as error:
+        ktrace.convert(STEP, tmp_path / "o.csv", classify=str(rules))  # type: ignore[arg-type]
+    assert "rules=" in str(error.value)
+
+
+def test_classify_leaves_the_next_word_to_the_inputs(tmp_path: Path) -> None:
+    assert convert("--classify", STEP, "-o", tmp_path / "o.csv").returncode == 0
 
 
 def test_a_trace_is_classified_whole_and_comes_back_equal(tmp_path: Path) -> None:

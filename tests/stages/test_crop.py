@@ -76,6 +76,15 @@ CASES: dict[str, tuple[Crop, set[int]]] = {
     "around all": (Crop(around="l*", margin="9ns"), {1, 2, 3, 4, 5, 10, 21, 30, 52, 53}),
     "a step, with what is launched in it": (Crop(step=1), {2, 4, 5, 30, 52, 53, 11, 22, 12, 23, 13}),
     "a step whose work comes later": (Crop(step="0"), {1, 3, 4, 10, 21, 11, 22}),
+    "a step by its name": (Crop(step="ProfilerStep#1"), {2, 4, 5, 30, 52, 53, 11, 22, 12, 23, 13}),
+    "two steps by their names": (
+        Crop(step="profilerstep#0..ProfilerStep#1"),
+        {1, 2, 3, 4, 5, 30, 52, 53, 10, 21, 11, 22, 12, 23, 13},
+    ),
+    "two steps, one by its name": (
+        Crop(step="ProfilerStep#0..1"),
+        {1, 2, 3, 4, 5, 30, 52, 53, 10, 21, 11, 22, 12, 23, 13},
+    ),
     "two steps": (Crop(step="0..1"), {1, 2, 3, 4, 5, 30, 52, 53, 10, 21, 11, 22, 12, 23, 13}),
     "a range of that name": (Crop(range="Profiler*#0"), {1, 3, 4, 10, 21, 11, 22}),
     "a step and a time": (Crop("..20ns", step=0), {1, 3, 10, 21}),
@@ -267,6 +276,10 @@ def test_wrong_words_are_told() -> None:
         ({}, "no part is selected"),
         ({"time": "1s"}, "'1s' isn't a time interval"),
         ({"step": "a"}, "'a' isn't a step"),
+        ({"step": "ProfilerStep#"}, "isn't a step"),
+        ({"step": "ProfilerStep#1..Iteration 2"}, "isn't a step"),
+        ({"step": "1..ProfilerStep#2"}, "isn't a step"),
+        ({"step": "1.."}, "isn't a step"),
         ({"around": "a", "margin": "5"}, "'5' isn't a time with a unit"),
     ):
         with pytest.raises(UsageError, match=what):
@@ -310,6 +323,21 @@ def test_intervals_are_sets() -> None:
     assert some.pairs() == [(1, 4), (5, 9)]
     assert some.intersection(Intervals.of([(0, 2), (3, 6), (8, 20)])).pairs() == [(1, 2), (3, 4), (5, 6), (8, 9)]
     assert Intervals.of([]).intersection(some).pairs() == []
+
+
+def test_a_named_step_leaves_out_those_of_other_names(tmp_path: Path) -> None:
+    rows = [
+        event(1, "range", "ProfilerStep#3", 0, 100, **HOST),
+        event(2, "range", "Iteration 3", 200, 100, **HOST),
+        event(3, "range", "ProfilerStep#4", 400, 100, **HOST),
+    ]
+    source = _written(tmp_path / "t.jsonl", rows)
+    for step, ids in (("3", {1, 2}), ("ProfilerStep#3", {1}), ("Iteration 3", {2}), ("ProfilerStep#3..4", {1, 3})):
+        ktrace.convert(source, tmp_path / "o.parquet", crop=Crop(step=step), overwrite=True)
+        assert set(ktrace.read(tmp_path / "o.parquet").events["id"]) == ids
+    with pytest.raises(InputError, match="no step Iteration 4") as error:
+        ktrace.convert(source, tmp_path / "no.parquet", crop=Crop(step="Iteration 4"))
+    assert error.value.expected == "one of the steps Iteration 3, ProfilerStep#3, ProfilerStep#4"
 
 
 def test_steps_are_told_by_their_names() -> None:

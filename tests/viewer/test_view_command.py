@@ -248,3 +248,29 @@ def test_nothing_heavy_is_imported_for_the_server() -> None:
     code = "import sys, ktrace.viewer; print({'pyarrow', 'numpy', 'pandas', 'viztracer', 'rich'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@needs_ui
+def test_a_view_in_python_serves_until_it_is_closed(perfetto: Path) -> None:
+    with ktrace.view(perfetto, browser=False, offline=True, gpu="stages") as view:
+        port = int(view.link.split(":")[2].split("/")[0])
+        assert f'<a href="{view.link.replace("&", "&amp;")}"' in view._repr_html_()
+        with socket.create_connection(("127.0.0.1", port), 2):
+            pass
+        assert not view.wait(0)
+    with pytest.raises(OSError, match="refused"), socket.create_connection(("127.0.0.1", port), 2):
+        pass
+    view.close()
+
+
+def test_the_next_view_closes_the_one_before(perfetto: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+    monkeypatch.setattr(viewer, "PORT", port)
+    first = ktrace.view(perfetto, browser=False)
+    second = ktrace.view(perfetto, browser=False)
+    assert first.link != second.link
+    first.close()
+    with socket.create_connection(("127.0.0.1", port), 2):
+        pass
+    second.close()

@@ -3,6 +3,7 @@
 wanted        the rule that the user asks for
 moves         how times move: an offset, and drift
 clocks        moves by unix time, which clocks of sources record
+matching      which collectives of two ranks are the same one
 collectives   moves by the collectives that ranks take part in together
 stage         moves the batches that pass
 """

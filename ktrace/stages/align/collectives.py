@@ -12,19 +12,19 @@ ranks that do.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from ktrace.errors import InputError
-from ktrace.model.arrays import Bools, Float64, Int64
+from ktrace.model.arrays import Bools, Float64
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, truth, words_in
+from ktrace.naming.collectives import is_collective, is_send, operation_in
+from ktrace.stages.align.matching import Keyed, Row
 from ktrace.stages.align.moves import Move
 from ktrace.store.events import values
 
@@ -42,29 +42,16 @@ _FAR = 3.5
 
 _ROUNDS = 20
 
-#: Names of collective kernels, and the operation in them. Sends and receives don't wait for all ranks.
-_COLLECTIVE = re.compile(r"n?r?ccl|msccl|oneccl|hccl", re.IGNORECASE)
-_OPERATION = re.compile(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce", re.IGNORECASE)
-_SENDS = re.compile(r"send|recv", re.IGNORECASE)
-
-
-Key = tuple[object, ...]
-
-
-class Row(NamedTuple):
-    """A collective on one rank: its group, what it does, its number in the group, its size, begin and end in ns."""
-
-    comm: str | None
-    operation: str
-    seq: int | None
-    size: int | None
-    begin: int
-    end: int
+#: A residual is doubtful above 1 ms, or above a tenth of the typical collective, but never below 20 us.
+_TOO_LARGE, _DOUBTFUL_SHARE, _DOUBTFUL = 1_000_000, 0.1, 20_000
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A move by collectives, and the quality of the fit: residuals of all matched collectives, in ns."""
+    """A move by collectives, and the quality of the fit: residuals of all matched collectives, in ns.
+
+    `typical` is the median of their durations.
+    """
 
     move: Move
     matched: int
@@ -72,6 +59,12 @@ class Fit:
     median: int
     p95: int
     through: str
+    typical: int
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether the residual is so large that the matched collectives hardly belong together."""
+        return self.median > max(_DOUBTFUL, min(_DOUBTFUL_SHARE * self.typical, _TOO_LARGE))
 
 
 class Collectives:
@@ -79,8 +72,8 @@ class Collectives:
 
     def __init__(self) -> None:
         self._rows: dict[str, list[Row]] = {}
-        self._is_collective = NameTest(lambda name: bool(_COLLECTIVE.search(name) and _OPERATION.search(name)))
-        self._sends = NameTest(lambda name: _SENDS.search(name) is not None)
+        self._is_collective = NameTest(is_collective)
+        self._sends = NameTest(is_send)
 
     def add(self, batch: Batch) -> None:
         """Collects the collective kernels of a batch of events."""
@@ -93,9 +86,8 @@ class Collectives:
         ts, dur = values(rows.columns, "ts")[0], values(rows.columns, "dur")[0]
         columns = [decoded(rows.column(name)).to_pylist() for name in ("source", "comm", "name", "comm_seq", "bytes")]
         for source, comm, name, seq, size, begin, end in zip(*columns, ts.tolist(), (ts + dur).tolist(), strict=True):
-            found = _OPERATION.search(name)
-            word = found.group().lower().replace("_", "") if found else name
-            self._rows.setdefault(source, []).append(Row(comm, word, seq, size, begin, end))
+            row = Row(comm, operation_in(name) or name, seq, size, begin, end)
+            self._rows.setdefault(source, []).append(row)
 
     def _named(self, batch: Batch) -> Bools:
         """Which rows have the name of a collective, or a group."""
@@ -105,96 +97,64 @@ class Collectives:
         return found
 
     def fits(self, sources: Sequence[str]) -> dict[str, Fit]:
-        """The fit of each source but the first to the clock of the first.
-
-        Raises InputError if a source has fewer than `LEAST` collectives in common with those that are fitted already.
-        """
-        keyed = {source: _Keyed(self._rows.get(source, [])) for source in sources}
-        found: dict[str, Fit] = {}
-        placed, left = [sources[0]], list(sources[1:])
-        best = dict.fromkeys(left, 0)
-        while left:
-            step = []
-            for source in left:
-                count, through = max((keyed[source].common(keyed[at]), at) for at in placed)
-                best[source] = max(best[source], count)
-                if count >= LEAST:
-                    step.append((source, through, keyed[source].match(keyed[through])))
-            if not step:
-                raise self._refusal(sources, left, best)
-            for source, through, match in step:
-                fit = _fit(*match)
-                if through != sources[0]:
-                    move = fit.move.then(found[through].move)
-                    fit = Fit(move, fit.matched, fit.outliers, fit.median, fit.p95, through)
-                found[source] = fit
-            placed = [source for source, _, _ in step]
-            left = [source for source in left if source not in found]
-        return found
-
-    def _refusal(self, sources: Sequence[str], left: Sequence[str], best: dict[str, int]) -> InputError:
-        has = ", ".join(f"{source} has {len(self._rows.get(source, [])):,}" for source in sources[:8])
-        few = ", ".join(f"{source} ({best[source]})" for source in left[:8])
-        return InputError(
-            f"too few collectives match those of other ranks: {few}",
-            expected=f"at least {LEAST} for each source; of all collective kernels {has}",
-            remedy="use --align unix or auto, --align 'marker NAME', or --offset",
-        )
+        """The fit of each source but the first to the clock of the first one; see `fits`."""
+        return fits({source: self._rows.get(source, []) for source in sources})
 
 
-class _Keyed:
-    """The ends of the collectives of a source, by keys that other ranks have too.
+def fits(rows: Mapping[str, Sequence[Row]]) -> dict[str, Fit]:
+    """The fit of each source but the first to the clock of the first one, by their collectives.
 
-    A key is the group and sequence number (way 0), else the group, operation, size and an index among these (way 1),
-    else the operation and an index (way 2): the most certain way for which both sources have the data. If that finds
-    nothing in common, a less certain way isn't tried.
+    Raises InputError if a source has fewer than `LEAST` collectives in common with those that are fitted already.
     """
-
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = sorted(rows, key=lambda row: row.begin)
-        groups = any(row.comm is not None for row in rows)
-        self._way = 0 if any(row.comm is not None and row.seq is not None for row in rows) else 1 if groups else 2
-        self._ends: dict[int, dict[Key, int]] = {}
-
-    def _by(self, way: int) -> dict[Key, int]:
-        """Key -> end. A key includes the index among the rows that are otherwise equal."""
-        if way in self._ends:
-            return self._ends[way]
-        often: dict[Key, int] = {}
-        ends = self._ends[way] = {}
-        for row in self._rows:
-            if (way < 2 and row.comm is None) or (way == 0 and row.seq is None):
-                continue
-            key = ((row.comm, row.seq), (row.comm, row.operation, row.size), (row.operation,))[way]
-            often[key] = often.get(key, 0) + 1
-            ends[(*key, often[key])] = row.end
-        return ends
-
-    def common(self, other: _Keyed) -> int:
-        """How many collectives the two sources have in common."""
-        way = max(self._way, other._way)
-        return len(self._by(way).keys() & other._by(way).keys())
-
-    def match(self, other: _Keyed) -> tuple[Int64, Int64]:
-        """The ends of the common collectives by both clocks, in the order of the first."""
-        way = max(self._way, other._way)
-        mine, theirs = self._by(way), other._by(way)
-        common = sorted(mine.keys() & theirs.keys(), key=mine.__getitem__)
-        return np.array([mine[key] for key in common], np.int64), np.array([theirs[key] for key in common], np.int64)
+    keyed = {source: Keyed(own) for source, own in rows.items()}
+    sources = list(rows)
+    found: dict[str, Fit] = {}
+    placed, left = sources[:1], sources[1:]
+    best = dict.fromkeys(left, 0)
+    while left:
+        step = []
+        for source in left:
+            count, through = max((keyed[source].common(keyed[at]), at) for at in placed)
+            best[source] = max(best[source], count)
+            if count >= LEAST:
+                step.append((source, through, keyed[source].match(keyed[through])))
+        if not step:
+            raise _refusal(rows, left, best)
+        for source, through, match in step:
+            fit = _fit(*match)
+            if through != sources[0]:
+                fit = replace(fit, move=fit.move.then(found[through].move), through=through)
+            found[source] = fit
+        placed = [source for source, _, _ in step]
+        left = [source for source in left if source not in found]
+    return found
 
 
-def _fit(mine: Int64, theirs: Int64) -> Fit:
-    """The move that fits `mine` to `theirs` best."""
-    gap = theirs - mine  # exact; the rest is small enough for floats
-    base, since = int(np.median(gap)), int(mine[0])
-    x, y = (mine - since).astype(np.float64), (gap - base).astype(np.float64)
+def _refusal(rows: Mapping[str, Sequence[Row]], left: Sequence[str], best: dict[str, int]) -> InputError:
+    has = ", ".join(f"{source} has {len(rows[source]):,}" for source in list(rows)[:8])
+    few = ", ".join(f"{source} ({best[source]})" for source in left[:8])
+    return InputError(
+        f"too few collectives match those of other ranks: {few}",
+        expected=f"at least {LEAST} for each source; of all collective kernels {has}",
+        remedy="use --align unix or auto, --align 'marker NAME', or --offset",
+    )
+
+
+def _fit(mine: Sequence[Row], theirs: Sequence[Row]) -> Fit:
+    """The move that fits the ends of `mine` to those of `theirs` best."""
+    own = np.array([row.end for row in mine], np.int64)
+    gap = np.array([row.end for row in theirs], np.int64) - own  # exact; the rest is small enough for floats
+    base, since = int(np.median(gap)), int(own[0])
+    x, y = (own - since).astype(np.float64), (gap - base).astype(np.float64)
     line = _line(x, y) if len(x) >= _LEAST_FOR_DRIFT else None
     if line is None:
         line = _constant(y)
     start, rate, kept = line
     rest = np.abs(y - start - rate * x)
     median, p95 = (round(float(value)) for value in np.percentile(rest, (50, 95)))
-    return Fit(Move(base + round(start), rate, since), len(x), int(np.count_nonzero(~kept)), median, p95, "")
+    typical = int(np.median([row.end - row.begin for row in mine]))
+    outliers = int(np.count_nonzero(~kept))
+    return Fit(Move(base + round(start), rate, since), len(x), outliers, median, p95, "", typical)
 
 
 def _line(x: Float64, y: Float64) -> tuple[float, float, Bools] | None:

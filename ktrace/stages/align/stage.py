@@ -237,6 +237,8 @@ class _Stage:
                 alignment |= {"matched": fit.matched, "outliers": fit.outliers}
                 alignment |= {"residual_median_ns": fit.median, "residual_p95_ns": fit.p95}
                 alignment |= {"through": fit.through} if fit.through else {}
+                if fit.is_doubtful:
+                    report.issue("residual-large", source, self._residual(source, fit), 0)
             if extra := self._extra(source):
                 alignment["extra_ns"] = extra
             if shift := self._shift(source, placed):
@@ -248,6 +250,11 @@ class _Stage:
                 report.issue("begin-guessed", source, "no unix time, and a different clock than the first source", 0)
         for source, gap in apart({source: self._moved(span, source) for source, span in self._spans.items()}).items():
             report.issue("times-apart", source, f"{time_text(gap)} without any event before it", 0)
+
+    def _residual(self, source: str, fit: Fit) -> str:
+        other = fit.through or next(iter(self._sources))
+        median, typical = time_text(fit.median), time_text(fit.typical)
+        return f"{median} (median) between {other} and {source}, of {fit.matched:,} collectives, which last {typical}"
 
     def _moved(self, span: tuple[int, int], source: str) -> tuple[int, int]:
         move = self._moves.get(source, Move())

@@ -17,11 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.errors import InputError
 from ktrace.model.arrays import Int64
 from ktrace.model.batch import Batch, arrow_schema
 from ktrace.model.catalog import Catalog
 from ktrace.model.json_text import decoded, encoded
 from ktrace.model.row_builder import to_rows
+from ktrace.naming.near import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.layout.launch_tables import is_sampled
 from ktrace.stages.metrics.launch_matching import PLACE, SIZE, SPELLINGS, Kernels, Launch, Matching
@@ -50,6 +52,9 @@ _SAMPLES = pa.schema(
 )
 
 _ROWS = 16_384
+
+#: How many names of kernels are remembered for a message.
+_NAMES = 20_000
 
 
 @dataclass
@@ -163,12 +168,13 @@ def with_metrics(
     """Yields all batches, and then the metrics of launches as counters of their kernels.
 
     `skip` is how many launches of each process came before the first that was measured; None if all were measured.
-    Launches without a kernel are reported as "unmatched-launch".
+    Launches without a kernel are reported as "unmatched-launch". If no launch has one, `report.unmatched` explains why.
     """
     names = {spelling(launch.name) for launch in measured.launches for spelling in SPELLINGS}
     seen = Kernels()
     catalog = Catalog()
     greatest: dict[str, int] = defaultdict(int)
+    others: dict[str, None] = {}
     passed = 0
     for batch in batches:
         if batch.record == "catalog":
@@ -179,12 +185,17 @@ def with_metrics(
                 greatest[source] = max(greatest[source], pc.max(batch.column("id")).as_py())
         if batch.record == "events":
             _remember(batch, names if skip is None else None, seen)
+            if len(others) < _NAMES:
+                mine = pc.fill_null(pc.equal(decoded(batch.column("kind")), "kernel"), False)
+                others.update(dict.fromkeys(decoded(batch.column("name").filter(mine).unique()).to_pylist()))
         yield batch
     ledger = report.stage("metrics")
     ledger.taken = ledger.given = passed
     kernels = seen.table()
     matching = Matching(measured.launches, measured.known, seen, kernels, catalog, skip)
     _account(measured, matching, report, ledger)
+    if measured.launches and all(kernel < 0 for kernel in matching.kernel):
+        report.unmatched = _no_match(measured.launches, matching.why, others)
     places = _Places(matching.kernel, seen, kernels, greatest)
     for rows, kind in ((measured.metrics, "counter"), (measured.texts, "log"), (measured.samples, "counter")):
         yield from _events(rows, kind, places, ledger)
@@ -203,6 +214,17 @@ def _remember(batch: Batch, names: set[str] | None, seen: Kernels) -> None:
         wanted = pc.and_(wanted, mine)
     if pc.any(wanted).as_py():
         seen.add(Batch("events", batch.columns.filter(wanted)))
+
+
+def _no_match(launches: list[Launch], why: list[str], kernels: Iterable[str]) -> InputError:
+    """The error for metrics of which no launch has a kernel, with kernels that are spelled alike."""
+    name, kernels = launches[0].name, list(kernels)
+    alike = (near(name, kernels) or kernels)[:3]
+    return InputError(
+        f"--metrics: none of its {len(launches):,} launches matches a kernel of the input; {name}: {why[0]}",
+        expected=f"launches of the input's kernels, such as {', '.join(alike)}" if alike else "an input with kernels",
+        remedy="profile the same program with both tools; state launches left out with --launch-skip",
+    )
 
 
 def _account(measured: Measured, matching: Matching, report: Report, ledger: Ledger) -> None:

@@ -54,7 +54,8 @@ class Crop:
     margin : int or str
         ns, or text such as "5ms".
     step : int or str, optional
-        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", or "3..5" with both ends.
+        Steps of a profiler or a training loop (ProfilerStep#3, Iteration 3): "3", "3..5" with both ends, or
+        the name, "ProfilerStep#3", which leaves out steps that are called otherwise.
     range : str, optional
         Ranges (NVTX, annotations) with this name: a name or a pattern.
 

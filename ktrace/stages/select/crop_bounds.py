@@ -33,13 +33,26 @@ if TYPE_CHECKING:
 _MOST = 8
 
 
-def steps_of(text: int | str) -> tuple[int, int]:
-    """The first and last step. Raises UsageError."""
+def steps_of(text: int | str) -> tuple[int, int, str | None]:
+    """The first and last step, and what their names begin with where they are named. Raises UsageError.
+
+    3, 3..5, ProfilerStep#3, ProfilerStep#3..5
+    """
     first, dots, last = str(text).partition("..")
+    named = step_of(first)
     try:
-        return int(first), int(last if dots else first)
+        begin = int(first) if named is None else named
+        end = begin if not dots else int(last.strip().lower().removeprefix(_head(first) if named is not None else ""))
     except ValueError:
-        raise UsageError(f"'{text}' isn't a step", expected="a number, or two: 3..5") from None
+        raise UsageError(
+            f"'{text}' isn't a step", expected="a number, two (3..5), or a name such as ProfilerStep#3"
+        ) from None
+    return begin, end, None if named is None else _head(first)
+
+
+def _head(name: str) -> str:
+    """What the name of a step begins with: "profilerstep#" of ProfilerStep#3."""
+    return name.strip().lower().rstrip("0123456789")
 
 
 class Bounds:
@@ -52,9 +65,9 @@ class Bounds:
         self._step = Marks(self._is_step, ("range", "op")) if wanted.step is not None else None
 
     def _is_step(self, name: str) -> bool:
-        first, last = steps_of(self._wanted.step or 0)
+        first, last, head = steps_of(self._wanted.step or 0)
         step = step_of(name)
-        return step is not None and first <= step <= last
+        return step is not None and first <= step <= last and head in (None, _head(name))
 
     def add(self, batch: Batch) -> None:
         """Collects from events."""
@@ -104,8 +117,12 @@ class Bounds:
         return each, ids if alone else {}
 
     def _no_step(self, marks: Marks) -> InputError:
-        steps = sorted({step for name in marks.names if (step := step_of(name)) is not None})
-        some = ", ".join(map(str, steps[:_MOST])) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
+        known = {name.strip(): step for name in marks.names if (step := step_of(name)) is not None}
+        if steps_of(self._wanted.step or 0)[2] is None:
+            steps = list(map(str, sorted(set(known.values()))))
+        else:
+            steps = sorted(known, key=lambda name: (_head(name), known[name]))
+        some = ", ".join(steps[:_MOST]) + (f", ... {steps[-1]}" if len(steps) > _MOST else "")
         remedy = None if steps else "use --range NAME or --time: the trace has no ProfilerStep#N or Iteration N"
         expected = f"one of the steps {some}" if steps else None
         return InputError(f"there is no step {self._wanted.step}", expected=expected, remedy=remedy)

@@ -27,8 +27,10 @@ from ktrace.model.batch import DEVICE_KINDS, POINT_KINDS, SLICE_KINDS, Batch
 from ktrace.model.catalog import Catalog
 from ktrace.model.masks import NameTest, rows_where, truth, words_in
 from ktrace.model.times import parse_time
+from ktrace.naming.near import near
 from ktrace.report import Ledger, Report
 from ktrace.stages.select.dependents import Dependents, are_figures
+from ktrace.stages.select.unmatched import Unmatched
 from ktrace.store.spill import SPILL_BYTES, Batches, Spill
 
 #: Kinds of events and summaries; kinds that other packages add begin with "x_".
@@ -85,7 +87,9 @@ class Filter:
             object.__setattr__(self, name, (given,) if isinstance(given, str) else tuple(given))
         for kind in self.kinds:
             if kind not in KINDS and not kind.startswith("x_"):
-                raise UsageError(f"there is no kind '{kind}'", expected=", ".join(KINDS))
+                alike = near(kind, KINDS)
+                remedy = f"use {' or '.join(alike)}" if alike else None
+                raise UsageError(f"there is no kind '{kind}'", expected=", ".join(KINDS), remedy=remedy)
         if isinstance(self.min_dur, str):
             object.__setattr__(self, "min_dur", parse_time(self.min_dur))
 
@@ -125,7 +129,7 @@ def filtered(batches: Iterable[Batch], wanted: Filter, report: Report) -> Iterat
     """Yields the rows that pass. The figures of rows that don't pass, and the ends of their arrows, go with them.
 
     Begins and ends must have been paired before. Figures whose own kind or name is selected stay without their row.
-    Raises InputError if no source has one of the selected ranks.
+    Raises InputError if no source has one of the selected ranks. If nothing passes, `report.unmatched` explains why.
     """
     spill = Spill(SPILL_BYTES)
     try:
@@ -144,6 +148,7 @@ class _Sieve:
         self._wanted = wanted
         self._tests = tests
         self._dependents = Dependents(spill)
+        self.unmatched = Unmatched(wanted)
         self.removed: Counter[str] = Counter()
         self.taken = self.given = 0
 
@@ -156,6 +161,7 @@ class _Sieve:
             self._dependents.wait(batch, np.ones(len(batch), np.bool_), np.zeros(len(batch), np.bool_))
             return
         failed = self._tests.failed(batch)
+        self.unmatched.look(batch, failed)
         passes = ~np.logical_or.reduce([np.zeros(len(batch), np.bool_), *failed.values()])
         figure = are_figures(batch)
         if figure.any():
@@ -192,6 +198,8 @@ def _filtered(batches: Iterable[Batch], wanted: Filter, report: Report, tests: _
             yield from sieve.take(batch)
     yield from sieve.rest()
     account(report, "filter", sieve.taken, sieve.given, sieve.removed)
+    if sieve.taken and not sieve.given:
+        report.unmatched = sieve.unmatched.error()
 
 
 def account(report: Report, stage: str, taken: int, given: int, removed: Counter[str]) -> Ledger:

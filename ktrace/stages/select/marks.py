@@ -7,7 +7,6 @@ kernel  ncclAllReduce    stream 20    631 us ..  749 us      around it
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from ktrace.model.arrays import Bools
 from ktrace.model.batch import Batch
 from ktrace.model.json_text import decoded
 from ktrace.model.masks import NameTest, truth, words_in
+from ktrace.naming.near import near
 from ktrace.stages.select.intervals import NEVER, Intervals
 from ktrace.store.events import LIMIT, values
 
@@ -102,10 +102,7 @@ class Marks:
 
 def no_such(what: str, wanted: str, names: dict[str, None]) -> InputError:
     """The error for a name that isn't there, with similar names."""
-    low = wanted.strip("*").lower()
-    inside = [name for name in names if low and low in name.lower()]
-    near = dict.fromkeys([*inside[:3], *difflib.get_close_matches(wanted, list(names), 3, 0.6)])
-    some = list(near or names)[:5]
+    some = (near(wanted, names) or list(names))[:5]
     return InputError(
         f"no {what} is called '{wanted}'",
         expected=f"one of {len(names):,} names, such as {', '.join(some)}" if some else None,

@@ -153,7 +153,7 @@ def test_on_a_timeline_samples_stand_in_their_kernel(tmp_path: Path) -> None:
 def test_samples_widen_no_span() -> None:
     """They count from their launch: they are no times of the trace."""
     assert inspect(USUAL).span is None
-    assert ktrace.summarise(USUAL).span is None
+    assert ktrace.summary(USUAL).span is None
 
 
 def test_samples_stay_in_their_launch_when_their_source_is_moved(tmp_path: Path) -> None:

@@ -651,6 +651,7 @@ def test_a_child_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert failed.value.path == str(text)
 
 
+@pytest.mark.forks
 def test_a_child_ends_when_its_parent_stops_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     from ktrace.converters.perfetto.reading import read_ahead
 

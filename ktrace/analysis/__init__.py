@@ -1,0 +1,13 @@
+"""What is made of traces: answers.
+
+work/           device work, its calls, and the host around them; all others begin with it
+hosts/          what operators, modules and ranges of the host cost on devices
+idle/           why devices are idle
+collectives/    size, bandwidth, skew and stragglers of collectives
+roofline/       how near the work is to what the machine can do
+critical_path/  the calls and kernels that decide how long a step takes
+summary/        where the time went, with the answers of the rooms above
+query/          SQL on a trace, with DuckDB
+diff/           what changed
+query/          SQL on a trace, with DuckDB
+"""

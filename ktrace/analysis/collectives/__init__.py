@@ -1,0 +1,32 @@
+"""What collectives do: sizes, bandwidths, skew of arrival, and which ranks the others wait for.
+
+batches ──► rows ──► found ──► clocks ──► question ──► model ──► tables
+
+rows       the collectives among the events, with what their arguments state
+named      NCCL's own ranges on the host, which name communicator and bytes
+sizes      bytes, and the factors of bandwidth
+found      the collectives of all ranks as columns; the same one on several ranks
+clocks     the ranks in one clock
+question   the answer of `ktrace summary --by collective`
+notes      what the figures rest on, and what isn't known
+model      the answer
+tables     its tables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ktrace.analysis.collectives.rows import COLUMNS as COLUMNS
+
+if TYPE_CHECKING:
+    from ktrace.analysis.work.question import Question
+    from ktrace.store.spill import Spill
+
+
+def questions(names: Sequence[str], spill: Spill) -> Question:
+    """The question what collectives do."""
+    from ktrace.analysis.collectives.question import CollectivesQuestion
+
+    return CollectivesQuestion(spill)

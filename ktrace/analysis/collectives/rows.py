@@ -1,0 +1,144 @@
+"""Collects the collectives of a trace, source by source.
+
+kernel   ncclDevKernel_AllReduce_Sum_bf16_RING_LL   of most sources
+range    hcom_allReduce__77_0_1                     HCCL's on a device, which enclose their tasks
+op       nccl:all_reduce                            of a recorder without device work
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.collectives.named import NamedCalls
+from ktrace.analysis.collectives.sizes import Facts, facts_of
+from ktrace.analysis.work.columns import StoredColumns, source_of
+from ktrace.analysis.work.gather import durations
+from ktrace.analysis.work.shapes import Shapes
+from ktrace.model.arrays import Bools, Int8, Int32, Int64
+from ktrace.model.batch import Batch
+from ktrace.model.json_text import encoded
+from ktrace.model.masks import NameTest, truth, words_in
+from ktrace.naming.collectives import is_collective, is_send, operation_in
+from ktrace.store.events import values
+from ktrace.store.spill import Spill
+
+#: The columns of the model that it looks at.
+COLUMNS = frozenset(
+    {"ts", "dur", "id", "kind", "name", "short_name", "operation", "comm", "comm_seq", "bytes", "args"}
+    | {"host", "pid", "tid", "device", "stream", "track"}
+)
+
+#: What one rank's collectives have in common, by number.
+_SHAPE = ("source", "host", "pid", "device", "name", "short_name", "comm")
+
+#: Torch's ranges of collectives that have no kernels.
+_BACKENDS = ("gloo:", "mpi:")
+
+#: A source's collectives are its kernels, else ranges, else operators.
+KERNEL, RANGE, OP = range(3)
+
+#: A number that isn't known.
+UNKNOWN = -1
+
+#: Arguments of collectives.
+_DECODER = msgspec.json.Decoder(dict[str, Any])
+
+
+class CollectiveRows:
+    """The collectives: ts, dur (-1 without an end), id, seq and size (-1: not known), numbers of facts and shape."""
+
+    def __init__(self, spill: Spill) -> None:
+        self.shapes = Shapes(_SHAPE)
+        self.named = NamedCalls(spill)
+        self._facts: dict[Facts, int] = {}
+        types = {"ts": "i8", "dur": "i8", "id": "i8", "seq": "i8", "size": "i8", "facts": "i4", "shape": "i4"}
+        self._rows = StoredColumns(spill, "collectives", **types, grade="i1")
+        self._of_library = NameTest(lambda name: is_collective(name) or ("ccl" in name.lower() and is_send(name)))
+        self._of_hccl = NameTest(lambda name: name.startswith("hcom_"))
+        self._of_backend = NameTest(lambda name: name.startswith(_BACKENDS) and operation_in(name) is not None)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def facts(self) -> list[Facts]:
+        """The different facts, by number."""
+        return list(self._facts)
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources that have collectives."""
+        return self._rows.sources
+
+    def of(self, source: str) -> dict[str, Any]:
+        """The collectives of a source that describe it best, as columns."""
+        columns = self._rows.of(source)
+        best = columns["grade"] == columns["grade"].min()
+        return columns if best.all() else {name: column[best] for name, column in columns.items()}
+
+    def number(self, facts: Facts) -> int:
+        """The number of these facts."""
+        return self._facts.setdefault(facts, len(self._facts))
+
+    def add(self, batch: Batch) -> None:
+        """Adds the collectives among events of one source, and what NCCL's own ranges state about them."""
+        self.named.add(batch)
+        grade = self._grades(batch)
+        mine = grade >= 0
+        if not mine.any():
+            return
+        rows = Batch("events", batch.columns.filter(pa.array(mine)))
+        numbers = {name: values(rows.columns, name) for name in ("comm_seq", "bytes")}
+        seq, size = (np.where(known, number, UNKNOWN) for number, known in numbers.values())
+        self._rows.add(
+            source_of(rows),
+            ts=rows.column("ts").to_numpy(),
+            dur=durations(rows),
+            id=rows.column("id").to_numpy(),
+            seq=seq,
+            size=size,
+            facts=self._facts_of(rows),
+            shape=self.shapes.number(rows, np.arange(len(rows))),
+            grade=grade[mine],
+        )
+
+    def _grades(self, batch: Batch) -> Int8:
+        """The grade of each event, -1 for one that isn't a collective."""
+        labelled = words_in(batch.column("operation"), ("collective",))
+        grouped = truth(batch.column("comm").is_valid())
+        on_device = truth(batch.column("device").is_valid())
+        kernel, range_, op = (words_in(batch.column("kind"), (kind,)) for kind in ("kernel", "range", "op"))
+        grade = np.full(len(batch), -1, np.int8)
+        if op.any():
+            grade[op & labelled] = OP
+        if range_.any():
+            backend = self._of_backend(batch.column("name"))
+            grade[range_ & ((grouped & on_device) | self._hccl(batch) | backend)] = RANGE
+        if kernel.any():
+            grade[kernel & (labelled | grouped | self._of_library(batch.column("name")))] = KERNEL
+        return grade
+
+    def _hccl(self, batch: Batch) -> Bools:
+        """Which rows are HCCL's collectives, rather than tasks of them, which have a stream."""
+        return self._of_hccl(batch.column("name")) & ~truth(batch.column("stream").is_valid())
+
+    def _facts_of(self, rows: Batch) -> Int32:
+        """The number of the facts of each row; equal arguments are decoded once."""
+        words = encoded(rows.args_text())
+        known = self._facts
+        found = [known.setdefault(_facts(text), len(known)) for text in words.dictionary.to_pylist()]
+        numbers = np.array([*found, known.setdefault(Facts(), len(known))], np.int32)
+        codes: Int64 = words.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+        chosen: Int32 = numbers[codes]
+        return chosen
+
+
+def _facts(text: str | None) -> Facts:
+    try:
+        return facts_of(_DECODER.decode(text)) if text else Facts()
+    except (msgspec.DecodeError, RecursionError):
+        return Facts()

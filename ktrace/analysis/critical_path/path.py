@@ -1,0 +1,187 @@
+"""The path of a source as columns: what decided each moment of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.critical_path import walk
+from ktrace.analysis.critical_path.device import Device
+from ktrace.analysis.critical_path.steps import Course, courses
+from ktrace.analysis.critical_path.syncs import Syncs
+from ktrace.analysis.critical_path.threads import Threads, covered
+from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.spans import KINDS as SPAN_KINDS
+from ktrace.analysis.work.use import COMMUNICATION, COPY
+from ktrace.model.arrays import AnyArray, Int8, Int32, Int64
+from ktrace.naming.taxonomy import classify
+
+#: What a piece of the path is.
+KINDS = (
+    *("kernel", "collective", "copy", "host operator", "API call", "between calls"),
+    *("launch delay", "kernel-to-kernel delay", "unexplained wait"),
+)
+KERNEL, COLLECTIVE, COPYING, OPERATOR, CALL, NO_CALL, LAUNCH_DELAY, WORK_DELAY, UNEXPLAINED = range(len(KINDS))
+
+#: The kinds of HOST and ON_DEVICE, which depend on what they refer to, and of the delays.
+_OF_DELAY = np.array([NO_CALL, KERNEL, LAUNCH_DELAY, WORK_DELAY, UNEXPLAINED], np.int8)
+
+
+class Columns(NamedTuple):
+    """Pieces of a path, rising and without holes within a step.
+
+    `kind` is an index of KINDS, `step` of the steps. `work` is the row of the device work: of the piece itself, or of
+    the one that a delay is before; `span` that of the operator or call, without a call that of the range around it;
+    `thread` that of the host; each -1 where there is none.
+    """
+
+    begin: Int64
+    end: Int64
+    kind: Int8
+    step: Int32
+    work: Int64
+    span: Int64
+    thread: Int64
+
+
+@dataclass
+class Path:
+    """The path through the steps of a course, and what its references refer to."""
+
+    source: str
+    course: Course
+    device: Device
+    threads: Threads
+    columns: Columns
+    kind_of_shape: Int8
+
+    def intervals(self) -> tuple[Int64, Int64]:
+        """The begins and ends of the steps."""
+        steps = self.course.steps
+        begin, end = [step.begin for step in steps], [step.end + step.after for step in steps]
+        return np.array(begin, np.int64), np.array(end, np.int64)
+
+    def work_times(self) -> Int64:
+        """The time of each piece of work of the process that is inside the steps."""
+        begin, end = self.intervals()
+        times = covered(begin, end, self.device.end) - covered(begin, end, self.device.begin)
+        process = self.course.process
+        return np.where(np.isin(self.device.process, (process, -1)) | (process < 0), times, 0)
+
+    def own_threads(self) -> AnyArray:
+        """The threads of the process."""
+        process, processes = self.course.process, self.device.processes
+        return np.flatnonzero(processes == process) if process >= 0 else np.arange(len(processes))
+
+
+def operation_of(shape: dict[str, Any]) -> str | None:
+    """The operation of work, also where the rows aren't classified."""
+    operation: str | None = shape["operation"]
+    return operation or classify(shape["name"], kind=shape["kind"]).operation
+
+
+def paths(work: Work) -> Iterator[Path]:
+    """Yields the paths of each source: one for each process with steps, else one."""
+    gathered = work.gathered
+    if work.rows is not gathered.work:
+        work = Work.of_devices(gathered)
+    role = {COMMUNICATION: COLLECTIVE, COPY: COPYING}
+    kinds = np.array([role.get(one, KERNEL) for one in work.roles.tolist()], np.int8)
+    collective = [operation_of(shape) == "collective" for shape in work.shapes]
+    kinds[np.array(collective, np.bool_)] = COLLECTIVE
+    sources = dict.fromkeys([*work.rows.sources, *(thread["source"] for thread in gathered.threads.all())])
+    for source in sources:
+        device, threads = Device(work, Events(work, source)), Threads(gathered, source)
+        syncs = Syncs(gathered, source, threads, device)
+        device.connect(syncs.waiting, syncs.awaited)
+        found = courses(gathered, source, threads, device)
+        if not found or not (len(device) or gathered.marks.of(source)["ts"].size):
+            continue
+        walker = walk.Walk(device, syncs.by_thread(), threads.hops())
+        for course in found:
+            last = course.steps[-1]
+            pieces = walker.back(
+                course.steps[0].begin,
+                last.end + last.after,
+                thread=course.thread,
+                work=course.work,
+                process=course.process,
+            )
+            columns = _cut(_columns(pieces, device, threads, kinds), course)
+            yield Path(source, course, device, threads, _with_ranges(columns, threads), kinds)
+
+
+def _columns(pieces: walk.Pieces, device: Device, threads: Threads, kinds: Int8) -> Columns:
+    """The pieces as columns, rising, with the stretches on threads divided by their innermost spans."""
+    what, reference, begin, end = pieces
+    host = what == walk.HOST
+    parts = [
+        _stretches(threads, int(thread), begin, end, np.flatnonzero(host & (reference == thread)))
+        for thread in np.unique(reference[host])
+    ]
+    rows = np.flatnonzero(~host)
+    kind = _OF_DELAY[what[rows]]
+    running = what[rows] == walk.ON_DEVICE
+    kind[running] = kinds[device.shape[reference[rows][running]]]
+    none, nowhere = np.full(len(rows), -1, np.int64), np.zeros(len(rows), np.int32)
+    parts.append(Columns(begin[rows], end[rows], kind, nowhere, reference[rows], none, none))
+    found = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    order = np.argsort(found[0], kind="stable")
+    return _rows(Columns(*found), order)
+
+
+def _stretches(threads: Threads, thread: int, begin: Int64, end: Int64, rows: Int64) -> Columns:
+    """Some stretches on a thread, divided by the innermost spans."""
+    mine = threads.place(thread)
+    since, until, row = (column[mine] for column in threads.segments[1:])
+    first, last = begin[rows].min(initial=0), end[rows].max(initial=0)
+    if len(since):  # nothing is open before the first and after the last span
+        since, until = np.append(since, until[-1]), np.append(until, max(last, until[-1]))
+        since, until = np.append(min(first, since[0]), since), np.append(since[0], until)
+        row = np.concatenate([[-1], row, [-1]])
+    else:
+        since, until, row = np.array([first]), np.array([last]), np.array([-1])
+    low, high = np.searchsorted(until, begin[rows], "right"), np.searchsorted(since, end[rows], "left")
+    count = np.maximum(high - low, 0)
+    of = np.repeat(np.arange(len(rows)), count)
+    at = np.arange(len(of)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
+    span = row[at]
+    kind = np.where(threads.kind[span] == SPAN_KINDS.index("op"), OPERATOR, CALL) if len(threads.kind) else span
+    kind = np.where(span >= 0, kind, NO_CALL).astype(np.int8)
+    begins, ends = np.maximum(since[at], begin[rows][of]), np.minimum(until[at], end[rows][of])
+    whole = ends > begins
+    none = np.full(len(of), -1, np.int64)
+    columns: tuple[AnyArray, ...] = (begins, ends, kind, none.astype(np.int32), none, span, np.full(len(of), thread))
+    return _rows(Columns(*columns), whole)
+
+
+def _rows(columns: Columns, rows: AnyArray) -> Columns:
+    """Some rows of the columns."""
+    taken: tuple[AnyArray, ...] = tuple(column[rows] for column in columns)
+    return Columns(*taken)
+
+
+def _cut(columns: Columns, course: Course) -> Columns:
+    """The pieces cut at the bounds of steps, without those between steps."""
+    begins = np.array([step.begin for step in course.steps], np.int64)
+    ends = np.array([step.end + step.after for step in course.steps], np.int64)
+    edges = np.concatenate([begins, ends[:-1]])
+    edges = np.setdiff1d(edges, columns.begin[np.searchsorted(columns.begin, edges, "right") - 1])
+    bounds = np.insert(columns.begin, np.searchsorted(columns.begin, edges), edges)
+    at = np.searchsorted(columns.begin, bounds, "right") - 1
+    until = np.append(bounds[1:], ends[-1])
+    step = np.searchsorted(begins, bounds, "right") - 1
+    inside = (step >= 0) & (bounds < ends[np.maximum(step, 0)])
+    cut = Columns(bounds, until, columns.kind[at], step.astype(np.int32), *(column[at] for column in columns[4:]))
+    return _rows(cut, inside)
+
+
+def _with_ranges(columns: Columns, threads: Threads) -> Columns:
+    """The pieces, with the innermost range around those without a call."""
+    rows = np.flatnonzero(columns.kind == NO_CALL)
+    span = columns.span.copy()
+    span[rows] = threads.range_around(columns.thread[rows].astype(np.int32), columns.begin[rows])
+    return columns._replace(span=span)

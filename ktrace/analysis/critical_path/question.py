@@ -1,0 +1,204 @@
+"""Answers what decides how long steps take: the critical path, by kind, operation and name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.critical_path.model import CriticalPathAnswer, PathShare, PathStep
+from ktrace.analysis.critical_path.names import Names, words
+from ktrace.analysis.critical_path.path import (
+    CALL,
+    KINDS,
+    LAUNCH_DELAY,
+    NO_CALL,
+    OPERATOR,
+    UNEXPLAINED,
+    Path,
+    paths,
+)
+from ktrace.analysis.work.events import Work, natural
+from ktrace.analysis.work.figures import sorted_by
+from ktrace.analysis.work.gather import kinds_in
+from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.labels import Labels
+from ktrace.analysis.work.question import Answer
+from ktrace.model.arrays import Int64, Integers
+from ktrace.model.batch import DEVICE_KINDS, Batch
+from ktrace.store.joins import distinct
+
+#: The name of the question, as `--by` takes it.
+NAME = "critical-path"
+
+_LEFT_OUT = "A filter leaves out {:,} piece{} of device work, so the path may be another one."
+
+
+class CriticalPath:
+    """The question about the path. What it needs is in the work, its calls, the spans and the waits."""
+
+    spans = True
+
+    def __init__(self) -> None:
+        self._seen = 0
+
+    def see(self, batch: Batch) -> None:
+        """Counts the device work, since the path needs all of it."""
+        if batch.record == "events" and len(batch):
+            self._seen += int(np.count_nonzero(kinds_in(batch, DEVICE_KINDS)[0]))
+
+    def answer(self, work: Work, labels: Labels) -> Mapping[str, Answer]:
+        """The answer, if any source has device work or steps."""
+        sums = _Sums(work, labels)
+        for path in paths(work):
+            sums.add(path)
+        missing = self._seen - len(work.gathered.work)
+        notes = [_LEFT_OUT.format(missing, "s" if missing > 1 else "")] if missing > 0 else []
+        return {NAME: sums.answer(notes)} if sums.steps else {}
+
+
+class _Sums:
+    """The sums of the paths of all sources."""
+
+    def __init__(self, work: Work, labels: Labels) -> None:
+        self._names = Names(work, labels)
+        self.steps: dict[str, tuple[int, int, Int64]] = {}
+        self._kinds: dict[str, Int64] = {}
+        self._operations: dict[str, Int64] = {}
+        self._by_name: dict[tuple[str, str], Int64] = {}
+        self._counts: Counter[str] = Counter()
+        self._is_whole = True
+        self._pieces: list[pa.Table] = []
+
+    def add(self, path: Path) -> None:
+        """Adds the path of a source or a process."""
+        columns = path.columns
+        length = columns.end - columns.begin
+        self._pieces.append(_pieces(path, self._names))
+        self._add_steps(path, length)
+        _add(self._kinds, KINDS, columns.kind, length)
+        self._add_names(path, length)
+        self._add_work(path, length)
+        early = np.zeros(len(path.device), np.bool_)
+        early[columns.work[columns.kind < OPERATOR]] = True
+        early &= path.device.begin < path.device.call_begin
+        self._counts.update(
+            work=len(path.device), unknown=int((~path.device.launched).sum()), early=int(np.count_nonzero(early))
+        )
+
+    def _add_steps(self, path: Path, length: Int64) -> None:
+        steps = path.course.steps
+        self._is_whole &= path.course.is_whole
+        cell = path.columns.step.astype(np.int64) * len(KINDS) + path.columns.kind
+        times, _ = _grouped(cell, length, len(steps) * len(KINDS))
+        for step, mine in zip(steps, times.reshape(len(steps), -1), strict=True):
+            count, wall, known = self.steps.get(step.label, (0, 0, np.zeros(len(KINDS), np.int64)))
+            self.steps[step.label] = count + 1, wall + step.end + step.after - step.begin, known + mine
+
+    def _add_names(self, path: Path, length: Int64) -> None:
+        """Adds the times on the path by name and kind, and the own times of operators and calls altogether."""
+        code = self._names.of(path, np.arange(len(length))) * len(KINDS) + path.columns.kind
+        words = self._names.words
+        cell, which = distinct(code, len(words) * len(KINDS))
+        keys = [(words[one // len(KINDS)], KINDS[one % len(KINDS)]) for one in code[cell].tolist()]
+        _add(self._by_name, keys, which, length)
+        own = path.threads.own_times(*path.intervals(), path.own_threads())
+        for number in np.flatnonzero(own).tolist():
+            for kind in (OPERATOR, CALL):
+                if (key := (words[number], KINDS[kind])) in self._by_name:
+                    self._by_name[key][2] += own[number]
+
+    def _add_work(self, path: Path, length: Int64) -> None:
+        """Adds the time of all work by name, on the path or not, and all times by operation."""
+        names, shape, times = self._names, path.device.shape, path.work_times()
+        mine = np.flatnonzero(path.columns.kind < OPERATOR)
+        operation = names.operation[shape[path.columns.work[mine]]]
+        _add(self._operations, names.operations, operation, length[mine])
+        _add(self._operations, names.operations, names.operation[shape], times, total=True)
+        cell = names.kernel[shape].astype(np.int64) * OPERATOR + path.kind_of_shape[shape]
+        words = [(name, kind) for name in names.kernels for kind in KINDS[:OPERATOR]]
+        _add(self._by_name, words, cell, times, total=True)
+
+    def answer(self, notes: list[str]) -> CriticalPathAnswer:
+        """The answer."""
+        steps = [
+            PathStep(label, count, wall, {kind: int(time) for kind, time in zip(KINDS, times, strict=True) if time})
+            for label, (count, wall, times) in self.steps.items()
+        ]
+        kinds = [PathShare(kind, kind, int(time), int(pieces)) for kind, (time, pieces, _) in self._kinds.items()]
+        operations = [_share(name, "", one, True) for name, one in self._operations.items()]
+        names = [_share(name, kind, one, kind in _TIMED) for (name, kind), one in self._by_name.items()]
+        return CriticalPathAnswer(
+            sorted(steps, key=lambda one: natural(one.label)),
+            _heaviest(kinds),
+            _heaviest(operations) if {*self._operations} - {OTHER} else [],
+            _heaviest([one for one in names if one.kind not in KINDS[LAUNCH_DELAY:UNEXPLAINED]]),
+            self._is_whole,
+            [*notes, *self._sentences()],
+            pa.concat_tables(self._pieces),
+        )
+
+    def _sentences(self) -> Iterator[str]:
+        """What the figures mean or lack."""
+        unknown, early = self._counts["unknown"], self._counts["early"]
+        if unknown and unknown == self._counts["work"]:
+            yield "The calls that launched the work aren't known, so the path doesn't lead from devices to the host."
+        elif unknown:
+            yield f"The calls that launched {unknown:,} of {self._counts['work']:,} pieces of device work aren't known."
+        if early:
+            times = f"{early:,} time{'s' if early > 1 else ''}"
+            yield f"Work on the path begins before its call, {times}: the clocks of host and device disagree."
+        if KINDS[UNEXPLAINED] in self._kinds:
+            yield (
+                "Unexplained wait: no call and no event in the trace tells why the work after it didn't begin earlier; "
+                '"while X ran": X, on another stream, ended just before.'
+            )
+
+
+#: The kinds that take time off the path, too.
+_TIMED = KINDS[:NO_CALL]
+
+
+def _pieces(path: Path, names: Names) -> pa.Table:
+    """The pieces of a path as a table."""
+    columns = path.columns
+    every = np.arange(len(columns.begin))
+    return pa.table(
+        {
+            "source": words([path.source], np.zeros(len(every), np.int64)),
+            "step": words([step.label for step in path.course.steps], columns.step),
+            "ts": columns.begin,
+            "dur": columns.end - columns.begin,
+            "kind": words(KINDS, columns.kind),
+            "name": names.texts(path, every),
+        }
+    )
+
+
+def _share(name: str, kind: str, figures: Int64, has_total: bool) -> PathShare:
+    time, pieces, total = figures.tolist()
+    return PathShare(name, kind, time, pieces, total if has_total else None)
+
+
+def _heaviest(shares: list[PathShare]) -> list[PathShare]:
+    return sorted(shares, key=lambda one: (-one.time, -(one.total or 0), one.key))
+
+
+def _add(sums: dict[Any, Int64], keys: Sequence[Any], code: Integers, times: Int64, *, total: bool = False) -> None:
+    """Adds times to the sums (time, pieces, total) of their keys; `total` to the totals alone."""
+    time, pieces = _grouped(code, times, len(keys))
+    for number in np.flatnonzero(time).tolist():
+        figures = (0, 0, time[number]) if total else (time[number], pieces[number], 0)
+        sums.setdefault(keys[number], np.zeros(3, np.int64))
+        sums[keys[number]] += figures
+
+
+def _grouped(code: Integers, times: Int64, groups: int) -> tuple[Int64, Int64]:
+    """The time and the number of rows of each group."""
+    pieces = np.bincount(code, minlength=groups)
+    bounds = np.concatenate([[0], np.cumsum(pieces)])
+    sums = np.concatenate([[0], np.cumsum(times[sorted_by(code, groups)])])
+    return sums[bounds[1:]] - sums[bounds[:-1]], pieces

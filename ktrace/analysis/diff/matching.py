@@ -1,0 +1,171 @@
+"""Matches the work of one side with the work of the other.
+
+    a                         b                          matched
+    softmax_kernel            softmax_kernel             name
+    add<float, 4>(float*)     add<float, 8>(float*)      short name
+    vectorized<AddFunctor>    vectorized                 function
+    triton_poi_fused_add_12   triton_poi_fused_add_7     name without number
+    L9                        block_9                    number of the layer
+
+A summary lists kernels by short name, and equal names match. The remaining kernels match if they have the same
+operation and either the same function, where one side names only the function, or the same name without the number or
+hash that graph compilers (Inductor, XLA) change with every build. Among several candidates, two match if they are the
+only ones launched equally often; the rest are compared as one. Kernels whose names differ in other ways, such as the
+tile of a gemm, aren't matched: one is gone and one is new, and the table by operation compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.summary.statistics import joined
+from ktrace.analysis.work.keys import OTHER
+from ktrace.analysis.work.model import Group
+from ktrace.naming.taxonomy import Taxonomy, taxonomy
+
+#: Names that end in a number or hash of a graph compiler: Inductor's, XLA's, names with a digest.
+_NUMBERED = re.compile(r"^(triton_\w+?)_\d+$|^(\w*fusion)[._]\d+$|^(.*\D)[._](?=[0-9a-f]*[0-9])[0-9a-f]{8,64}$")
+_LAYER = re.compile(r"\d+$")
+
+#: Groups that match despite different names if each side has only one.
+_ONLY = ("stream", "device", "rank", "source", "run")
+
+Key = Callable[[Group], str | None]
+
+
+class Match(NamedTuple):
+    """Work of both sides, or of one, and what it was matched by: "" for work of only one side."""
+
+    a: Group | None
+    b: Group | None
+    by: str = ""
+
+
+def matched(a: Sequence[Group], b: Sequence[Group], by: str, *, steps: tuple[int, int] = (1, 1)) -> list[Match]:
+    """Returns all groups of both sides, each once. `steps` is the number of steps of each side, to compare counts."""
+    of_b = {group.key: group for group in b}
+    found = [Match(group, of_b[group.key], _same(group, of_b[group.key], by)) for group in a if group.key in of_b]
+    same = {match.a.key for match in found if match.a}
+    rest_a = [group for group in a if group.key not in same]
+    rest_b = [group for group in b if group.key not in same]
+    for key, words in _keys(by, rest_a, rest_b):
+        rest_a, rest_b = _bucketed(rest_a, rest_b, key, words, steps, found)
+    if rest_a and rest_b and not same and _by_place(by, rest_a, rest_b):
+        found += [Match(one, other, _place(by)) for one, other in zip(rest_a, rest_b, strict=False)]
+        length = min(len(rest_a), len(rest_b))
+        rest_a, rest_b = rest_a[length:], rest_b[length:]
+    return [*found, *(Match(group, None) for group in rest_a), *(Match(None, group) for group in rest_b)]
+
+
+def _same(a: Group, b: Group, by: str) -> str:
+    """Returns what groups of the same key were matched by: for kernels the short name."""
+    return "short name" if by == "kernel" and (a.name is None or a.name != b.name) and a.key != OTHER else "name"
+
+
+def _keys(by: str, a: Sequence[Group], b: Sequence[Group]) -> list[tuple[Key, str]]:
+    """Returns the keys other than names by which groups match, the most certain first."""
+    if by == "layer":
+        return [(_layer, "number of the layer")]
+    if by != "kernel" or not a or not b:
+        return []
+    rules = taxonomy()
+    bare = {group.key for group in (*a, *b) if "<" not in group.key}
+
+    def function(group: Group) -> str | None:
+        word = group.key.partition("<")[0]
+        return _with_operation(rules, group, word) if word in bare else None
+
+    return [
+        (function, "function"),
+        (lambda group: _with_operation(rules, group, unnumbered(group.key)), "name without number"),
+    ]
+
+
+def _by_place(by: str, a: Sequence[Group], b: Sequence[Group]) -> bool:
+    return by == "step" or (by in _ONLY and len(a) == len(b) == 1)
+
+
+def _place(by: str) -> str:
+    return "place" if by == "step" else "the only one"
+
+
+def _with_operation(rules: Taxonomy, group: Group, key: str) -> str | None:
+    """Returns the key extended by the kernel's operation; None for the group of unnamed work."""
+    return None if group.key == OTHER else f"{key}\n{rules.labels(group.name or group.key).operation}"
+
+
+def unnumbered(name: str) -> str:
+    """Returns the name without the number or hash at its end that a graph compiler changes with every build."""
+    numbered = _NUMBERED.match(name)
+    return next(part for part in numbered.groups() if part) if numbered else name
+
+
+def _layer(group: Group) -> str | None:
+    number = _LAYER.search(group.key)
+    return str(int(number.group())) if number else None
+
+
+def _bucketed(
+    a: Iterable[Group], b: Iterable[Group], key: Key, words: str, steps: tuple[int, int], found: list[Match]
+) -> tuple[list[Group], list[Group]]:
+    """Adds the groups that share a key to `found`, and returns the others."""
+    buckets: dict[str, tuple[list[Group], list[Group]]] = {}
+    rest: tuple[list[Group], list[Group]] = ([], [])
+    for side, groups in enumerate((a, b)):
+        for group in groups:
+            common = key(group)
+            if common is None:
+                rest[side].append(group)
+            else:
+                buckets.setdefault(common, ([], []))[side].append(group)
+    for mine, others in buckets.values():
+        if mine and others:
+            found += _match_bucket(mine, others, words, steps)
+        else:
+            rest[0].extend(mine)
+            rest[1].extend(others)
+    return rest
+
+
+def _match_bucket(a: list[Group], b: list[Group], words: str, steps: tuple[int, int]) -> list[Match]:
+    """Matches groups that share a key: by launch count where that is unique, the rest as one."""
+    if len(a) == len(b) == 1:
+        return [Match(a[0], b[0], words)]
+    found = []
+    of_a, of_b = _by_count(a, steps[0]), _by_count(b, steps[1])
+    for count, mine in of_a.items():
+        others = of_b.get(count, [])
+        if count is not None and len(mine) == len(others) == 1:
+            found.append(Match(mine[0], others[0], f"{words} and count"))
+            a = [group for group in a if group is not mine[0]]
+            b = [group for group in b if group is not others[0]]
+    if a and b:
+        many = "" if len(a) == len(b) == 1 else f", {len(a)} with {len(b)}"
+        return [*found, Match(together(a), together(b), f"{words}{many}")]
+    return [*found, *(Match(group, None) for group in a), *(Match(None, group) for group in b)]
+
+
+def _by_count(groups: Iterable[Group], steps: int) -> dict[float | None, list[Group]]:
+    counts: dict[float | None, list[Group]] = {}
+    for group in groups:
+        counts.setdefault(None if group.count is None else group.count / steps, []).append(group)
+    return counts
+
+
+def together(groups: Sequence[Group]) -> Group:
+    """Returns several groups as one, with the key of the first, which is the heaviest, and the samples of all."""
+    if len(groups) == 1:
+        return groups[0]
+    whole = reduce(joined, groups)
+    durations = [group.durations for group in groups if group.durations is not None]
+    steps = [group.steps for group in groups if group.steps is not None]
+    if len(durations) == len(groups):
+        rising = np.sort(np.concatenate(durations))
+        whole = replace(whole, durations=rising, median=float(np.median(rising)) if len(rising) else None)
+    return replace(whole, steps=np.sum(steps, axis=0)) if len(steps) == len(groups) else whole

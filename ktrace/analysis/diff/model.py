@@ -1,0 +1,148 @@
+"""The parts of a comparison: changes of groups of work and of the use of devices. All times are ns.
+
+Diff("monday", "tuesday")   per "step"
+  whole                  Change("total", 11.802 ms ─► 12.034 ms, +2.0 %, clear)
+  rows["kernel"]         Change("softmax", 1.200 ms ─► 1.380 ms, +15.0 %, clear), ...
+  devices                DeviceChange("cuda:0", DeviceUse ─► DeviceUse)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ktrace.tables.figures import exact, harmless
+from ktrace.tables.frames import Framed
+
+if TYPE_CHECKING:
+    from ktrace.analysis.summary.model import Summary
+    from ktrace.analysis.work.model import DeviceUse, Group
+    from ktrace.tables.table import Table
+
+#: Verdicts: exceeds the noise of the samples; doesn't exceed it; can't be decided; work of only one side (two kinds).
+CLEAR, NOISE, UNKNOWN, NEW, GONE = "clear", "within noise", "not known", "new", "gone"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The result of testing a change with the samples of both sides.
+
+    `samples` names what was compared: "steps" (the totals of steps) or "launches" (the durations of single launches);
+    `a` and `b` are the numbers of samples. `p` is the probability of ranks this far apart if nothing changed, `q` the
+    same adjusted for all rows of the table (Benjamini-Hochberg). `ratio` is the ratio of the medians, b to a, and
+    `interval` its bounds at 95 %; None for too few samples, or if the median of `a` is 0. `spread_a` and `spread_b`
+    are interquartile ranges in percent of the median.
+    """
+
+    samples: str
+    a: int
+    b: int
+    p: float
+    q: float | None = None
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
+    spread_a: float | None = None
+    spread_b: float | None = None
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of the work with the same `key`.
+
+    `a` and `b` are its groups, None if a side has no such work. `total_a` and `total_b` (in `Diff.unit`), `count_a`
+    and `count_b` are the compared figures: averages per step if `Diff.per` is "step", else those of the whole trace.
+    `matched` names what the two were matched by: "name", another key of `ktrace.analysis.diff.matching`, or "" for work
+    of only one side. `share` is the part of all changes of the table, up or down, in percent.
+
+    The change `delta` = `from_count` + `from_duration`: called more or less often, each call longer or shorter; None
+    if counts aren't known. `verdict` is one of CLEAR, NOISE, UNKNOWN, NEW, GONE, and `why` gives the reason in words.
+    """
+
+    key: str
+    a: Group | None
+    b: Group | None
+    total_a: float
+    total_b: float
+    count_a: float | None = None
+    count_b: float | None = None
+    matched: str = "name"
+    share: float | None = None
+    from_count: float | None = None
+    from_duration: float | None = None
+    verdict: str = UNKNOWN
+    why: str = ""
+    test: Evidence | None = None
+
+    @property
+    def delta(self) -> float:
+        """The change in ns; positive is slower."""
+        return self.total_b - self.total_a
+
+    @property
+    def percent(self) -> float | None:
+        """The change in percent of `total_a`; None if that is 0."""
+        return 100 * self.delta / self.total_a if self.total_a else None
+
+
+@dataclass(frozen=True)
+class DeviceChange:
+    """The use of a device before and after; None if a side doesn't have the device."""
+
+    label: str
+    a: DeviceUse | None
+    b: DeviceUse | None
+
+
+@dataclass(repr=False)
+class Diff(Framed):
+    """What changed from `a` to `b`, which are named `name_a` and `name_b`.
+
+    `per` is "step" if both sides have steps and totals are averages per step, else "whole". `whole` is the change of
+    all work. `steps` are the changes of the measured times of a step (`StepUse`), if steps are compared. `rows` maps
+    each requested grouping (of `ktrace.analysis.work.keys.BY`) to its changes, the greatest first. Totals are in
+    `unit`: "ns", or "%" of the whole if a side contains only shares. `notes` are sentences on what the figures mean or
+    lack, `verdict` at most three: how much faster or slower, because of what, how sure.
+    """
+
+    name_a: str
+    name_b: str
+    a: Summary
+    b: Summary
+    per: str
+    whole: Change
+    rows: dict[str, list[Change]]
+    devices: list[DeviceChange] = field(default_factory=list)
+    steps: list[Change] = field(default_factory=list)
+    unit: str = "ns"
+    notes: list[str] = field(default_factory=list)
+    verdict: list[str] = field(default_factory=list)
+
+    @property
+    def wall(self) -> Change | None:
+        """The change of the time of a step on the host; None if steps aren't compared."""
+        return next((change for change in self.steps if change.key == "wall"), None)
+
+    def tables(self, top: int | None = None, *, full: bool = True) -> list[Table]:
+        """Returns the comparison as tables: the verdict, the whole, each of `rows` (at most `top` rows), the devices.
+
+        With `full` the tables have a column for every figure, for programs; else only the main columns.
+        """
+        from ktrace.analysis.diff.tables import tables
+
+        return tables(self, top, full)
+
+    def _by_name(self) -> dict[str, Table]:
+        """All tables by name, those of the changes first."""
+        found = {table.name: table for table in self.tables()}
+        return {name: found[name] for name in sorted(found, key=lambda name: name not in self.rows)}
+
+    def __repr__(self) -> str:
+        whole, each = self.whole, " of a step" if self.per == "step" else ""
+        change = f", {round(whole.percent, 1) + 0.0:+.1f}%" if whole.percent is not None else ""
+        parts = [f"work{each} {exact(whole.total_a, self.unit)} to {exact(whole.total_b, self.unit)}{change}"]
+        for by, rows in self.rows.items():
+            counts = ((name, sum(row.verdict == name for row in rows)) for name in (CLEAR, NEW, GONE))
+            parts.append(f"by {by} " + ", ".join(f"{count:,} {name}" for name, count in counts))
+        verdict = f", {whole.verdict}" if whole.verdict in (CLEAR, NOISE) else ""
+        parts[0] += verdict
+        return f"<Diff {harmless(self.name_a)} to {harmless(self.name_b)}: {'; '.join(parts)}>"

@@ -1,0 +1,151 @@
+"""Tests whether samples of both sides are further apart than chance would put them.
+
+    a  10.1 10.2 10.0 10.3 10.1      p = 0.008: of all ways to deal these ten values to two sides, 2 of 252 put
+    b  11.0 11.2 10.9 11.1 11.3      them as far apart; ratio of the medians 1.089, with bounds from order statistics
+
+The tests assume no shape of the distribution. Successive launches aren't independent (clocks, caches, other work), so
+they count as at most `COUNTED`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from ktrace.analysis.diff.model import Evidence
+from ktrace.model.arrays import AnyArray, Int64
+
+#: The accepted part of chance results among the rows called clear.
+LEVEL = 0.05
+#: The confidence of an interval.
+CONFIDENCE = 0.95
+#: Samples of one side count as at most this number.
+COUNTED = 1000
+#: Up to this number of samples of both sides, all ways to deal them are counted exactly.
+EXACT = 30
+
+
+def rank_test(a: AnyArray, b: AnyArray) -> float:
+    """Returns the two-sided p of the Mann-Whitney test: the probability of ranks this far apart by chance.
+
+    It is exact, also with ties, for up to `EXACT` values in total; above that it is the normal approximation with
+    corrections for ties and continuity. It is 1.0 if a side is empty.
+    """
+    if not len(a) or not len(b):
+        return 1.0
+    values_a, counts_a = np.unique(a, return_counts=True)
+    values_b, counts_b = np.unique(b, return_counts=True)
+    values = np.union1d(values_a, values_b)
+    of_a, of_b = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+    of_a[np.searchsorted(values, values_a)] = counts_a
+    of_b[np.searchsorted(values, values_b)] = counts_b
+    if len(a) + len(b) <= EXACT:
+        return _exact(of_a, of_b)
+    return _approximate(of_a, of_b)
+
+
+def _exact(of_a: Int64, of_b: Int64) -> float:
+    """Returns the part of all ways to deal the values that puts the rank sum at least as far from its mean."""
+    both = of_a + of_b
+    doubled = 2 * np.cumsum(both) - both + 1  # twice the mean rank of each value, a whole number
+    ranks = np.repeat(doubled, both)
+    taken, length = int(of_a.sum()), int(ranks.sum()) + 1
+    ways = np.zeros((taken + 1, length))
+    ways[0, 0] = 1
+    for rank in ranks:
+        ways[1:, rank:] += ways[:-1, : length - rank].copy()
+    off = np.abs(np.arange(length) - taken * (len(ranks) + 1))
+    seen = abs(int((of_a * doubled).sum()) - taken * (len(ranks) + 1))
+    return min(1.0, float(ways[taken, off >= seen].sum() / ways[taken].sum()))
+
+
+def _approximate(of_a: Int64, of_b: Int64) -> float:
+    """Approximates p by the deviation from one half of the probability that a value of `b` is above one of `a`."""
+    n, m = int(of_a.sum()), int(of_b.sum())
+    below = np.cumsum(of_a) - of_a
+    above = float((of_b * (below + of_a / 2)).sum()) / (n * m)
+    both = (of_a + of_b).astype(np.float64)
+    tied = float((both**3 - both).sum()) / (float(n + m) ** 3 - (n + m))
+    n, m = min(n, COUNTED), min(m, COUNTED)
+    deviation = math.sqrt((n + m + 1) / (12 * n * m) * (1 - tied))
+    off = abs(above - 0.5) - 0.5 / (n * m)
+    return math.erfc(max(off, 0.0) / deviation / math.sqrt(2)) if deviation else 1.0
+
+
+def least_p(n: int, m: int) -> float:
+    """Returns the least possible p with `n` and `m` samples: all of one side above all of the other."""
+    n, m = min(n, COUNTED), min(m, COUNTED)
+    return 2 * math.exp(math.lgamma(n + 1) + math.lgamma(m + 1) - math.lgamma(n + m + 1)) if n and m else 1.0
+
+
+def discoveries(ps: Sequence[float]) -> list[float]:
+    """Returns the q of Benjamini and Hochberg for each p: of rows with q <= 5 %, at most 5 % are chance results."""
+    order = np.argsort(np.asarray(ps, np.float64), kind="stable")
+    scaled = np.asarray(ps, np.float64)[order] * len(ps) / np.arange(1, len(ps) + 1)
+    found = np.empty(len(ps))
+    found[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return [float(q) for q in found]
+
+
+@lru_cache(maxsize=2048)
+def left_out(n: int) -> int | None:
+    """Returns how many order statistics lie outside the interval of a median at each end; None if `n` is too small.
+
+    Both medians of a ratio lie in their intervals with the probability `CONFIDENCE`, each with its square root.
+    """
+    outside, ways, most = 0, 1, (1 - math.sqrt(CONFIDENCE)) / 2 * 2.0**n
+    below = ways  # the ways in which at most `outside` of n values are below the median
+    if below > most:
+        return None
+    while below <= most:
+        ways = ways * (n - outside) // (outside + 1)
+        outside += 1
+        below += ways
+    return outside - 1
+
+
+def median_bounds(rising: AnyArray) -> tuple[float, float] | None:
+    """Returns bounds of the median with probability sqrt(`CONFIDENCE`); None for fewer than 7 values."""
+    n = min(len(rising), COUNTED)
+    outside = left_out(n)
+    if outside is None:
+        return None
+    place = outside * len(rising) // n
+    return float(rising[place]), float(rising[len(rising) - 1 - place])
+
+
+def evidence(samples: str, a: AnyArray, b: AnyArray) -> Evidence:
+    """Returns the evidence of the samples of both sides, in rising order; each side has at least one."""
+    middle_a, middle_b = _quantile(a, 0.5), _quantile(b, 0.5)
+    bounds_a, bounds_b = median_bounds(a), median_bounds(b)
+    interval = None
+    if bounds_a and bounds_b and bounds_a[0] > 0:
+        interval = bounds_b[0] / bounds_a[1], bounds_b[1] / bounds_a[0]
+    return Evidence(
+        samples,
+        len(a),
+        len(b),
+        p=rank_test(a, b),
+        ratio=middle_b / middle_a if middle_a else None,
+        interval=interval,
+        spread_a=_spread(a, middle_a),
+        spread_b=_spread(b, middle_b),
+    )
+
+
+def _quantile(rising: AnyArray, part: float) -> float:
+    """Returns the quantile, interpolated linearly between neighbouring values."""
+    place = part * (len(rising) - 1)
+    low = int(place)
+    high = min(low + 1, len(rising) - 1)
+    return float(rising[low]) + (place - low) * (float(rising[high]) - float(rising[low]))
+
+
+def _spread(rising: AnyArray, middle: float) -> float | None:
+    """Returns the interquartile range in percent of the median; None for fewer than 3 values."""
+    if len(rising) < 3 or not middle:
+        return None
+    return 100 * (_quantile(rising, 0.75) - _quantile(rising, 0.25)) / middle

@@ -1,0 +1,44 @@
+"""Why devices are idle: the cause of each gap between the work of a device, and what the host did in it.
+
+work ──► gaps ──► meanwhile ──► question ──► model
+                                track: the gaps as slices of a timeline, for `--explain idle`
+
+gaps        the gaps, the call that ends each, its cause
+meanwhile   how gaps are divided among the spans of the host
+question    the answer of `ktrace summary --by idle`
+model       the answer and its tables
+track       the gaps as rows of a timeline
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.labels import Labels
+    from ktrace.analysis.work.question import Question
+    from ktrace.store.spill import Spill
+
+#: The columns of the model that it looks at: those of any summary.
+COLUMNS: frozenset[str] = frozenset()
+
+#: Whether `explain` needs `SummaryInput.spans`.
+SPANS = True
+
+
+def questions(names: Sequence[str], spill: Spill) -> Question:
+    """The question why devices are idle."""
+    from ktrace.analysis.idle.question import Idle
+
+    return Idle()
+
+
+def explain(work: Work, labels: Labels) -> Iterator[pa.RecordBatch]:
+    """Yields the gaps as events on a track of each device: columns of the model without `id`."""
+    from ktrace.analysis.idle.track import slices
+
+    return slices(work)

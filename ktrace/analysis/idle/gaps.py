@@ -1,0 +1,156 @@
+"""The gaps between the work of a device, the call that ends each, and its cause.
+
+call        [ cudaDeviceSynchronize ]  ...  [ cudaLaunchKernel ]
+device   [ gemm ]                                        [ norm ]
+                 gap                                     ended by norm: synchronised
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.idle.meanwhile import Meanwhile
+from ktrace.analysis.work.events import Events
+from ktrace.analysis.work.figures import by_group
+from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.spans import KINDS
+from ktrace.analysis.work.use import COPY
+from ktrace.model.arrays import Int8, Int32, Int64
+from ktrace.store.joins import positions
+
+#: The causes, in the order of the tables: the name of each, and what it means.
+CAUSES = {
+    "host late": "nothing was queued: the host did something else, or was in the launching call",
+    "host synchronised": "nothing was queued: the host had waited for the device, and would have launched in time else",
+    "dependency": "work was queued, but had to wait: for an event, another stream or device, its graph",
+    "launch overhead": "work was queued, and began shortly after the work before it",
+    "unknown": "the call that launched the work after the gap isn't known",
+}
+LATE, SYNCHRONISED, DEPENDENCY, OVERHEAD, UNKNOWN = range(len(CAUSES))
+
+#: The longest gap, in ns, that launch overhead explains, and the longest way from a call to the device.
+#: Gaps between queued kernels take 1 to 2 us on NVIDIA, up to 10 us on AMD and where an event is waited for.
+OVERHEAD_NS = 10_000
+
+#: Calls that return when work is done. Copies whose name ends in Async return then, too, if memory is pageable.
+_WAITS = re.compile(
+    r"[a-z]+\w*Synchronize|(cuda|cu|hip)Memcpy(?!\w*Async)|clFinish|clWaitForEvents|urEventWait|urQueueFinish", re.ASCII
+)
+
+_API = KINDS.index("api")
+
+
+class Gaps(NamedTuple):
+    """The gaps of the devices of one source, as columns.
+
+    `place` is the index of the device (or of another group of work), `before` and `after` the work around the gap,
+    `call` the index of the call that launched the work after it, -1 if it isn't known. `launched` is when that call
+    returned, clipped to the gap: from there on the work is queued.
+    """
+
+    place: Int32
+    begin: Int64
+    end: Int64
+    before: Int64
+    after: Int64
+    call: Int64
+    launched: Int64
+
+    @property
+    def length(self) -> Int64:
+        """The time of each gap."""
+        return self.end - self.begin
+
+
+def gaps_of(events: Events, group: Int32, groups: int) -> Gaps:
+    """The gaps between the work of each group, such as a device.
+
+    They add up to the time from the begin of its first to the end of its last work in which nothing runs. Work without
+    a duration divides no gap.
+    """
+    rows_of = by_group(group, groups) if groups > 1 else lambda number: np.arange(len(events))
+    found = [_gaps(events, rows_of(number)) for number in range(groups)]
+    place = np.repeat(np.arange(groups, dtype=np.int32), [len(begin) for begin, *_ in found])
+    columns = [np.concatenate([np.zeros(0, np.int64), *parts]) for parts in zip(*found, strict=True)]
+    begin, end, before, after = columns if columns else [np.zeros(0, np.int64)] * 4
+    call = events.call[after]
+    ts, dur = events.calls["ts"], events.calls["dur"]
+    launched = end.copy()
+    known = np.flatnonzero(call >= 0)
+    returned = ts[call[known]] + np.maximum(dur[call[known]], 0)
+    launched[known] = np.clip(returned, begin[known], end[known])
+    return Gaps(place, begin, end, before, after, call, launched)
+
+
+def _gaps(events: Events, rows: Int64) -> tuple[Int64, Int64, Int64, Int64]:
+    """Begin, end, work before and work after of each gap between these rows."""
+    ts = events.ts[rows]
+    if np.any(ts[1:] < ts[:-1]):
+        order = np.argsort(ts, kind="stable")
+        rows, ts = rows[order], ts[order]
+    end = ts + events.dur[rows]
+    lasts = end > ts
+    if not lasts.all():
+        lasts[0] = lasts[np.argmax(end)] = True  # the first and the last work bound the time of the device
+        rows, ts, end = rows[lasts], ts[lasts], end[lasts]
+    reached = np.maximum.accumulate(end)
+    after = np.flatnonzero(ts[1:] > reached[:-1]) + 1
+    longest = np.maximum.accumulate(np.where(end == reached, np.arange(len(end)), 0))
+    return reached[after - 1], ts[after], rows[longest[after - 1]], rows[after]
+
+
+def causes_of(gaps: Gaps, events: Events, gathered: SummaryInput) -> tuple[Int8, Meanwhile]:
+    """The cause of each gap, an index of CAUSES, and what the host did in those that it decided."""
+    cause = np.full(len(gaps.begin), UNKNOWN, np.int8)
+    known = np.flatnonzero(gaps.call >= 0)
+    began = events.calls["ts"][gaps.call[known]] <= gaps.begin[known]
+    late = gaps.launched[known] - gaps.begin[known]
+    queued = gaps.end[known] - gaps.launched[known]
+    short = began & (late + queued <= OVERHEAD_NS)
+    waited = ~short & (queued > late) & (queued > OVERHEAD_NS)
+    cause[known] = np.select([short, waited], [OVERHEAD, DEPENDENCY], LATE)
+    ours = known[(cause[known] == LATE)]
+    meanwhile = Meanwhile(gathered, events, gaps, ours)
+    anew = ours[events.calls["ts"][gaps.call[ours]] > gaps.begin[ours]]
+    waited = np.maximum(_in_a_wait(anew, meanwhile), _after_its_copy(anew, gaps, events))
+    cause[anew[waited >= (gaps.launched - gaps.begin)[anew]]] = SYNCHRONISED
+    return cause, meanwhile
+
+
+def _in_a_wait(which: Int64, meanwhile: Meanwhile) -> Int64:
+    """The duration of the wait for a device in which the launching thread was when each gap began, -1 if in none."""
+    waits = np.array([*(bool(_WAITS.match(name)) for name in meanwhile.names), False], np.bool_)
+    first = meanwhile.first[which]
+    there = first >= 0
+    there[there] = waits[meanwhile.name[first[there]]] & (meanwhile.kind[first[there]] == _API)
+    found = np.full(len(which), -1, np.int64)
+    found[there] = meanwhile.dur[first[there]]
+    return found
+
+
+def _after_its_copy(which: Int64, gaps: Gaps, events: Events) -> Int64:
+    """The duration of the call of a copy with whose end each gap began while the call still ran, on the same thread."""
+    calls, before = events.calls, events.call[gaps.before[which]]
+    copied = np.flatnonzero((before >= 0) & (events.roles[gaps.before[which]] == COPY))
+    mine, rows = before[copied], which[copied]
+    runs = (calls["ts"][mine] + calls["dur"][mine] >= gaps.begin[rows]) & (
+        calls["thread"][mine] == calls["thread"][gaps.call[rows]]
+    )
+    found = np.full(len(which), -1, np.int64)
+    found[copied[runs]] = calls["dur"][mine[runs]]
+    return found
+
+
+def names_of_calls(call: Int64, events: Events, gathered: SummaryInput) -> Int32:
+    """The index in `Spans.names` of each of these calls, -1 for the call -1."""
+    found = np.full(len(call), -1, np.int32)
+    known = np.flatnonzero(call >= 0)
+    if len(known):
+        spans = gathered.spans.of(events.source)
+        order = np.argsort(spans["id"], kind="stable")
+        at = positions(events.calls["id"][call[known]], spans["id"][order])
+        found[known[at >= 0]] = spans["name"][order[at[at >= 0]]]
+    return found

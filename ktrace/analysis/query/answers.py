@@ -1,0 +1,198 @@
+"""`ktrace.query`: an input and a text of SQL become an Arrow table, or a stream of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.analysis.query.engine import connected, create_views, errors_as_ours
+from ktrace.analysis.query.loading import MEMORY, Tables, loaded, tables_of
+from ktrace.analysis.query.plan import Plan, planned
+from ktrace.analysis.query.views import LAUNCHED, sql_type, table_name, table_schema
+from ktrace.errors import UsageError
+from ktrace.input.expand import paths_of
+from ktrace.model.batch import RECORDS, Batch
+from ktrace.report import Report
+from ktrace.store.spill import Spill
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ktrace.pipeline.read import Progress
+    from ktrace.pipeline.selection import Options, Selection
+
+#: Rows of a batch of the answer.
+_ROWS = 65_536
+
+#: What DuckDB makes of a sum of whole numbers.
+_WHOLE = pa.decimal128(38, 0)
+
+
+def query(
+    src: str | Path | Sequence[str | Path],
+    sql: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    selection: Selection | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[Options],
+) -> pa.Table:
+    """Answers a question in SQL about one or several inputs.
+
+    The views are `events`, `kernels`, `launches`, `summaries`, `links` and `catalog`; DuckDB runs the query. Only the
+    records and columns that it needs are read. Needs the extra `ktrace[sql]`.
+
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs; the views have the rows of all.
+    sql : str
+        One query.
+    params : mapping, optional
+        Values of parameters in the query: `$name` is `params["name"]`.
+    selection, progress, **options
+        As for `ktrace.convert`, without `split_by`. Device work is labelled with operation, library, precision, layer
+        and short name if the query uses these columns; `rules` names a file of rules for them.
+
+    Returns
+    -------
+    pyarrow.Table
+        The answer. Sums of whole numbers are int64 where they fit.
+
+    Raises
+    ------
+    UsageError
+        The SQL is wrong, or isn't a single query; the message shows the place.
+    InputError
+        An input can't be read.
+    KtraceError
+        DuckDB isn't installed.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> trace = "samples/kineto/one-step-of-training.pt.trace.json"
+    >>> ktrace.query(trace, "select operation, sum(dur) as ns from kernels group by 1 order by 2 desc").to_pylist()[0]
+    {'operation': 'gemm', 'ns': 249629}
+    """
+    with asked(src, sql, params, selection=selection, progress=progress, **options) as answer:
+        return whole_numbers(answer.read_all())
+
+
+@contextmanager
+def asked(
+    src: str | Path | Sequence[str | Path],
+    sql: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    report: Report | None = None,
+    selection: Selection | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[Options],
+) -> Iterator[Answer]:
+    """Yields the answer as a stream; the arguments are those of `query`, and the report to fill in."""
+    from ktrace.pipeline.selection import selected
+
+    wanted, account = selected(selection, options), report or Report()
+    wanted.require_unset("a query", "split_by")
+
+    def load(plan: Plan, spill: Spill) -> Tables:
+        return loaded(paths_of(src), plan, wanted, account, spill, progress)
+
+    with _answered(sql, params, load, wanted.jobs) as answer:
+        yield answer
+
+
+def query_batches(batches: Callable[[bool], Iterable[Batch]], sql: str, params: Mapping[str, Any] | None) -> pa.Table:
+    """The answer about batches; they are asked for with or without labels."""
+
+    def load(plan: Plan, spill: Spill) -> Tables:
+        return tables_of(batches(plan.labels), plan, spill, Report())
+
+    with _answered(sql, params, load, None) as answer:
+        return whole_numbers(answer.read_all())
+
+
+class Answer:
+    """The rows of an answer, with the names of its columns: unique, as DuckDB states them otherwise."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+        fields = zip(_unique(reader.schema.names), reader.schema.types, strict=True)
+        self.schema = pa.schema(list(fields))
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        with errors_as_ours():
+            for batch in self._reader:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+    def read_all(self) -> pa.Table:
+        """All rows."""
+        return pa.Table.from_batches(list(self), self.schema)
+
+
+@contextmanager
+def _answered(
+    sql: str, params: Mapping[str, Any] | None, load: Callable[[Plan, Spill], Tables], jobs: int | None
+) -> Iterator[Answer]:
+    plan = planned(sql, params)
+    spill = Spill(MEMORY)
+    try:
+        with TemporaryDirectory(prefix="ktrace-", ignore_cleanup_errors=True) as folder:
+            tables = load(plan, spill) if plan.tables else {}
+            with connected(Path(folder), jobs) as connection:
+                for record in (*RECORDS, LAUNCHED):
+                    _register(connection, record, tables.get(record))
+                create_views(connection)
+                with errors_as_ours():
+                    found = connection.sql(sql, params=dict(params) if params else None)
+                    if found is None:
+                        raise UsageError("SQL: this has no result", expected="one query, such as: from events")
+                    reader = getattr(found, "to_arrow_reader", None) or found.fetch_arrow_reader
+                    answer = Answer(reader(_ROWS))
+                yield answer
+    finally:
+        spill.close()
+
+
+def _register(connection: Any, record: str, table: Any) -> None:
+    """Makes a table known, with all columns of its schema; those that nothing needs are null."""
+    schema = table_schema(record)
+    table = schema.empty_table() if table is None else table
+    there = set(table.schema.names)
+    connection.register(f"ktrace_{record}_rows", table)
+    shown = (
+        f'"{one.name}"' if one.name in there else f'CAST(NULL AS {sql_type(one.type)}) AS "{one.name}"'
+        for one in schema
+    )
+    connection.execute(f"CREATE VIEW {table_name(record)} AS SELECT {', '.join(shown)} FROM ktrace_{record}_rows")
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """The names, with _1 and so on where one occurs before."""
+    found: dict[str, None] = {}
+    for name in names:
+        own, number = name, 0
+        while own in found:
+            number += 1
+            own = f"{name}_{number}"
+        found[own] = None
+    return list(found)
+
+
+def whole_numbers(table: pa.Table) -> pa.Table:
+    """The table, with sums of whole numbers as int64 where all values fit."""
+    for place, field in enumerate(table.schema):
+        if field.type == _WHOLE:
+            try:
+                column = pc.cast(table.column(place), pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(place, field.name, column)
+    return table

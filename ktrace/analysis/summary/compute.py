@@ -1,0 +1,390 @@
+"""Computes a summary from batches: what is counted, the groups, and the notes about them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.summary.marked import Marked
+from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.summary.questions import QUESTIONS, asked, columns_of, split_tree
+from ktrace.analysis.summary.statistics import Statistic, Statistics, grouped, joined, statistics
+from ktrace.analysis.summary.verdict import VERDICT
+from ktrace.analysis.work.columns import by_source
+from ktrace.analysis.work.events import Work, natural
+from ktrace.analysis.work.figures import Durations
+from ktrace.analysis.work.gather import COLUMNS, SummaryInput
+from ktrace.analysis.work.keys import BY, CLASSIFIED, NOT_KNOWN, OTHER, UNCLASSIFIED
+from ktrace.analysis.work.labels import Key, Labels, Shape
+from ktrace.analysis.work.model import DeviceUse, Group
+from ktrace.errors import UsageError
+from ktrace.input.expand import paths_of
+from ktrace.model.arrays import Int32
+from ktrace.model.batch import Batch
+from ktrace.model.row_builder import to_rows
+from ktrace.naming.taxonomy import Taxonomy, taxonomy
+from ktrace.report import Report
+from ktrace.store.spill import SPILL_BYTES, Spill
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ktrace.analysis.work.question import Question
+    from ktrace.pipeline.read import Progress
+    from ktrace.pipeline.selection import Options, Selection
+    from ktrace.stages.select.filter import Filter
+
+
+def summarise(
+    src: str | Path | Sequence[str | Path],
+    *,
+    by: Sequence[str] | None = None,
+    tree: bool = False,
+    peaks: str | Path | None = None,
+    selection: Selection | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[Options],
+) -> Summary:
+    """Sums up where the time of one or several inputs went.
+
+    Parameters
+    ----------
+    src : path or sequence of paths
+        The inputs; several are one summary.
+    by : sequence of str, optional
+        What to group work by (`ktrace.analysis.work.keys.BY`), and questions (`ktrace.analysis.summary.questions`), by
+        default all.
+    tree : bool, optional
+        Answer with the call tree of those of `op`, `module`, `range` and `kernel` that `by` names, under "tree".
+    peaks : path, optional
+        A table of peak rates of devices that precedes that of ktrace, for the answer "roofline".
+    selection, progress, **options
+        As for `ktrace.convert`, without `split_by`; work is always classified, by the file `rules` first. Rows that the
+        filter leaves out aren't counted; the steps and calls that work was launched in are known all the same.
+
+    Returns
+    -------
+    Summary
+        Times in ns. `Summary.report` is the account of the reading.
+
+    Raises
+    ------
+    InputError
+        The input can't be read, or nothing passes the filter.
+    UsageError
+        `by` names something unknown, or nothing that nests for a `tree`.
+
+    Examples
+    --------
+    >>> import ktrace
+    >>> summary = ktrace.summary("samples/kineto/one-step-of-training.pt.trace.json", by=["operation"])
+    >>> [group.key for group in summary.groups["operation"]][:3]
+    ['gemm', 'collective', 'attention']
+    """
+    from ktrace.analysis.roofline.answer import against
+    from ktrace.analysis.roofline.peaks import peaks_of
+    from ktrace.pipeline.selection import selected
+
+    table = peaks_of(peaks) if peaks is not None else None
+    summary = read_summary(src, by, selected(selection, options), progress, tree=tree)
+    if table is not None:
+        summary.answers |= against(summary.answers, table)
+    if summary.report is not None:
+        summary.report.require_match()
+    return summary
+
+
+def read_summary(
+    src: str | Path | Sequence[str | Path],
+    by: Sequence[str] | None,
+    wanted: Selection,
+    progress: Progress | None,
+    *,
+    tree: bool = False,
+) -> Summary:
+    """The summary that `summarise` returns, also where nothing passes the filter: `Report.unmatched` tells so."""
+    from ktrace.pipeline.read import read_selected
+    from ktrace.stages.select.filter import Filter
+
+    wanted.require_unset("a summary", "explain", "split_by")
+    filter = wanted.filter
+    report = Report()
+    batches = read_selected(
+        paths_of(src),
+        report,
+        wanted.but(
+            classify=True,
+            filter=Filter(ranks=filter.ranks) if filter and filter.ranks else None,
+        ),
+        progress=progress,
+        columns=COLUMNS | columns_of(by),
+    )
+    return summary_of(batches, report, taxonomy(wanted.rules), by, filter and replace(filter, ranks=()), tree=tree)
+
+
+def summary_of(
+    batches: Iterable[Batch],
+    report: Report,
+    rules: Taxonomy,
+    by: Sequence[str] | None = None,
+    filter: Filter | None = None,
+    *,
+    tree: bool = False,
+) -> Summary:
+    """The summary of batches that are classified by these rules; `report` is the report of their reading.
+
+    Only rows that pass `filter` are counted.
+    """
+    from ktrace.stages.pair import pair_halves
+    from ktrace.stages.select.filter import filtered
+
+    for name in by or ():
+        if name not in (*BY, *QUESTIONS, UNCLASSIFIED):
+            raise UsageError(f"work can't be grouped by '{name}'", expected=", ".join((*BY, *QUESTIONS)))
+    levels, by = split_tree(by or ()) if tree else ([], by)
+    spill = Spill(SPILL_BYTES)
+    try:
+        questions = asked(by, spill, levels)
+        gathered = SummaryInput(rules, spill, spans=any(question.spans for question in questions))
+        known = _known(by_source(pair_halves(batches, report)), gathered, questions)
+        for batch in known if filter is None else filtered(known, filter, report):
+            gathered.count(batch)
+        pa.default_memory_pool().release_unused()  # 160 MB after reading 6 M rows of Parquet
+        report.require_balance()
+        return _Summarised(gathered, by, report, levels).summary(questions)
+    finally:
+        spill.close()
+        pa.default_memory_pool().release_unused()  # a diff reads its other side next
+
+
+def _known(batches: Iterable[Batch], gathered: SummaryInput, questions: Sequence[Question]) -> Iterator[Batch]:
+    """Yields the batches after `gathered` has seen the calls and ranges in them, and the questions all of them."""
+    for batch in batches:
+        gathered.know(batch)
+        for question in questions:
+            question.see(batch)
+        yield batch
+
+
+class _Summarised:
+    """The parts of a summary."""
+
+    def __init__(
+        self, gathered: SummaryInput, asked: Sequence[str] | None, report: Report, levels: Sequence[str] = ()
+    ) -> None:
+        """`levels` are those of the call tree."""
+        self._gathered, self._report, self._levels = gathered, report, levels
+        self._asked = asked or ()
+        self._by = BY if asked is None else dict.fromkeys(asked)
+        self._notes: list[str] = []
+        self._events = Work.of_devices(gathered)
+        self._statistics = self._add_up()
+        self._work = "events" if len(self._events) else "statistics"
+        if not len(self._events) and not self._statistics:
+            self._take_host()
+        self._leave_out(self._events.unfinished, "without an end")
+        self._unit = self._one_unit()
+        rows = [*self._events.shapes, *(one.row for one in self._statistics)]
+        self._labels = Labels(gathered.catalog, {(row["source"], row.get("host"), row.get("device")) for row in rows})
+        self._marked = Marked(self._events)
+        self._durations = Durations(gathered.spill, len(self._marked.steps), len(self._marked.layers))
+        self._time = 0
+        self._devices = self._take_events()
+
+    def _add_up(self) -> list[Statistic]:
+        """The statistics of device work in sources without events of it."""
+        self._tables: dict[str, list[Shape]] = {}
+        for columns in self._gathered.statistics:
+            for row in to_rows(Batch("summaries", columns)):
+                self._tables.setdefault(row["source"], []).append(row)
+        timed = {shape["source"] for shape in self._events.shapes}
+        found = {source: statistics(rows) for source, rows in self._tables.items()}
+        both = sorted(source for source in timed & found.keys() if found[source].device)
+        if both:
+            self._notes.append(f"For {', '.join(both)} the events are counted; the statistics there repeat them.")
+        return [
+            one for source, own in found.items() if own.device and source not in timed for one in self._with_notes(own)
+        ]
+
+    def _with_notes(self, found: Statistics) -> list[Statistic]:
+        """The statistics; notes tell which weren't counted."""
+        self._leave_out(found.repeated, "of tables that repeat others")
+        self._leave_out(found.without, "without a time")
+        return found.found
+
+    def _leave_out(self, rows: int, which: str) -> None:
+        if rows:
+            self._notes.append(f"Not counted: {rows:,} row{'s' if rows > 1 else ''} {which}.")
+
+    def _take_host(self) -> None:
+        """Counts what the host did, since there is no device work."""
+        self._events = Work.of_host(self._gathered)
+        if not len(self._events):
+            self._statistics = [one for rows in self._tables.values() for one in self._with_notes(statistics(rows))]
+        if len(self._events) or self._statistics:
+            self._work = "host"
+            own = ", each without those inside it" if len(self._events) else ""
+            self._notes.append(f"There is no device work: these are calls, operators or ranges of the host{own}.")
+        else:
+            self._notes.append("There is nothing to add up: no device work and no calls of the host.")
+
+    def _take_events(self) -> list[DeviceUse]:
+        """Adds the work of each source; returns the use of its devices."""
+        uses = []
+        for events in self._events.each():
+            step, layer = self._marked.steps_of(events), self._marked.layers_of(events)
+            self._durations.add(events.source, dur=events.dur, shape=events.shape, step=step, layer=layer)
+            self._time += int(events.dur.sum())
+            if self._work == "events":
+                self._marked.add(events, step)
+                uses += events.devices(self._labels.device, self._labels.rank)
+                for device in events.unlikely:
+                    self._notes.append(
+                        f"No queueing of {device}: all its work would have waited longer than the device works at all, "
+                        "so the clocks of host and device differ."
+                    )
+        return sorted(uses, key=lambda use: natural(use.label))
+
+    def _one_unit(self) -> str:
+        """The unit of all totals: shares are left out if anything has a time, counts if anything has either."""
+        for unit, others, words in (("ns", "%", "share"), ("ns", "count", "count"), ("%", "count", "count")):
+            mine = [one for one in self._statistics if one.unit == others]
+            timed = len(self._events) if unit == "ns" else 0
+            if mine and (timed or any(one.unit == unit for one in self._statistics)):
+                self._statistics = [one for one in self._statistics if one.unit != others]
+                self._leave_out(len(mine), f"with a {words}, but no {'time' if unit == 'ns' else 'share'}")
+        units = {one.unit for one in self._statistics} - {"ns"}
+        if not units:
+            return "ns"
+        unit = units.pop()
+        self._notes.append(f"The source has only {'shares' if unit == '%' else 'counts'}, no times.")
+        return unit
+
+    def summary(self, questions: Sequence[Question] = ()) -> Summary:
+        """The summary, with the answers to these questions."""
+        events, catalog = self._events, self._gathered.catalog
+        sources = [entry.key["source"] for entry in catalog.of("source") if "source" in entry.key]
+        sources = sources or sorted({shape["source"] for shape in events.shapes} | self._tables.keys())
+        sources = sources or [one["source"] for one in self._report.inputs]
+        runs = list(dict.fromkeys(run for one in self._statistics if (run := one.row.get("run")) is not None))
+        if len(runs) > 1:
+            added = "are shares of their own run" if self._unit == "%" else "are added up; by run they are separate"
+            self._notes.append(f"The statistics of {len(runs):,} runs {added}.")
+        groups = self._groups(True, self._statistics)
+        answers = {name: one for question in questions for name, one in question.answer(events, self._labels).items()}
+        missing = [by for by in self._asked if by not in groups and by not in answers]
+        missing += [by for by in self._levels if by != "kernel" and "tree" not in answers]
+        if missing and (len(events) or self._statistics):
+            self._notes.append(f"{NOT_KNOWN}{' or '.join(missing)} information.")
+        return Summary(
+            sources,
+            self._work,
+            self._total(self._statistics),
+            self._count(self._statistics),
+            self._gathered.span,
+            groups,
+            self._devices,
+            self._marked.steps,
+            self._marked.use() if self._work == "events" else [],
+            list(dict.fromkeys(self._notes)),
+            self._unit,
+            {run: self._of_run(run) for run in runs} if len(runs) > 1 else {},
+            answers,
+            self._heaviest(groups),
+            self._report,
+        )
+
+    def _of_run(self, run: str) -> Summary:
+        """The summary of the statistics of one run."""
+        mine = [one for one in self._statistics if one.row.get("run") == run]
+        sources = list(dict.fromkeys(one.row["source"] for one in mine))
+        groups = self._groups(False, mine)
+        return Summary(
+            sources, "statistics", self._total(mine, False), self._count(mine, False), None, groups, unit=self._unit
+        )
+
+    def _total(self, found: list[Statistic], events: bool = True) -> float:
+        timed = self._time if events else 0
+        return timed + math.fsum(one.total for one in found) if found else timed
+
+    def _count(self, found: list[Statistic], events: bool = True) -> int | None:
+        counts = [one.row.get("count") for one in found]
+        known = [count for count in counts if count is not None]
+        return None if len(known) < len(counts) else sum(known) + (len(self._durations) if events else 0)
+
+    def _groups(self, events: bool, found: list[Statistic]) -> dict[str, list[Group]]:
+        """The groups by each criterion that was asked for and that the trace has values of."""
+        groups = {}
+        for by in self._by:
+            key = self._labels.key(by)
+            mine = self._by_events(by, key) if events and len(self._durations) else []
+            mine = _merged(mine, grouped(found, key))
+            if by == UNCLASSIFIED:
+                groups[by] = [group for group in mine if group.key != CLASSIFIED]
+            elif mine and (by == "kernel" or {group.key for group in mine} != {OTHER}):
+                groups[by] = self._in_order(by, mine)
+        return groups
+
+    def _heaviest(self, groups: dict[str, list[Group]]) -> dict[str, list[Group]]:
+        """The operations and kernels with their totals, for the verdict; more of them where they were asked for."""
+        found = {}
+        for by in VERDICT:
+            key = self._labels.key(by)
+            number, keys = self._events.by_shape(key)
+            mine = self._durations.totals(number, keys) if len(self._durations) else []
+            found[by] = groups[by] if by in groups else _merged(mine, grouped(self._statistics, key))
+        return found
+
+    def _by_events(self, by: str, key: Key) -> list[Group]:
+        """The groups of the events."""
+        steps, layers = self._marked.steps, self._marked.layers
+        if by == "step":
+            if not steps:
+                return []
+            return self._durations.groups(by, lambda rows: rows["step"] + 1, [OTHER, *steps])
+        number, keys = self._events.by_shape(key)
+        if by != "layer" or not layers:
+            names = _names(keys, self._events.shapes, number) if by == "kernel" else None
+            return self._durations.groups(by, lambda rows: number[rows["shape"]], keys, names)
+        known = {name: place for place, name in enumerate(keys)}
+        numbers = np.array([known.setdefault(name, len(known)) for name in layers], np.int32)
+        other = known.get(OTHER, -1)
+
+        def of(rows: dict[str, Any]) -> Int32:
+            own = number[rows["shape"]]
+            found: Int32 = np.where((own == other) & (rows["layer"] >= 0), numbers[rows["layer"]], own)
+            return found
+
+        return self._durations.groups(by, of, list(known))
+
+    def _in_order(self, by: str, groups: list[Group]) -> list[Group]:
+        if by == "layer":
+            return sorted(groups, key=lambda group: (group.key == OTHER, natural(group.key)))
+        if by == "step":
+            place = {name: number for number, name in enumerate(self._marked.steps)}
+            return sorted(groups, key=lambda group: place.get(group.key, len(place)))
+        return groups
+
+
+def _names(keys: list[str], shapes: list[Shape], number: Int32) -> list[str | None]:
+    """The whole name for each key, None if there are several."""
+    names: list[set[str]] = [set() for _ in keys]
+    for shape, place in zip(shapes, number.tolist(), strict=True):
+        names[place].add(shape["name"])
+    return [next(iter(own)) if len(own) == 1 else None for own in names]
+
+
+def _merged(one: list[Group], other: list[Group]) -> list[Group]:
+    """Groups of events and statistics; groups with the same key become one; heaviest first."""
+    if not one or not other:
+        return one or other
+    found = {group.key: group for group in one}
+    for group in other:
+        found[group.key] = joined(found[group.key], group) if group.key in found else group
+    return sorted(found.values(), key=lambda group: -group.total)

@@ -1,0 +1,156 @@
+"""Finds the step and the layer of each piece of work, by ranges with such names.
+
+    thread 4242    [ ProfilerStep#3                      ]
+                      [ layers.9     ]
+                        [ launch ]
+    stream 7                             [ gemm ]           of ProfilerStep#3 and layers.9
+
+Work belongs to the step during which it was launched; if its call isn't known, to the step during which it begins.
+If its name doesn't contain a layer, its layer is that of the innermost range around its call on the thread of the call;
+if the call isn't known, around the work on its stream.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ktrace.analysis.summary.model import StepUse
+from ktrace.analysis.work.columns import BLOCK
+from ktrace.analysis.work.events import Events, Work
+from ktrace.analysis.work.joining import Ranges
+from ktrace.analysis.work.use import parts_of
+from ktrace.model.arrays import Bools, Int32, Int64
+from ktrace.stages.select.marks import step_of
+
+Shape = dict[str, Any]
+
+
+class _Ranges(NamedTuple):
+    """Ranges, with the number of their label and of their track."""
+
+    begin: Int64
+    end: Int64
+    label: Int32
+    track: Int32
+
+    def where(self, mine: Bools) -> _Ranges:
+        return _Ranges(self.begin[mine], self.end[mine], self.label[mine], self.track[mine])
+
+
+class Marked:
+    """The names of `steps` and `layers`, and the step and layer of the work of each source."""
+
+    def __init__(self, work: Work) -> None:
+        gathered = work.gathered
+        self._work, self._marks = work, gathered.marks
+        self._last = gathered.span[1] if gathered.span else 0
+        self._tracks = gathered.tracks.all()
+        placed = [track["device"] is not None or track["stream"] is not None for track in self._tracks]
+        self._on_device = np.array(placed, np.bool_)
+        steps = [step for step, _ in gathered.meanings]
+        layers = [layer for _, layer in gathered.meanings]
+        self.steps = sorted({step for step in steps if step is not None}, key=lambda step: (step_of(step) or 0, step))
+        self.layers = sorted({layer for layer in layers if layer is not None})
+        self._step_of, self._layer_of = _numbers(steps, self.steps), _numbers(layers, self.layers)
+        self._places = {way: self._placed(way) for way in {*_STEP, *_LAYER}}
+        self._use = np.zeros((len(self.steps), 6), np.int64)
+
+    def _placed(self, way: _Way) -> tuple[Int32, Int32]:
+        """Numbers for the places of tracks, and for those of the threads of calls, or of work, among them."""
+        numbers: dict[Any, int] = {}
+
+        def of(shapes: list[Shape]) -> Int32:
+            keys = (tuple(shape[name] for name in way.columns) for shape in shapes)
+            return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int32)
+
+        return of(self._tracks), of(self._work.threads if way.at_call else self._work.shapes)
+
+    def steps_of(self, events: Events) -> Int32:
+        """The number of the step of each piece of work of a source, -1 where there is none."""
+        return self._find(events, self._ranges(events.source, self._step_of), _STEP)
+
+    def layers_of(self, events: Events) -> Int32:
+        """The number of the layer of each piece of work of a source, -1 where no range has one."""
+        return self._find(events, self._ranges(events.source, self._layer_of), _LAYER)
+
+    def _ranges(self, source: str, number: Int32) -> _Ranges:
+        """The ranges of a source whose meaning has a number."""
+        marks = self._marks.of(source)
+        ts, dur = marks["ts"], marks["dur"]
+        end = np.where(dur < 0, np.maximum(self._last, ts), ts + dur)
+        label = number[marks["meaning"]]
+        return _Ranges(ts, end, label, marks["track"]).where(label >= 0)
+
+    def _find(self, events: Events, ranges: _Ranges, ways: tuple[_Way, ...]) -> Int32:
+        """The label of the range that each piece of work belongs to, by the first way for which there are ranges."""
+        found = np.full(len(events), -1, np.int32)
+        among = []
+        for way in ways:
+            mine = ranges.where(self._on_device[ranges.track] == way.on_device)
+            if len(mine.begin):
+                tracks, places = self._places[way]
+                among.append((way, places, mine.label, Ranges(tracks[mine.track], mine.begin, mine.end)))
+        for first in range(0, len(events) if among else 0, BLOCK):
+            left = np.ones(min(BLOCK, len(events) - first), np.bool_)
+            launched = events.call[first : first + BLOCK] >= 0
+            for way, places, label, known in among:
+                rows = first + np.flatnonzero(left & launched if way.at_call else left)
+                if way.at_call:
+                    call = events.call[rows]
+                    place, at = places[events.calls["thread"][call]], events.calls["ts"][call]
+                else:
+                    place, at = places[events.shape[rows]], events.ts[rows]
+                there = np.isin(place, known.track)
+                rows = rows[there]
+                around = known.around(place[there], at[there])
+                found[rows] = np.where(around >= 0, label[around], -1)
+                left[rows - first] = False
+        return found
+
+    def add(self, events: Events, step: Int32) -> None:
+        """Adds the work of a source to the use of its steps."""
+        device, devices = events.places
+        group = np.where(step >= 0, step.astype(np.int64) * len(devices) + device, -1)
+        found = parts_of(group, len(self.steps) * len(devices), events.ts, events.ts + events.dur, events.roles)
+        self._use += found.reshape(len(self.steps), len(devices), 6).sum(axis=1)
+
+    def use(self) -> list[StepUse]:
+        """The use of each step by the work that was added."""
+        walls, often = np.zeros(len(self.steps), np.int64), np.zeros(len(self.steps), np.int64)
+        for source in self._marks.sources:  # those on the host, if the source has any
+            ranges = self._ranges(source, self._step_of)
+            on_device = self._on_device[ranges.track]
+            if not on_device.all():
+                ranges = ranges.where(~on_device)
+            np.add.at(walls, ranges.label, ranges.end - ranges.begin)
+            often += np.bincount(ranges.label, minlength=len(self.steps))
+        rows = zip(self.steps, often.tolist(), walls.tolist(), self._use.tolist(), strict=True)
+        return [StepUse(*row[:3], *row[3]) for row in rows]
+
+
+def _numbers(meanings: list[str | None], words: list[str]) -> Int32:
+    """The index of each meaning among the words, -1 for None."""
+    number = {word: place for place, word in enumerate(words)}
+    return np.array([-1 if word is None else number[word] for word in meanings], np.int32)
+
+
+class _Way(NamedTuple):
+    """How a range is found: by time and place of the call or of the work, among ranges on the host or the device."""
+
+    at_call: bool
+    on_device: bool
+    columns: tuple[str, ...]
+
+
+_STEP = (
+    _Way(True, False, ("source", "host", "pid")),
+    _Way(True, False, ("source",)),
+    _Way(False, False, ("source",)),
+    _Way(False, True, ("source",)),
+)
+_LAYER = (
+    _Way(True, False, ("source", "host", "pid", "tid")),
+    _Way(False, True, ("source", "host", "device", "stream")),
+)

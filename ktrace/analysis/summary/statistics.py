@@ -1,0 +1,161 @@
+"""Makes groups from tables of statistics, for sources that have no events of device work.
+
+kernel   gemm    run a   table 0   total 30 ms   ──►   gemm 30 ms, as in the source
+kernel   gemm    run a   table 1   total 30 ms         left out: repeats another table
+metric   occupancy, parent gemm                        left out: no time
+total    TOTAL   run a   table 0   total 42 ms         left out: sum of the others
+op       aten::mm   count 12                           counted if nothing of the source has a time or a share
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ktrace.analysis.work.model import Group
+from ktrace.model.batch import DEVICE_KINDS
+
+Row = dict[str, Any]
+
+#: Titles of tables that divide the kernels of another table differently: by range, by launch, by grid.
+_DIVIDED = re.compile(r"nvtx_(?:gpu_proj|kern)_sum|nvtxkernsum|kern_exec_sum|kernexecsum|kern_gb_sum|kerngbsum|gpu_sum")
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A row of statistics: `total` in `unit`: ns, or % or count if the source has only shares or only counts."""
+
+    row: Row
+    total: float
+    unit: str = "ns"
+
+    def group(self, key: str) -> Group:
+        """The statistic as a group."""
+        row, figure = self.row, self.row.get
+        if self.unit != "ns":
+            return Group(key, self.total, name=row["name"])
+        count = figure("count")
+        average = figure("avg", self.total / count if count else None)
+        figures = {name: figure(name) for name in ("median", "p95", "p99", "min", "max")}
+        return Group(key, self.total, count, average, name=row["name"], **figures)
+
+
+@dataclass
+class Statistics:
+    """The statistics of a source that add up: of a `device`, or of the host; and counts of rows that don't."""
+
+    found: list[Statistic]
+    device: bool
+    repeated: int = 0
+    without: int = 0
+
+
+def statistics(rows: Iterable[Row]) -> Statistics:
+    """The rows of one source that add up: device work, or what the host did if there is none."""
+    rows = list(rows)
+    device = [row for row in rows if row["kind"] in DEVICE_KINDS]
+    mine = device or rows
+    timed = [row for row in mine if row["metric"] == "duration" and row.get("unit", "ns") == "ns"]
+    known = {row["id"] for row in timed}
+    timed = [row for row in timed if row.get("parent") not in known]  # the time of these includes the others
+    found = [Statistic(row, total) for row in timed if (total := _total(row)) is not None]
+    without = len(timed) - len(found)
+    if not found:
+        return Statistics(list(_shares(mine)) or list(_counts(mine)), bool(device), without=without)
+    kept = list(_once(found))
+    return Statistics(kept, bool(device), len(found) - len(kept), without)
+
+
+def _total(row: Row) -> float | None:
+    """The total time of a row in ns, or its average if it has no count; None if it has no time."""
+    if "total" in row:
+        total = row["total"]
+    elif "avg" in row:
+        total = row["avg"] * row.get("count", 1)
+    else:
+        total = row.get("value")
+    return total if total is not None and math.isfinite(total) and total >= 0 else None
+
+
+def _once(found: list[Statistic]) -> Iterator[Statistic]:
+    """Yields the statistics without those in tables that divide the work of others, or with equal figures elsewhere.
+
+    A table with a time describes that time, and doesn't repeat others.
+    """
+    runs: defaultdict[Any, list[Statistic]] = defaultdict(list)
+    for one in found:
+        runs[one.row.get("run")].append(one)
+    for mine in runs.values():
+        seen: dict[tuple[Any, ...], str] = {}
+        for one in _undivided(mine):
+            row = one.row
+            thing = (row["kind"], row["name"], row.get("device"), row.get("count"), one.total)
+            alone = "ts" in row or row.get("count") is None
+            if alone or seen.setdefault(thing, _title(one)) == _title(one):
+                yield one
+
+
+def _undivided(found: list[Statistic]) -> list[Statistic]:
+    """The statistics without tables that divide the work of others; if there are only such tables, the first one."""
+    whole = [one for one in found if "ts" in one.row or not _DIVIDED.search(_title(one))]
+    kinds = {one.row["kind"] for one in whole}
+    rest = [one for one in found if one.row["kind"] not in kinds]
+    return whole + [one for one in rest if _title(one) == _title(rest[0])]
+
+
+def _title(one: Statistic) -> str:
+    return " › ".join(one.row.get("scope") or ())
+
+
+def _shares(rows: list[Row]) -> Iterator[Statistic]:
+    """The greatest share of each name without a time: several metrics of it repeat the share."""
+    most: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        share = row.get("percent")
+        if share is not None and math.isfinite(share):
+            thing = (row.get("run"), row["kind"], row["name"])
+            if thing not in most or share > most[thing]["percent"]:
+                most[thing] = row
+    return (Statistic(row, row["percent"], "%") for row in most.values())
+
+
+def _counts(rows: list[Row]) -> Iterator[Statistic]:
+    """The counts of a source that has nothing else, such as an execution trace."""
+    return (Statistic(row, float(row["count"]), "count") for row in rows if row["metric"] == "count" and "count" in row)
+
+
+def grouped(found: Iterable[Statistic], key: Callable[[Row], str]) -> list[Group]:
+    """Groups of statistics by the `key` of their rows, heaviest first."""
+    groups: dict[str, Group] = {}
+    for one in found:
+        group = one.group(key(one.row))
+        groups[group.key] = joined(groups[group.key], group) if group.key in groups else group
+    return sorted(groups.values(), key=lambda group: -group.total)
+
+
+def joined(one: Group, other: Group) -> Group:
+    """Two groups as one. A figure that isn't known for both isn't known for the result; medians can't be combined."""
+    total = one.total + other.total
+    count = None if one.count is None or other.count is None else one.count + other.count
+    return replace(
+        one,
+        total=total,
+        count=count,
+        average=total / count if count else None,
+        median=None,
+        p95=None,
+        p99=None,
+        min=_both(min, one.min, other.min),
+        max=_both(max, one.max, other.max),
+        name=one.name if one.name == other.name else None,
+        durations=None,
+        steps=None,
+    )
+
+
+def _both(what: Callable[[float, float], float], one: float | None, other: float | None) -> float | None:
+    return None if one is None or other is None else what(one, other)

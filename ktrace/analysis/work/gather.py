@@ -1,0 +1,212 @@
+"""Collects what a summary needs from the batches of a trace: some numbers for each piece of work.
+
+    work    ts, dur, correlation, occupancy, id, shape  kernels, copies, ...: 40 bytes each
+    calls   ts, dur, correlation, id, thread            calls that may have launched work: 36 bytes each
+    marks   ts, dur, track, meaning                     ranges with the name of a step or a layer
+    links   key, role, event                            arrows from calls to work
+    spans   ts, dur, thread, name, kind                 what the host did, if a question needs it: 45 bytes each
+    waits   ts, dur, correlation, shape                 synchronisations and who waits for whom, with the spans
+
+A shape is the rest of a row: its track, kind, name and labels. Memory grows with the number of shapes; large columns
+are kept in temporary files (`ktrace.analysis.work.columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from ktrace.analysis.work.columns import StoredColumns, StoredRows, source_of
+from ktrace.analysis.work.shapes import Shapes
+from ktrace.analysis.work.spans import Spans
+from ktrace.analysis.work.waits import Waits
+from ktrace.model.arrays import Bools, Int64
+from ktrace.model.batch import DEVICE_KINDS, HOST_KINDS, TRACK_COLUMNS, Batch
+from ktrace.model.catalog import Catalog
+from ktrace.model.json_text import encoded
+from ktrace.model.masks import truth, words_in
+from ktrace.naming.taxonomy import Taxonomy
+from ktrace.stages.layout.launch_tables import is_sampled
+from ktrace.stages.select.marks import step_of
+from ktrace.store.events import LIMIT, values
+from ktrace.store.spill import Spill
+
+#: The columns of a shape.
+_SHAPE = (*TRACK_COLUMNS, "kind", "name", "short_name", "operation", "library", "precision", "layer", "comm")
+
+#: What is added up if there is no device work: calls and operators, else ranges.
+_HOST = (*HOST_KINDS, "range")
+
+#: How many names of ranges are remembered.
+_REMEMBERED = 1 << 20
+
+#: The duration of a slice without an end.
+UNFINISHED = -1
+
+#: Columns that a summary looks at.
+COLUMNS = frozenset(
+    (
+        *_SHAPE,
+        *("id", "parent", "ts", "dur", "correlation", "occupancy"),
+        *("run", "table", "scope", "metric", "unit", "value", "percent", "count"),
+        *("total", "avg", "median", "min", "max", "p95", "p99"),
+        *("link", "key", "role", "event"),
+    )
+)
+
+#: Columns of a piece of work.
+WORK = {"ts": "i8", "dur": "i8", "correlation": "i8", "occupancy": "f4", "id": "i8", "shape": "i4"}
+
+#: Columns of what the host did.
+HOST_COLUMNS = (*TRACK_COLUMNS, "kind", "name", "short_name", "ts", "dur")
+
+_STATISTICS = (
+    *("source", "id", "parent", "ts", "kind", "name", "short_name", "operation", "library", "precision", "layer"),
+    *("device", "stream", "run", "table", "scope", "metric", "unit", "value", "percent", "count"),
+    *("total", "avg", "median", "min", "max", "p95", "p99"),
+)
+
+
+class SummaryInput:
+    """The input of a summary. Call `know` and `count` for all batches first.
+
+    Batches of events and links must have one source each (`by_source`).
+    """
+
+    def __init__(self, taxonomy: Taxonomy, spill: Spill, *, spans: bool = False) -> None:
+        """`spans` keeps what the host did and who waits for whom, for questions that need it."""
+        self.spill = spill
+        self._taxonomy = taxonomy
+        self._known: dict[str, int] = {}
+        self.meanings: dict[tuple[str | None, str | None], int] = {}
+        self.catalog = Catalog()
+        self.shapes = Shapes(_SHAPE)
+        self.threads = Shapes(TRACK_COLUMNS[:4])
+        self.tracks = Shapes(TRACK_COLUMNS)
+        self.work = StoredColumns(spill, "work", **WORK)
+        self.calls = StoredColumns(spill, "calls", ts="i8", dur="i8", correlation="i8", id="i8", thread="i4")
+        self.marks = StoredColumns(spill, "marks", ts="i8", dur="i8", track="i4", meaning="i4")
+        self.links = StoredRows(spill, "links")
+        self._keeps_spans = spans
+        self.spans = Spans(spill, self.threads)
+        self.waits = Waits(spill)
+        self.host = StoredRows(spill, "host")
+        self.has_calls = False
+        self.statistics: list[pa.RecordBatch] = []
+        self.span: tuple[int, int] | None = None
+
+    def know(self, batch: Batch) -> None:
+        """Collects the calls, arrows and ranges of a batch, which tell when and where work was launched."""
+        if self._keeps_spans and batch.record in ("events", "links") and len(batch):
+            self.waits.add(batch)
+        if batch.record == "events" and len(batch):
+            self._launching(batch)
+        elif batch.record == "links" and len(batch):
+            mine = words_in(batch.column("link"), ("launch",)) & truth(batch.column("event").is_valid())
+            if mine.any():
+                self.links.add(source_of(batch), _some(batch, mine, ("key", "role", "event")))
+
+    def count(self, batch: Batch) -> None:
+        """Collects the work and statistics of a batch, which are added up, and the catalog."""
+        if batch.record == "catalog":
+            self.catalog.add(batch)
+        elif batch.record == "events" and len(batch) and not is_sampled(batch):
+            self._events(batch)
+        elif batch.record == "summaries" and len(batch):
+            mine = words_in(batch.column("kind"), (*DEVICE_KINDS, *HOST_KINDS))
+            if mine.any():
+                self.statistics.append(_some(batch, mine, _STATISTICS))
+
+    def _meaning(self, name: str) -> int:
+        """The number of the (step, layer) in the name of a range; -1 if it has neither."""
+        if name not in self._known:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            meaning = name.strip() if step_of(name) is not None else None, self._taxonomy.layer(name)
+            known = meaning != (None, None)
+            self._known[name] = self.meanings.setdefault(meaning, len(self.meanings)) if known else -1
+        return self._known[name]
+
+    def _launching(self, batch: Batch) -> None:
+        api, host, other = kinds_in(batch, ("api",), HOST_KINDS, ("range", "op"))
+        if not (api | host | other).any():
+            return
+        ts, dur = batch.column("ts").to_numpy(), durations(batch)
+        correlation, _ = values(batch.columns, "correlation")
+        if self._keeps_spans:
+            self.spans.add(batch, ts, dur, correlation)
+        calls = np.flatnonzero(api | (host & (correlation != 0)))
+        if len(calls):
+            id_, thread = batch.column("id").to_numpy()[calls], self.threads.number(batch, calls)
+            known = {"ts": ts[calls], "dur": dur[calls], "correlation": correlation[calls]}
+            self.calls.add(source_of(batch), **known, id=id_, thread=thread)
+        self._marks(batch, other, ts, dur)
+
+    def _events(self, batch: Batch) -> None:
+        ts, dur = batch.column("ts").to_numpy(), durations(batch)
+        self._widen(ts, dur)
+        work, slices, calls = kinds_in(batch, DEVICE_KINDS, _HOST, HOST_KINDS)
+        correlation, _ = values(batch.columns, "correlation")
+        self._work(batch, np.flatnonzero(work), ts, dur, correlation)
+        if not len(self.work) and slices.any():
+            self.host.add(source_of(batch), _some(batch, slices, HOST_COLUMNS))
+            self.has_calls |= bool(calls.any())
+
+    def _work(self, batch: Batch, rows: Int64, ts: Int64, dur: Int64, correlation: Int64) -> None:
+        if not len(rows):
+            return
+        if batch.has("occupancy"):
+            filled = batch.column("occupancy").fill_null(np.nan)
+            occupancy = filled.to_numpy()[rows].astype(np.float32)
+        else:
+            occupancy = np.full(1, np.nan, np.float32)
+        self.work.add(
+            source_of(batch),
+            ts=ts[rows],
+            dur=dur[rows],
+            correlation=correlation[rows],
+            occupancy=occupancy,
+            id=batch.column("id").to_numpy()[rows],
+            shape=self.shapes.number(batch, rows),
+        )
+
+    def _marks(self, batch: Batch, mine: Bools, ts: Int64, dur: Int64) -> None:
+        """Collects the ranges whose name contains a step or a layer."""
+        if not mine.any():
+            return
+        names = batch.column("name")
+        coded = encoded(names)
+        codes = coded.indices.to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(codes[mine], minlength=len(coded.dictionary)))
+        words = coded.dictionary.take(pa.array(used)).to_pylist()
+        meaning = np.full(len(coded.dictionary), -1, np.int32)
+        meaning[used] = [self._meaning(word) for word in words]
+        rows = np.flatnonzero(mine & (meaning[codes] >= 0))
+        if len(rows):
+            track = self.tracks.number(batch, rows)
+            self.marks.add(source_of(batch), ts=ts[rows], dur=dur[rows], track=track, meaning=meaning[codes[rows]])
+
+    def _widen(self, ts: Int64, dur: Int64) -> None:
+        first, last = int(ts.min()), int((ts + np.maximum(dur, 0)).max())
+        self.span = (min(self.span[0], first), max(self.span[1], last)) if self.span else (first, last)
+
+
+def kinds_in(batch: Batch, *sets: Iterable[str]) -> list[Bools]:
+    """For each set of kinds, which rows have one of them."""
+    return [words_in(batch.column("kind"), tuple(kinds)) for kinds in sets]
+
+
+def durations(batch: Batch) -> Int64:
+    """The durations, UNFINISHED where there is none or an impossible one."""
+    dur, known = values(batch.columns, "dur")
+    possible = known & (dur >= 0) & (dur < LIMIT)
+    return dur if possible.all() else np.where(possible, dur, UNFINISHED)
+
+
+def _some(batch: Batch, mine: Bools, names: Iterable[str]) -> pa.RecordBatch:
+    """Some columns of the rows that are `mine`."""
+    there = [name for name in names if batch.has(name)]
+    columns = batch.columns.select(there)
+    return columns if mine.all() else columns.filter(pa.array(mine))

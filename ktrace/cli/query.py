@@ -1,0 +1,182 @@
+"""`ktrace query`: SQL on any input."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ktrace.cli._account import tell_issues
+from ktrace.cli._arrow import import_pyarrow
+from ktrace.cli._console import Progress, colour, width
+from ktrace.cli._figures import check_output, figures_option
+from ktrace.cli._memory import keep_freed_memory
+from ktrace.cli._options import from_all_option, jobs_option, map_option, overwrite_option, rules_option
+from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.errors import UsageError
+
+if TYPE_CHECKING:
+    from ktrace.analysis.query.output import Rows
+
+#: The columns of an overview where there is no terminal.
+_WIDTH = 100
+
+_FORMATS = ("table", "csv", "tsv", "json", "jsonl", "md", "parquet")
+
+
+@click.command("query", cls=Grouped)
+@click.argument("arguments", metavar="IN... [SQL]", nargs=-1, type=click.Path(allow_dash=True, readable=False))
+@figures_option
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice((*_FORMATS, "nl")),
+    help="Output format; by default the extension of OUT decides, else table. nl is jsonl.",
+)
+@from_all_option
+@map_option
+@click.option("-p", "--param", "params", metavar="NAME VALUE", nargs=2, multiple=True, help="The value of $NAME.")
+@click.option("--no-headers", is_flag=True, help="Leave out the headings of a table, of CSV and TSV.")
+@click.option("-r", "--raw", is_flag=True, help="Print only the first column of the first row.")
+@click.option("--schema", is_flag=True, help="Show all columns of all views, with type, unit and meaning.")
+@rules_option
+@overwrite_option
+@jobs_option
+@part_options
+def command(
+    arguments: tuple[str, ...],
+    output: str,
+    format_: str | None,
+    from_: str | None,
+    map_: str | None,
+    params: tuple[tuple[str, str], ...],
+    no_headers: bool,
+    raw: bool,
+    schema: bool,
+    rules: str | None,
+    overwrite: bool,
+    jobs: int | None,
+    **part: Any,
+) -> None:
+    """Answer a question in SQL about any input; needs ktrace[sql].
+
+    The views are events, kernels, launches, summaries, links and catalog; times are ns. SQL may be a file, @top.sql,
+    or '-' for standard input. Without SQL the views and their columns are shown.
+
+    \b
+    ktrace query run.json
+    ktrace query run.json "select name, sum(dur) from kernels group by 1 order by 2 desc limit 10"
+    ktrace query rank*.json.gz "select source, median(queue) from launches group by 1"
+    ktrace query run.sqlite "from events where dur > \\$least" -p least 1000000 -o long.parquet
+    """
+    inputs, sql = _split(arguments)
+    if not inputs and not schema:
+        raise click.UsageError("Missing argument 'IN...'.")
+    check_output(output, inputs)
+    form = _form(format_, output)
+    keep_freed_memory()
+    import_pyarrow()
+    from ktrace.analysis.query.answers import asked
+    from ktrace.analysis.query.overview import overview
+    from ktrace.analysis.query.overview import schema as all_columns
+    from ktrace.report import Report
+
+    selection = selection_of(part, from_=from_, map=map_, jobs=jobs, rules=rules)
+    rows: Rows
+    with ExitStack() as stack:
+        if schema:
+            rows = _Whole(all_columns())
+        else:
+            report = Report()
+            with Progress(inputs) as progress:
+                if sql is None:
+                    rows = _Whole(overview(list(inputs), selection, report, progress.callback))
+                else:
+                    own = {name.removeprefix("$"): _number(value) for name, value in params}
+                    rows = stack.enter_context(
+                        asked(inputs, sql, own, report=report, selection=selection, progress=progress.callback)
+                    )
+            tell_issues(report)
+            if sql is None and form == "table" and output == "-":
+                _show_overview(rows)
+                return
+        _write(rows, form, output, headers=not no_headers, raw=raw, overwrite=overwrite)
+
+
+class _Whole:
+    """A table as rows."""
+
+    def __init__(self, table: Any) -> None:
+        self.table, self.schema = table, table.schema
+
+    def __iter__(self) -> Any:
+        return iter(self.table.to_batches())
+
+
+def _split(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """The inputs, and the SQL where the last argument is one: it has spaces and isn't a file, or is @FILE or '-'."""
+    *inputs, last = arguments or ("",)
+    if last == "-" and inputs:
+        return tuple(inputs), sys.stdin.read() if sys.stdin else ""
+    if last.startswith("@") and not Path(last).exists():
+        try:
+            return tuple(inputs), Path(last[1:]).read_text("utf-8")
+        except OSError as error:
+            raise UsageError(f"{last[1:]}: {error.strerror}", expected="a file with SQL after @") from None
+        except UnicodeDecodeError:
+            raise UsageError(f"{last[1:]} isn't text", expected="a file with SQL after @") from None
+    is_file = Path(last[:255]).exists() or bool(glob(last))  # noqa: PTH207 (the pattern may be absolute)
+    return (tuple(inputs), last) if len(last.split()) > 1 and not is_file else (arguments, None)
+
+
+def _form(format_: str | None, output: str) -> str:
+    """The format: that of the option, else that of the output's name, else a table. Raises UsageError."""
+    from ktrace.analysis.query.output import SUFFIXES
+
+    if format_ is not None:
+        return SUFFIXES.get(format_, format_)
+    if output == "-":
+        return "table"
+    suffix = Path(output).suffix.lower().removeprefix(".")
+    suffix = SUFFIXES.get(suffix, suffix)
+    if suffix not in _FORMATS:
+        raise UsageError(f"{output}: no format has this ending", expected=", ".join(_FORMATS), remedy="use --format")
+    return suffix
+
+
+def _number(text: str) -> int | float | str:
+    """The value of a parameter: a number where it is one, else text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _show_overview(rows: Any) -> None:
+    from ktrace.analysis.query.overview import as_lines
+
+    click.echo(as_lines(rows.table, width() or _WIDTH), nl=False)
+
+
+def _write(rows: Rows, form: str, output: str, *, headers: bool, raw: bool, overwrite: bool) -> None:
+    from ktrace.analysis.query.output import first_value, texts, write_parquet
+    from ktrace.output.sink import Sink, writing
+
+    if output == "-" and form != "parquet":
+        pieces = texts(rows, form, headers=headers, width=width(), colour=colour())
+        for piece in [f"{first_value(rows)}\n"] if raw else pieces:
+            click.echo(piece, nl=False)
+        return
+    with writing(Sink(output, overwrite=overwrite)) as sink:
+        stream = sink.open()
+        if form == "parquet" and not raw:
+            write_parquet(rows, stream)
+            return
+        for piece in [f"{first_value(rows)}\n"] if raw else texts(rows, form, headers=headers):
+            stream.write(piece.encode("utf-8", "backslashreplace"))

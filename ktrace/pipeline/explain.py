@@ -1,0 +1,96 @@
+"""What ktrace finds out about a trace, as slices in it: `ktrace convert --explain idle`.
+
+batches ──┬──────────────────────────────────────────► batches ──► rows of the explanations
+          └─► analysis.work ──► explain() of each room ───────────────┘
+
+A room of `ktrace.analysis` that explains has `explain(work, labels)`, which yields events with columns of the model
+without `id`, and SPANS, whether it needs `SummaryInput.spans`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ktrace.errors import UsageError
+from ktrace.model.batch import Batch
+from ktrace.model.masks import each_source
+
+if TYPE_CHECKING:
+    from ktrace.analysis.work.gather import SummaryInput
+    from ktrace.report import Report
+
+#: What can be explained -> the room that does it.
+EXPLANATIONS = {"idle": "ktrace.analysis.idle", "critical-path": "ktrace.analysis.critical_path"}
+
+
+def explained(batches: Iterable[Batch], names: Sequence[str], report: Report) -> Iterator[Batch]:
+    """Yields all batches, and then the rows of the explanations with these names.
+
+    Begins and ends must be paired. Raises UsageError at once for a name that isn't known.
+    """
+    return _explained(batches, {name: room_of(name) for name in dict.fromkeys(names)}, report)
+
+
+def room_of(name: str) -> ModuleType:
+    """The room that explains `name`. Raises UsageError if there is none."""
+    rooms = {known: import_module(room) for known, room in EXPLANATIONS.items()}
+    rooms = {known: room for known, room in rooms.items() if hasattr(room, "explain")}
+    if name not in rooms:
+        raise UsageError(f"'{name}' can't be explained", expected=", ".join(rooms))
+    return rooms[name]
+
+
+def _explained(batches: Iterable[Batch], rooms: dict[str, ModuleType], report: Report) -> Iterator[Batch]:
+    from ktrace.analysis.work.events import Work
+    from ktrace.analysis.work.gather import SummaryInput
+    from ktrace.analysis.work.labels import Labels
+    from ktrace.naming.taxonomy import taxonomy
+    from ktrace.store.spill import SPILL_BYTES, Spill
+
+    spill = Spill(SPILL_BYTES)
+    try:
+        gathered = SummaryInput(taxonomy(None), spill, spans=any(room.SPANS for room in rooms.values()))
+        greatest: defaultdict[str, int] = defaultdict(int)
+        passed = 0
+        for batch in batches:
+            passed += len(batch) if batch.record != "catalog" else 0
+            _gather(batch, gathered, greatest)
+            yield batch
+        ledger = report.stage("explain")
+        ledger.taken = ledger.given = passed
+        work = Work.of_devices(gathered)
+        labels = Labels(gathered.catalog, {(row["source"], row["host"], row["device"]) for row in work.shapes})
+        for name, room in rooms.items():
+            for columns in room.explain(work, labels) if len(work) else ():
+                rows = Batch("events", columns)
+                ledger.added[name] += len(rows)
+                ledger.given += len(rows)
+                for source, mine in each_source(rows):
+                    ids = pa.array(greatest[source] + 1 + np.arange(len(mine)))
+                    greatest[source] += len(mine)
+                    yield Batch("events", mine.columns.append_column("id", ids))
+            if not ledger.added[name]:
+                del ledger.added[name]
+                report.issue("unexplained", "--explain", name, 0)
+    finally:
+        spill.close()
+
+
+def _gather(batch: Batch, gathered: SummaryInput, greatest: dict[str, int]) -> None:
+    """Collects the work of a batch, and the greatest id of each source."""
+    if batch.record == "catalog":
+        gathered.count(batch)
+        return
+    for source, rows in each_source(batch):
+        greatest[source] = max(greatest[source], pc.max(rows.column("id")).as_py())
+        if batch.record != "summaries":
+            gathered.know(rows)
+            gathered.count(rows)

@@ -1,0 +1,193 @@
+"""The path in samples and real traces: no holes, the figures of HTA, and how the command and the slices show it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from conftest import SAMPLES, SHARED
+from path_timelines import Timeline, pieces
+
+import ktrace
+from ktrace.analysis.critical_path import SPANS, explain
+from ktrace.analysis.critical_path.latest import latest
+from ktrace.analysis.critical_path.model import CriticalPathAnswer
+from ktrace.analysis.critical_path.threads import covered, segments
+from ktrace.analysis.work.columns import by_source
+from ktrace.analysis.work.events import Work
+from ktrace.analysis.work.gather import SummaryInput
+from ktrace.analysis.work.labels import Labels
+from ktrace.cli import cli
+from ktrace.naming.taxonomy import taxonomy
+from ktrace.pipeline.read import read_batches
+from ktrace.report import Report
+from ktrace.store.spill import SPILL_BYTES, Spill
+
+TRAINING = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+
+WHOLE = [
+    TRAINING,
+    SAMPLES / "kineto/base-after-the-events-graph-of-three-kernels.pt.trace.json",
+    SAMPLES / "kineto/words-of-2021-absolute-microseconds.json",
+    SAMPLES / "nsys/schema-2.9-calls-twice-mpi-as-a-domain.sqlite",
+    SAMPLES / "rpd/two-calls-a-kernel-never-run-and-nulls.rpd",
+    *(
+        SHARED / "corpus" / name
+        for name in (
+            "pytorch_kineto/rank-0.Apr_03_18_51_38.1102.pt.trace.json.gz",
+            "pytorch_kineto/nccl_data.json.gz",
+            "nsys_sqlite/h100_2gpu_1s.sqlite",
+        )
+    ),
+]
+
+
+def answer_of(path: Path) -> CriticalPathAnswer:
+    if not path.exists():
+        pytest.skip("the real traces are not at hand (../shared/corpus)")
+    found = ktrace.summary(path, by=["critical-path"]).answers["critical-path"]
+    assert isinstance(found, CriticalPathAnswer)
+    return found
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.name[:24])
+def test_the_pieces_are_the_time_of_the_steps_to_the_ns(path: Path) -> None:
+    answer = answer_of(path)
+    assert answer.path is not None and answer.steps
+    frame = answer.path.to_pandas()
+    frame["end"] = frame.ts + frame.dur
+    assert (frame.dur > 0).all()
+    for step, rows in frame.groupby("step", observed=True):
+        told = next(one for one in answer.steps if one.label == step)
+        assert told.wall == rows.dur.sum() == rows.end.max() - rows.ts.min()
+        assert (rows.ts.to_numpy()[1:] == rows.end.to_numpy()[:-1]).all()
+        assert told.times == rows.groupby("kind", observed=True).dur.sum().to_dict()
+    assert {one.key: (one.time, one.pieces) for one in answer.kinds} == {
+        kind: (rows.dur.sum(), len(rows)) for kind, rows in frame.groupby("kind", observed=True)
+    }
+    for one in answer.names:
+        mine = frame[(frame.name == one.key) & (frame.kind == one.kind)]
+        assert (one.time, one.pieces) == (mine.dur.sum(), len(mine))
+        assert one.total is None or one.total >= one.time
+
+
+def test_the_training_step() -> None:
+    """Times read off the sample: launches decide until the attention's backward kernel, then its stream does."""
+    answer = answer_of(TRAINING)
+    assert (answer.wall, answer.count) == (1_004_928, 1)
+    work = [one for one in pieces(answer) if one[2] in ("kernel", "collective", "copy", "unexplained wait")]
+    assert [(begin, end) for begin, end, _, _ in work] == [
+        (650_220, 778_475),
+        (779_531, 845_962),
+        (845_962, 947_681),  # the optimizer waits for the second all_reduce, without an event in the trace
+        (947_681, 1_088_928),
+    ]
+    assert work[2][3] == "while ncclDevKernel_AllReduce_Sum_bf16_RING_LL ran"
+    assert pieces(answer)[-2][1:] == (1_095_228, "API call", "cudaDeviceSynchronize")
+    by_operation = {one.key: (one.time, one.total) for one in answer.operations}
+    assert by_operation["attention"] == (128_255, 71_391 + 128_255)
+    assert by_operation["collective"] == (0, 118_687 + 97_119)
+
+
+def test_the_figures_of_hta() -> None:
+    """HTA 0.5 of 2025 on this trace: 124 us in 2 kernels, 15 us between them, 14 us from the begin of the call on."""
+    answer = answer_of(SHARED / "corpus/pytorch_kineto/event_sync_trace.json.gz")
+    found = pieces(answer)
+    times = {one.key: (one.time, one.pieces) for one in answer.kinds}
+    assert times["kernel"] == (124_000, 2) and times["kernel-to-kernel delay"] == (15_000, 1)
+    launch = next(number for number, one in enumerate(found) if one[2] == "launch delay")
+    assert found[launch][1] - found[launch - 1][0] == 14_000 and found[launch - 1][3] == "cudaMemsetAsync"
+    assert found[-1][3] == "cudaDeviceSynchronize"
+
+
+def rows_of(path: Path) -> list[dict[str, object]]:
+    """The slices of the path in a trace."""
+    spill, report = Spill(SPILL_BYTES), Report()
+    try:
+        gathered = SummaryInput(taxonomy(None), spill, spans=SPANS)
+        for batch in by_source(read_batches([str(path)], report)):
+            gathered.know(batch)
+            gathered.count(batch)
+        work = Work.of_devices(gathered)
+        labels = Labels(gathered.catalog, {(one["source"], one["host"], one["device"]) for one in work.shapes})
+        return [row for batch in explain(work, labels) for row in batch.to_pylist()]
+    finally:
+        spill.close()
+
+
+def test_the_slices_are_the_pieces() -> None:
+    rows = rows_of(TRAINING)
+    told = [(row["ts"], row["ts"] + row["dur"], row["args.path_kind"], row["name"]) for row in rows]  # type: ignore[operator]
+    found = pieces(answer_of(TRAINING))
+    assert told == found
+    assert {row["track"] for row in rows} == {"critical path"} and {row["kind"] for row in rows} == {"range"}
+    assert {row["args.step"] for row in rows} == {"ProfilerStep#3"}
+    last = [row for row in rows if row["args.path_kind"] == "kernel"][-1]
+    assert (last["args.work_stream"], last["args.work_device"], last["args.thread"]) == (7, 0, None)
+    assert str(last["args.work"]).startswith("void at::native::(anonymous namespace)::multi_tensor_apply_kernel<")
+    assert {row["args.thread"] for row in rows if row["args.path_kind"] == "API call"} == {4242, 4300}
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    for more in ([], ["-o", str(path)]):
+        done = CliRunner().invoke(cli, ["summary", str(TRAINING), "--by", "critical-path", *more], prog_name="ktrace")
+        assert done.exit_code == 0, done.output
+        assert more or ("critical path of 1 step" in done.stdout and "critical path by operation" in done.stdout)
+    tables = json.loads(path.read_text())["tables"]
+    kinds = {row["kind"]: row["time_ns"] for row in tables["critical path"]}
+    assert kinds.pop("step") == sum(kinds.values()) == 1_004_928
+    assert {"critical path steps", "critical path by operation", "critical path by name"} <= tables.keys()
+
+
+def test_several_sources_are_added(tmp_path: Path) -> None:
+    paths = []
+    for number, end in enumerate((10_000, 12_000)):
+        line = Timeline()
+        line.step(1, 0, end)
+        line.host("api", "cudaLaunchKernel", 0, 100, corr=1)
+        line.work("gemm", 200, 9_000, 7, 1)
+        line.host("api", "cudaDeviceSynchronize", 300, end)
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        line.answer(folder)
+        paths.append(folder / "run.jsonl")
+    answer = ktrace.summary(paths, by=["critical-path"]).answers["critical-path"]
+    assert isinstance(answer, CriticalPathAnswer)
+    assert [(step.label, step.count, step.wall) for step in answer.steps] == [("ProfilerStep#1", 2, 22_000)]
+    assert [(one.key, one.time, one.total) for one in answer.operations] == [("gemm", 17_600, 17_600)]
+
+
+def test_segments_of_random_slices() -> None:
+    """Each ns has the innermost slice: the one that began last, and of those the shortest."""
+    chance = np.random.default_rng(3)
+    begin, thread = chance.integers(0, 60, 80), chance.integers(0, 3, 80).astype(np.int32)
+    end = begin + chance.integers(0, 25, 80)
+    found = segments(thread, begin, end)
+    for number in range(3):
+        mine = np.flatnonzero((thread == number) & (end > begin))
+        for at in range(begin[mine].min(), end[mine].max()):
+            rows = np.flatnonzero((found.thread == number) & (found.begin <= at) & (found.end > at))
+            assert len(rows) == 1
+            row = found.row[rows[0]]
+            open_ = [one for one in mine if begin[one] <= at < end[one]]
+            assert (row >= 0) == bool(open_)
+            if open_:
+                best = max(open_, key=lambda one: (begin[one], -end[one]))
+                assert (begin[row], end[row], thread[row]) == (begin[best], end[best], number)
+
+
+def test_latest_and_covered() -> None:
+    chance = np.random.default_rng(4)
+    group, time = chance.integers(0, 5, 50), chance.integers(0, 100, 50)
+    wanted, until = chance.integers(0, 6, 70), chance.integers(-5, 110, 70)
+    for one, place in enumerate(latest(group, time, wanted, until).tolist()):
+        before = [number for number in range(50) if group[number] == wanted[one] and time[number] <= until[one]]
+        assert place == max(before, key=lambda number: (time[number], number), default=-1)
+    begin, end = np.array([3, 10, 20]), np.array([5, 18, 21])
+    for at in range(25):
+        inside = sum(begin[number] <= one < end[number] for number in range(3) for one in range(at))
+        assert covered(begin, end, np.array([at])).tolist() == [inside]

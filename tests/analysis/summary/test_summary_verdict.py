@@ -1,0 +1,101 @@
+"""The sentences above a summary: what takes the time, what devices wait for, what to look at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from conftest import SAMPLES
+
+import ktrace
+from ktrace.analysis.idle.model import DeviceIdle, HostSpan, IdleAnswer, IdleCause
+from ktrace.analysis.summary.model import Summary
+from ktrace.analysis.work.model import DeviceUse, Group, Spread
+
+GROUPS = [Group("gemm", 600_000.0, 6), Group("collective", 300_000.0, 3), Group("other", 100_000.0, 1)]
+KERNELS = [Group("sgemm", 500_000.0, 5), Group("AllReduce", 300_000.0, 3), Group("mine", 200_000.0, 2)]
+USE = DeviceUse(
+    "device 0", "run", 0, None, 1_000_000, 980_000, 700_000, 300_000, 0, 10_000, 0, Spread(4, 20_000, 5e3, 6e3, 9_000)
+)
+
+
+def summary(*uses: DeviceUse, operations: list[Group] = GROUPS, kernels: list[Group] = KERNELS) -> Summary:
+    total = sum(group.total for group in kernels)
+    return Summary(
+        ["run"],
+        "events",
+        total,
+        10,
+        (0, 1_000_000),
+        {"operation": operations, "kernel": kernels},
+        [*uses],
+        heaviest={"operation": operations, "kernel": kernels},
+    )
+
+
+def test_each_sentence_names_its_figures() -> None:
+    assert summary(USE).verdict == [
+        "gemm takes the most device time: 60.0% (600 us of 1.00 ms); the heaviest kernel is sgemm, 50.0%.",
+        "Device 0 is busy for 98.0% of its 1.00 ms, and idle for 20.0 us.",
+        "Little is lost between the work, so look at the work: a tenth off gemm saves 6.0% of it.",
+    ]
+
+
+def test_the_greatest_loss_is_looked_at_first() -> None:
+    exposed = replace(USE, exposed_communication=90_000, exposed_copies=30_000)
+    assert summary(exposed).verdict[-1] == (
+        "Look first at communication without compute at the same time: 90.0 us, 9.0% of the devices' time."
+    )
+    copies = replace(exposed, exposed_copies=120_000)
+    assert "copies without compute at the same time: 120 us, 12.0%" in summary(copies).verdict[-1]
+
+
+def test_several_devices_from_the_least_to_the_most_busy() -> None:
+    other = replace(USE, label="device 1", busy=500_000, gaps=Spread(1, 500_000, 5e5, 5e5, 500_000))
+    assert summary(USE, other).verdict[1] == (
+        "The 2 devices are busy for 50.0% (device 1) to 98.0% (device 0) of their time, and together idle for 520 us."
+    )
+
+
+def test_a_kernel_without_an_operation_may_take_the_most() -> None:
+    unknown = [Group("other", 700_000.0, 7), Group("gemm", 300_000.0, 3)]
+    assert summary(USE, operations=unknown).verdict[0] == "sgemm takes the most device time: 50.0% (500 us of 1.00 ms)."
+
+
+def test_a_source_of_shares_says_no_times() -> None:
+    found = ktrace.summary(SAMPLES / "metallic/repeated-and-nested-totals.txt").verdict
+    assert found[0].startswith("gemm takes the most time in the tables: 83.5% (20.2 ms of 24.2 ms)")
+    assert len(found) == 1
+
+
+def test_nothing_has_no_verdict() -> None:
+    assert ktrace.summary(SAMPLES / "doppler/bench-of-the-command-line-tool.log").verdict == []
+
+
+def test_why_a_device_is_idle_and_what_the_host_did() -> None:
+    late = IdleCause("host late", 300_000, 3, 200_000, (HostSpan("aten::copy_", "op", 250_000, 2, 200_000),))
+    overhead = IdleCause("launch overhead", 100_000, 50, 3_000)
+    found = summary(replace(USE, busy=600_000))
+    found.answers = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 400_000, (late, overhead))])}
+    assert found.verdict[1:] == [
+        "Device 0 is busy for 60.0% of its 1.00 ms, and idle for 400 us, 75.0% of it because the host queued no work.",
+        "Look first at the host, which queues too little work: 300 us, 30.0% of the devices' time;"
+        " the host was longest in aten::copy_, 250 us.",
+    ]
+    found.answers = {"idle": IdleAnswer([DeviceIdle("device 0", "run", 0, 1_000_000, 100_000, (overhead,))])}
+    assert found.verdict[-1] == (
+        "Look first at the overhead between launches: 100 us, 10.0% of the devices' time,"
+        " in 50 gaps of 2.00 us on average."
+    )
+
+
+def test_the_rank_that_others_wait_for_and_what_the_machine_allows() -> None:
+    ranks = [SAMPLES / f"kineto/collectives-of-two-ranks-rank{rank}.json" for rank in (0, 1)]
+    assert (
+        ktrace.summary(ranks, by=["collective"])
+        .verdict[-1]
+        .endswith(" of the devices' time; rank 1 is last in 6 of 6, and the others waited 135 us for it.")
+    )
+    busy = ktrace.summary(SAMPLES / "kineto/shapes-of-products-attention-copies.json", by=["roofline"])
+    busy.devices = [replace(use, busy=use.span, exposed_copies=0) for use in busy.devices]
+    assert busy.verdict[-1].startswith("Little is lost between the work, so look at the work: a tenth off gemm saves")
+    assert busy.verdict[-1].endswith("of it; it reaches 67.2% of what compute allows.")

@@ -1,0 +1,99 @@
+"""Small traces of calls and device work, and why their devices are idle, worked out the plain way: loops over ns."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+#: What is short, in ns.
+SHORT = 10_000
+
+
+def host(name: str, ts: int, end: int, correlation: int | None = None, *, kind: str = "api", tid: int = 1) -> Row:
+    """A call, operator or range of the host."""
+    return {"kind": kind, "name": name, "ts": ts, "dur": end - ts, "correlation": correlation, "pid": 1, "tid": tid}
+
+
+def work(
+    name: str,
+    ts: int,
+    end: int,
+    correlation: int | None = None,
+    *,
+    kind: str = "kernel",
+    stream: int = 7,
+    device: int = 0,
+) -> Row:
+    """A piece of work of a device."""
+    place = {"pid": 1, "device": device, "stream": stream}
+    return {"kind": kind, "name": name, "ts": ts, "dur": end - ts, "correlation": correlation, **place}
+
+
+def written(path: Path, rows: list[Row]) -> Path:
+    """The path, at which the rows are written as canonical JSON Lines."""
+    lines = [{"ktrace": "1.0"}]
+    for number, row in enumerate(rows, 1):
+        known = {name: value for name, value in row.items() if value is not None}
+        lines.append({"record": "event", "source": "run", "id": number, "timing": "measured", **known})
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    return path
+
+
+def gaps(rows: list[Row], device: int) -> list[dict[str, Any]]:
+    """The gaps of a device: begin, end, cause, and what the host did in them until the launching call returned."""
+    mine = [row for row in rows if row.get("device") == device and row["kind"] in ("kernel", "memcpy")]
+    mine.sort(key=lambda row: row["ts"])
+    calls = {row["correlation"]: row for row in rows if "tid" in row and row.get("correlation")}
+    found, before = [], mine[0]
+    for row in mine[1:]:
+        if row["ts"] > end_of(before):
+            gap = {"begin": end_of(before), "end": row["ts"]}
+            found.append(gap | _why(rows, gap["begin"], gap["end"], before, row, calls))
+        if end_of(row) > end_of(before):
+            before = row
+    return found
+
+
+def _why(rows: list[Row], begin: int, end: int, before: Row, after: Row, calls: dict[int, Row]) -> dict[str, Any]:
+    call = calls.get(after.get("correlation"))
+    if call is None:
+        return {"cause": "unknown", "host": {}}
+    returned = min(max(end_of(call), begin), end)
+    if call["ts"] <= begin and end - begin <= SHORT:
+        return {"cause": "launch overhead", "host": {}}
+    if end - returned > max(returned - begin, SHORT):
+        return {"cause": "dependency", "host": {}}
+    there: defaultdict[str, int] = defaultdict(int)
+    own = [row for row in rows if row.get("tid") == call["tid"]]
+    for at in range(begin, returned):
+        there[_name(_inside(own, at))] += 1
+    if end > returned:
+        there["launched, on its way to the device"] += end - returned
+    waits = []
+    now = _inside(own, begin)
+    if now is not None and now["kind"] == "api" and "Synchronize" in now["name"]:
+        waits.append(now["dur"])
+    earlier = calls.get(before.get("correlation"))
+    if before["kind"] == "memcpy" and earlier and earlier["tid"] == call["tid"] and end_of(earlier) >= begin:
+        waits.append(earlier["dur"])
+    waited = call["ts"] > begin and any(wait >= returned - begin for wait in waits)
+    return {"cause": "host synchronised" if waited else "host late", "host": dict(there)}
+
+
+def _inside(spans: list[Row], at: int) -> Row | None:
+    """The innermost span at a time."""
+    found = [(row["ts"], -end_of(row), number) for number, row in enumerate(spans) if row["ts"] <= at < end_of(row)]
+    return spans[max(found)[2]] if found else None
+
+
+def _name(span: Row | None) -> str:
+    return "no call or range" if span is None else str(span["name"])
+
+
+def end_of(row: Row) -> int:
+    """When a row ends."""
+    return int(row["ts"] + row["dur"])

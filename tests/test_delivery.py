@@ -1,0 +1,177 @@
+"""What brings ktrace to users beyond PyPI: GitHub action, pre-commit hook, container file, workflows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT, SAMPLES
+from fork_server import serving
+from runs import monday, tuesday
+
+import ktrace
+
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+WORKFLOWS = {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in (ROOT / ".github/workflows").glob("*.yml")}
+STEP = SAMPLES / "kineto/one-step-of-training.pt.trace.json"
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with serving(tmp_path_factory.mktemp("server")) as folder:
+        yield folder
+
+
+class Job:
+    """Runs the steps of the action as GitHub does: inputs through their expressions, bash with -e and pipefail."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        self.programs = programs
+        self.summary = folder / "step-summary.md"
+        self.output = ""
+
+    def run(self, **inputs: str) -> int:
+        """The exit code of the first step that fails, else 0."""
+        given = {name: text["default"] for name, text in ACTION["inputs"].items()} | {
+            name.replace("_", "-"): value for name, value in inputs.items()
+        }
+        self.summary.write_text("")
+        self.output = ""
+        for step in ACTION["runs"]["steps"]:
+            if "uses" in step or step["name"] == "Install" or not self._wanted(step, given):
+                continue
+            names = {name: self._value(text, given) for name, text in step["env"].items()}
+            path = f"{self.programs}:{os.environ['PATH']}"
+            done = subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+                cwd=self.folder,
+                env=os.environ | names | {"GITHUB_STEP_SUMMARY": str(self.summary), "PATH": path},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.output += done.stdout + done.stderr
+            if done.returncode:
+                return done.returncode
+        return 0
+
+    def _wanted(self, step: dict[str, Any], given: dict[str, str]) -> bool:
+        name = re.fullmatch(r"inputs\.([\w-]+) != ''", step["if"])
+        assert name
+        return given[name[1]] != ""
+
+    def _value(self, text: str, given: dict[str, str]) -> str:
+        name = re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text)
+        assert name
+        return given[name[1]]
+
+
+@pytest.fixture
+def job(tmp_path: Path, programs: Path) -> Job:
+    return Job(tmp_path, programs)
+
+
+def test_the_action_writes_the_summary_of_the_job(job: Job) -> None:
+    (job.folder / "a name with blanks.json").write_bytes(STEP.read_bytes())
+    assert job.run(files="a name with blanks.json\n") == 0
+    text = job.summary.read_text("utf-8")
+    assert re.search(r"^\| gemm \| +249\.629 us \|", text, re.M), text
+
+
+def test_the_action_passes_and_fails_by_the_limits(job: Job) -> None:
+    monday(job.folder)
+    tuesday(job.folder)
+    both = {"files": "tues*.json", "baseline": "monday.pt.trace.json"}
+    assert job.run(**both) == 0
+    assert "softmax_warp_forward" in job.summary.read_text("utf-8")
+    assert job.run(**both, fail_over_each="10%") not in {0, 2}
+    assert "softmax_warp_forward" in job.summary.read_text("utf-8")
+    assert re.search(r"^::error::.*softmax_warp_forward got slower: \+15\.0%, more than 10%", job.output, re.M)
+
+
+def test_the_action_compares_one_with_one(job: Job) -> None:
+    monday(job.folder)
+    assert job.run(files="monday.pt.trace.json\nmonday.pt.trace.json", baseline="monday.pt.trace.json") == 2
+    assert "::error::with a baseline, files must be one" in job.output
+
+
+def test_the_action_annotates_faults(job: Job) -> None:
+    ktrace.convert(STEP, job.folder / "good.jsonl")
+    good = (job.folder / "good.jsonl").read_text("utf-8")
+    assert job.run(validate="good.jsonl\n") == 0
+    (job.folder / "bad.jsonl").write_text(re.sub(r'"id":(\d+)', r'"id":"\1"', good, count=1), "utf-8")
+    assert job.run(validate="good.jsonl\nbad.jsonl\n") == 1
+    assert re.search(r"^::error file=bad\.jsonl,line=\d+", job.output, re.M), job.output
+
+
+def test_actions_of_others_are_pinned() -> None:
+    """By commit; PyPI's own names its branch of releases."""
+    steps = [step for flow in WORKFLOWS.values() for job in flow["jobs"].values() for step in job["steps"]]
+    used = [step["uses"] for step in (*steps, *ACTION["runs"]["steps"]) if "uses" in step]
+    assert len(used) > 6
+    loose = [name for name in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", name)]
+    assert loose == ["pypa/gh-action-pypi-publish@release/v1"]
+
+
+def test_inputs_never_become_part_of_a_script() -> None:
+    scripts = [step["run"] for step in ACTION["runs"]["steps"] if "run" in step]
+    assert len(scripts) == 4
+    assert [script for script in scripts if "${{" in script] == []
+
+
+def test_the_hook_checks_canonical_files(tmp_path: Path, programs: Path) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))
+    pattern = re.compile(hook["files"])
+    names = ["a.ktrace.jsonl", "b/a.ktrace.parquet", "a.ktrace.csv.gz", "package.json", "data.csv", "ktrace.json"]
+    assert [name for name in names if pattern.search(name)] == names[:3]
+    ktrace.convert(STEP, tmp_path / "a.ktrace.jsonl")
+    entry = [programs / "ktrace", *shlex.split(hook["entry"])[1:], "a.ktrace.jsonl"]
+    assert subprocess.run(entry, cwd=tmp_path, capture_output=True, check=False).returncode == 0
+    (tmp_path / "a.ktrace.jsonl").write_text('{"ktrace":"1.0"}\n{"record":"event","id":"x"}\n')
+    assert subprocess.run(entry, cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+def test_the_container_runs_ktrace_as_a_user() -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    last = text[text.rindex("FROM ") :]
+    words = dict(re.findall(r"^([A-Z]+) (.*)$", last, re.M))
+    assert words["USER"] not in {"root", "0"}
+    assert last.index("USER") > last.index("RUN")
+    assert json.loads(words["ENTRYPOINT"]) == ["ktrace"]
+    assert "--no-cache-dir" in words["RUN"]
+    # What the build copies has all that the wheel is made of.
+    left_out = (ROOT / ".dockerignore").read_text("utf-8").split()
+    assert not {"ktrace", "converters", "schema", "proto", "README.md", "setup.cfg", "setup.py"} & set(left_out)
+
+
+def test_workflows_run_ci_and_have_only_the_rights_that_they_need() -> None:
+    assert WORKFLOWS.keys() == {"ci", "release"}
+    for workflow in WORKFLOWS.values():
+        assert workflow["permissions"] in ({}, {"contents": "read"})
+        runs = [step.get("run") for job in workflow["jobs"].values() for step in job["steps"]]
+        assert ".ci/run" in runs
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111
+    jobs = WORKFLOWS["release"]["jobs"]
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert jobs["publish"]["needs"] == "build"
+    # YAML reads the key `on` as true.
+    assert WORKFLOWS["release"][True] == {"push": {"tags": ["v*"]}}
+
+
+@pytest.mark.parametrize(("tag", "code"), [(f"v{ktrace.__version__}", 0), ("v9.9.9", 1)])
+def test_a_release_has_the_tag_of_its_version(tag: str, code: int) -> None:
+    (script,) = (
+        step["run"] for step in WORKFLOWS["release"]["jobs"]["build"]["steps"] if "CHANGELOG" in step.get("run", "")
+    )
+    environment = os.environ | {"GITHUB_REF_NAME": tag}
+    done = subprocess.run(["bash", "-eo", "pipefail", "-c", script], cwd=ROOT, env=environment, check=False)
+    assert done.returncode == code
