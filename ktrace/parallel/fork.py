@@ -14,6 +14,7 @@ import pickle
 import select
 import shutil
 import signal
+import socket
 import struct
 import tempfile
 import threading
@@ -95,8 +96,8 @@ class Workers:
         self._handed = 0
         self._done: dict[int, tuple[str, Any, list[tuple[str, int]]]] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="ktrace."))
-        self._tokens, self._give = os.pipe()
-        os.set_blocking(self._tokens, True)
+        # Sockets: one process can ask without waiting while others wait. O_NONBLOCK of a pipe would hold for all of them.
+        self._tokens, self._give = socket.socketpair()
         self._children: list[_Child] = []
         try:
             for _ in range(min(jobs, count) - 1):
@@ -126,32 +127,27 @@ class Workers:
 
     def close(self) -> None:
         """Ends the children and removes what they wrote."""
-        for end in (self._give, self._tokens):
-            os.close(end)
         for child in self._children:
             os.kill(child.pid, signal.SIGKILL)
             os.close(child.results)
             os.waitpid(child.pid, 0)
         self._children = []
+        for end in (self._give, self._tokens):
+            end.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _hand_out(self, number: int) -> None:
         upto = min(number + AHEAD * self._jobs, self._count)
         for task in range(self._handed, upto):
-            os.write(self._give, _NUMBER.pack(task))
+            self._give.sendall(_NUMBER.pack(task))
         self._handed = max(self._handed, upto)
 
     def _take(self) -> int | None:
         """The next free task; None if there is none now."""
-        if not select.select([self._tokens], [], [], 0)[0]:
-            return None
-        os.set_blocking(self._tokens, False)
         try:
-            token = os.read(self._tokens, _NUMBER.size)
+            token = self._tokens.recv(_NUMBER.size, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return None
-        finally:
-            os.set_blocking(self._tokens, True)
         return int(_NUMBER.unpack(token)[0])
 
     def _wait(self) -> None:
@@ -178,15 +174,15 @@ class Workers:
 
     def _be_child(self, send: int) -> None:
         try:
-            os.close(self._give)
-            while True:
-                token = os.read(self._tokens, _NUMBER.size)
-                if len(token) < _NUMBER.size:
-                    break
+            self._give.close()
+            while token := self._tokens.recv(_NUMBER.size):
                 number = _NUMBER.unpack(token)[0]
                 _send(send, (number, *self._attempt(number)))
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)  # if the parent died before it could
+        except ConnectionError:
+            pass
+        shutil.rmtree(
+            self._folder, ignore_errors=True
+        )  # the parent died: else it ends this process first
 
     def _attempt(self, number: int) -> tuple[str, Any, list[tuple[str, int]]]:
         try:

@@ -60,6 +60,27 @@ def test_a_child_that_dies_is_an_error() -> None:
         workers.close()
 
 
+def test_an_idle_child_waits_for_its_next_task() -> None:
+    """A parent that looks for a free task, and finds none, doesn't wake the children that wait for one.
+
+    One that ended for it took the results of the others with it.
+    """
+    for _ in range(40):
+        workers = Workers(nothing, 200, 3)
+        try:
+            for number in range(200):
+                workers.result(number)
+            assert [os.waitpid(child.pid, os.WNOHANG) for child in workers._children] == [(0, 0), (0, 0)]
+        finally:
+            workers.close()
+
+
+def nothing(number: int) -> Generator[Batch, None, int]:
+    """A task without work."""
+    return number
+    yield Batch("events", pa.RecordBatch.from_arrays([], []))
+
+
 SCRIPT = """
 import os, signal, sys, tempfile, time
 tempfile.tempdir = sys.argv[1]
