@@ -96,7 +96,7 @@ class Workers:
         self._handed = 0
         self._done: dict[int, tuple[str, Any, list[tuple[str, int]]]] = {}
         self._folder = Path(tempfile.mkdtemp(prefix="ktrace."))
-        # Sockets: one process can ask without waiting while others wait. O_NONBLOCK of a pipe would hold for all of them.
+        # Sockets: one process can ask without waiting while others wait. O_NONBLOCK of a pipe holds for all processes.
         self._tokens, self._give = socket.socketpair()
         self._children: list[_Child] = []
         try:
@@ -180,9 +180,7 @@ class Workers:
                 _send(send, (number, *self._attempt(number)))
         except ConnectionError:
             pass
-        shutil.rmtree(
-            self._folder, ignore_errors=True
-        )  # the parent died: else it ends this process first
+        shutil.rmtree(self._folder, ignore_errors=True)  # the parent died: else it ends this process first
 
     def _attempt(self, number: int) -> tuple[str, Any, list[tuple[str, int]]]:
         try:
