@@ -7,6 +7,7 @@ detection          detects the format from the content
 format             formats: name, file patterns, probe, reader, writer
 mapping            which column of a table is which field of a row
 proposal           a guess at such a mapping
+boundary           errors of readers become errors of their input
 capabilities       what only some formats can do
 stand_in           inputs that are converted to another format before reading
 relabel            keeps the source labels of several inputs apart

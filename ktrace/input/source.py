@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from ktrace.errors import InputError, import_extra
+from ktrace.input.boundary import input_faults
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.naming.near import near
@@ -190,16 +191,17 @@ class Source:
         return None if self._file == "-" or "://" in self._file else Path(self._file).stat().st_size
 
     def sample(self) -> Sample:
-        """Returns the sample for the probes."""
-        if self.is_folder:
-            return Sample(self.name, listing=self._listing())
-        with self.open(quiet=True) as stream:
-            head = stream.read(HEAD)
-            whole = len(head) < HEAD
-        if head.startswith(MAGIC):
-            return self._database(head, whole)
-        mapping = str(self.mapping or "")
-        return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole, mapping=mapping)
+        """Returns the sample for the probes. Raises InputError for whatever keeps it from being read."""
+        with input_faults(self.path):
+            if self.is_folder:
+                return Sample(self.name, listing=self._listing())
+            with self.open(quiet=True) as stream:
+                head = stream.read(HEAD)
+                whole = len(head) < HEAD
+            if head.startswith(MAGIC):
+                return self._database(head, whole)
+            mapping = str(self.mapping or "")
+            return Sample(self._shown_name(), head, b"" if whole else self._tail(), whole, mapping=mapping)
 
     def _database(self, head: bytes, whole: bool) -> Sample:
         """Returns the sample of an SQLite database."""

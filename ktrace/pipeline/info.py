@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected
 from ktrace.input.source import Source
@@ -110,7 +111,8 @@ def _inspected(path: str | Path, from_: str | None, map: str | Path | None) -> I
     if str(path) != "-" and len(report.inputs) == 1:
         [only] = report.inputs
         info.matches = detect(only["path"])
-        info.about = by_name(only["format"]).about(Source(only["path"]))
+        with input_faults(only["path"], fmt := by_name(only["format"])):
+            info.about = fmt.about(Source(only["path"]))
     info.tables = len(tables)
     heaviest = work["events"] or work["summaries"]  # with both, summaries repeat the events
     info.device_work = {name: (int(times), total) for name, (times, total) in heaviest.items()}

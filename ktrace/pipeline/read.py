@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ktrace.conversion import Conversion
 from ktrace.errors import InputError, KtraceError
+from ktrace.input.boundary import input_faults
 from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded, labels, open_input
@@ -90,15 +91,12 @@ def _batches(
     """Yields the batches of one input and counts their rows."""
     if not fmt.writes:  # A canonical input brings its own facts.
         yield to_batch("catalog", [_source_fact(source, fmt)])
-    try:
+    with input_faults(source.path, fmt, conversion.report):  # errors of later stages aren't raised in here
         for batch in _rows(source, fmt, conversion, pushdown, part):
             conversion.report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
                 conversion.report.timed.add(conversion.label)
             yield batch
-    except OSError as error:  # of the reader alone: errors of later stages aren't raised in here
-        why = f"can't be read: {error.strerror or error}"
-        raise InputError(why, path=source.path, remedy="check the disk, and the space in TMPDIR") from error
 
 
 def _rows(
@@ -221,8 +219,9 @@ def _with_nodes(batches: Iterator[Batch], path: str, report: Report) -> Iterator
             remedy="pass execution_trace_observer=ExecutionTraceObserver().register_callback('et.json') to profile()",
         )
     nodes = Nodes()
-    for some in reader.read(source, Conversion(account)):
-        nodes.add(some)
+    with input_faults(path, fmt, account):
+        for some in reader.read(source, Conversion(account)):
+            nodes.add(some)
     report.merge(account)
     report.inputs.append({"path": path, "format": fmt.name, "source": source.label})
     return with_nodes(batches, nodes, report)

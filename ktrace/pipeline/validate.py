@@ -22,8 +22,10 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 
 from ktrace.errors import InputError
+from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, detect_sample
 from ktrace.input.expand import expanded
+from ktrace.input.format import Format
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
 from ktrace.model.record_texts import Fault, RecordRun
@@ -76,9 +78,7 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
     """
     check = _Check(limit)
     source = Source(str(path), on_cut=lambda where, why: check.fault(check.result.checked, "$", f"breaks off: {why}"))
-    room = import_module(f"ktrace.converters.{_format(source)}.reader")
-    items: Iterator[RecordRun | Fault] = room.texts(source)
-    for item in prefetch(items):
+    for item in prefetch(_texts(source, by_name(_format(source)))):
         if isinstance(item, Fault):
             check.add(item)
         elif item.number == 0:
@@ -126,6 +126,12 @@ def _format(source: Source) -> str:
             remedy="convert it first: ktrace convert IN -o OUT.jsonl",
         )
     return max(found)[1]
+
+
+def _texts(source: Source, fmt: Format) -> Iterator[RecordRun | Fault]:
+    """Yields the records as texts, and the faults between them. Raises InputError."""
+    with input_faults(source.path, fmt):
+        yield from import_module(f"ktrace.converters.{fmt.name}.reader").texts(source)
 
 
 class _Check:

@@ -97,6 +97,10 @@ class CsvBlocks(LineAccount):
         self._line = 1
         self._kept = b""
 
+    def at(self) -> str:
+        """Where the reading is, for an error: the rows are read some at once."""
+        return f"{self._place}before line {self._line}" if self._line > 1 else ""
+
     def __iter__(self) -> Iterator[CsvTable | CsvRows | Line]:
         with self._source.open() as stream:
             whole = utf8(stream)
