@@ -8,10 +8,11 @@ line has a key "a.b"; an object with members that aren't mapped stays an argumen
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 import numpy as np
@@ -23,6 +24,7 @@ from ktrace.converters._shared.columnar.blocks import Block
 from ktrace.converters._shared.columnar.decoding import is_utf8, no_gc
 from ktrace.converters._shared.columnar.text_cells import by_distinct
 from ktrace.converters._shared.text.line_account import LineAccount
+from ktrace.input.limits import current
 from ktrace.input.source import Source, utf8
 
 #: Bytes of lines that are decoded at once.
@@ -48,9 +50,9 @@ class JsonLines(LineAccount):
     def __iter__(self) -> Iterator[Block]:
         with self._source.open() as stream:
             whole = utf8(stream)
-            lines = whole.readlines(CHUNK)
+            lines = self._coming(whole, 1)
             while lines:
-                coming = whole.readlines(CHUNK)
+                coming = self._coming(whole, self._line + len(lines))
                 self._report.record(len(lines))
                 with no_gc():
                     records, numbers = self._decoded(lines, last=not coming)
@@ -60,6 +62,10 @@ class JsonLines(LineAccount):
                 self._line += len(lines)
                 lines = coming
         self.finish()
+
+    def _coming(self, stream: BinaryIO, number: int) -> list[bytes]:
+        """The next lines, `number` and so on."""
+        return io.BytesIO(current().lines(stream, CHUNK, number)).readlines()
 
     def _decoded(self, lines: list[bytes], *, last: bool) -> tuple[list[Record], Sequence[int]]:
         """The objects in some lines, and the numbers of their lines."""

@@ -2,6 +2,10 @@
 
 expand             files, patterns and folders become inputs with labels
 source             an input as a stream: a file, a folder, standard input or a URL
+limits             what an input may make ktrace hold, and the option that changes it
+room               copies in the temporary folder, which they never fill
+steady             files that may change while they are read
+recoded            text in another encoding, as a stream of UTF-8
 compression        gzip, zstd and zip archives
 detection          detects the format from the content
 format             formats: name, file patterns, probe, reader, writer

@@ -36,6 +36,9 @@ def input_faults(path: str, fmt: Format | None = None, report: Report | None = N
         report.at = None
     try:
         yield
+    except DamagedInput as error:
+        error.path = error.path or path
+        raise
     except (KtraceError, MemoryError):
         raise
     except OSError as error:

@@ -26,6 +26,8 @@ from typing import IO, BinaryIO
 from ktrace.errors import InputError, import_extra
 from ktrace.input.boundary import input_faults
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
+from ktrace.input.recoded import Recoded
+from ktrace.input.room import copied, temporary_copy
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.naming.near import near
 
@@ -124,7 +126,7 @@ def utf8(stream: BinaryIO) -> BinaryIO:
     """The stream in UTF-8, without its byte order mark."""
     head: bytes = stream.peek(4)[:4]  # type: ignore[attr-defined]
     if text_encoding(head) == "utf-16":
-        return io.BytesIO(stream.read().decode("utf-16", "replace").encode())
+        return io.BufferedReader(Recoded(stream, "utf-16"), 1 << 16)
     if head.startswith(b"\xef\xbb\xbf"):
         stream.read(3)
     return stream
@@ -280,14 +282,16 @@ class Source:
                 plain = codec_of(raw.read(4)) is None
         yield Path(self._file) if plain else self._copied()
 
+    def is_copy(self, path: Path) -> bool:
+        """Whether a path that `local_path` gave is a copy, which no other program changes."""
+        return path == self._copy
+
     def _copied(self) -> Path:
         """Copies the decompressed bytes to a temporary file."""
         if self._copy is None:
-            folder = tempfile.mkdtemp(prefix="ktrace.")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            copy = Path(folder) / (self.name or "input")
-            with self.open() as stream, copy.open("wb") as target:
-                shutil.copyfileobj(stream, target, 1 << 20)
+            with self.open() as stream:
+                copy = temporary_copy(stream, self.name or "input", self.path)
+            weakref.finalize(self, shutil.rmtree, copy.parent, ignore_errors=True)
             self._copy = copy
         return self._copy
 
@@ -338,7 +342,7 @@ class Source:
         if self._spool is None:
             spool = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the source)
             weakref.finalize(self, spool.close)
-            shutil.copyfileobj(stream, spool, 1 << 20)
+            copied(stream, spool, tempfile.gettempdir(), self.path)
             spool.flush()
             self._spool = spool
         again = os.fdopen(os.dup(self._spool.fileno()), "rb")

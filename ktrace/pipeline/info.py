@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, detect
 from ktrace.input.format import Detected
+from ktrace.input.limits import limited
 from ktrace.input.source import Source
 from ktrace.input.stand_in import kept_stand_ins
 from ktrace.model.batch import DEVICE_KINDS, Batch
@@ -58,7 +60,14 @@ class Info:
         return [(name, times, total) for name, (times, total) in heaviest]
 
 
-def inspect(path: str | Path, *, from_: str | None = None, map: str | Path | None = None) -> Info:
+@limited
+def inspect(
+    path: str | Path,
+    *,
+    from_: str | None = None,
+    map: str | Path | None = None,
+    limits: str | Mapping[str, str | int] | None = None,
+) -> Info:
     """Reads an input once, in bounded memory, and describes it, as `ktrace info` does.
 
     Parameters
@@ -69,6 +78,8 @@ def inspect(path: str | Path, *, from_: str | None = None, map: str | Path | Non
         Format of the input. By default it is detected from the content.
     map : str or path, optional
         The mapping of a table's columns, as in `Selection`.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Returns
     -------

@@ -6,8 +6,8 @@ paths ──► inputs ──► readers ──► align ──► metrics, exec
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +18,11 @@ from ktrace.input.capabilities import ByteRange, Pushdown
 from ktrace.input.detection import by_name, choose
 from ktrace.input.expand import expanded, labels, open_input
 from ktrace.input.format import Format
+from ktrace.input.limits import in_force
 from ktrace.input.mapping import mapping_of
 from ktrace.input.relabel import Labels
 from ktrace.input.source import Source, printable
+from ktrace.input.steady import unchanged
 from ktrace.model.batch import TRACK_COLUMNS, Batch
 from ktrace.model.json_text import dump_json
 from ktrace.model.row_builder import to_batch
@@ -91,7 +93,7 @@ def _batches(
     """Yields the batches of one input and counts their rows."""
     if not fmt.writes:  # A canonical input brings its own facts.
         yield to_batch("catalog", [_source_fact(source, fmt)])
-    with input_faults(source.path, fmt, conversion.report):  # errors of later stages aren't raised in here
+    with unchanged(source.path), input_faults(source.path, fmt, conversion.report):  # later stages raise outside of it
         for batch in _rows(source, fmt, conversion, pushdown, part):
             conversion.report.rows[batch.record] += len(batch)
             if batch.record == "events" and len(batch):
@@ -300,6 +302,7 @@ def open_batches(
     map: str | Path | None = None,
     batch_rows: int = 65_536,
     jobs: int | None = None,
+    limits: str | Mapping[str, str | int] | None = None,
 ) -> Iterator[Iterator[Batch]]:
     """Opens an input and streams its batches in bounded memory.
 
@@ -315,6 +318,8 @@ def open_batches(
         Largest number of rows in a batch.
     jobs : int, optional
         Number of processes that may work, by default as many as there are cores.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Yields
     ------
@@ -336,7 +341,5 @@ def open_batches(
     """
     report = Report()
     batches = read_batches([str(path)], report, format=from_, batch_rows=batch_rows, jobs=jobs or cores(), map=map)
-    try:
+    with in_force(limits), closing(batches):
         yield pair_halves(batches, report)
-    finally:
-        batches.close()

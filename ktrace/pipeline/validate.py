@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import json
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -26,6 +26,7 @@ from ktrace.input.boundary import input_faults
 from ktrace.input.detection import by_name, detect_sample
 from ktrace.input.expand import expanded
 from ktrace.input.format import Format
+from ktrace.input.limits import limited
 from ktrace.input.source import Source
 from ktrace.model.batch import VERSION, json_schema
 from ktrace.model.record_texts import Fault, RecordRun
@@ -50,7 +51,8 @@ class Validation:
     version: str | None = None
 
 
-def validate(path: str | Path, *, limit: int = 20) -> Validation:
+@limited
+def validate(path: str | Path, *, limit: int = 20, limits: str | Mapping[str, str | int] | None = None) -> Validation:
     """Checks a canonical file or folder against the schema.
 
     Parameters
@@ -59,6 +61,8 @@ def validate(path: str | Path, *, limit: int = 20) -> Validation:
         A file or folder that ktrace wrote, or "-" for standard input.
     limit : int
         Number of faults after which the check stops.
+    limits : str or mapping, optional
+        Limits other than the defaults, as in `Selection`.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..columnar.decoding import is_utf8
-from .chunks import LARGEST, Text
+from .chunks import Text
 from .grammar import Nest, Value, own_key, value_at
 from .json_values import elements_of, members_of
 from .repair import Repair, mend, mend_value
@@ -69,7 +69,7 @@ def salvage(text: Text, end: int, *, lines: bool = False, known: Value | None = 
             found.ended = True
             break
         found.resumed = False
-        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, LARGEST))
+        value = known if known and known.start == text.pos else value_at(text, text.pos, _allowed(text, text.largest))
         if not value.fault and first == b"{" and text.match(GOES_ON, value.end) > value.end:
             value = value._replace(fault="broken")  # by a surplus brace
         if not value.fault:
