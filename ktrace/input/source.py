@@ -27,6 +27,7 @@ from ktrace.errors import InputError, import_extra
 from ktrace.input.compression import PACKED, codec_of, member_name, split_member, unpacked
 from ktrace.input.sqlite_file import MAGIC, Tables, tables_of
 from ktrace.naming.near import near
+from ktrace.scratch import new_folder
 
 _JSON = re.compile(r"\s*(\{|\[\s*[\[{\"\]])")
 
@@ -281,9 +282,9 @@ class Source:
     def _copied(self) -> Path:
         """Copies the decompressed bytes to a temporary file."""
         if self._copy is None:
-            folder = tempfile.mkdtemp(prefix="ktrace.")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            copy = Path(folder) / (self.name or "input")
+            folder = new_folder()
+            weakref.finalize(self, folder.remove)
+            copy = folder.path / (self.name or "input")
             with self.open() as stream, copy.open("wb") as target:
                 shutil.copyfileobj(stream, target, 1 << 20)
             self._copy = copy

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+
+from ktrace.scratch import scratch_folder
 
 MAGIC = b"SQLite format 3\0"
 
@@ -33,10 +34,10 @@ def settled(path: Path) -> Iterator[str]:
     if not beside:
         yield f"{path.resolve().as_uri()}?mode=ro&immutable=1"
         return
-    with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
+    with scratch_folder() as folder:
         for file in (path, *beside):
-            shutil.copyfile(file, Path(folder) / file.name)
-        yield (Path(folder) / path.name).as_uri()
+            shutil.copyfile(file, folder / file.name)
+        yield (folder / path.name).as_uri()
 
 
 def _bytes_of(path: Path) -> int:
