@@ -65,6 +65,8 @@ def fork(run: Callable[[], None]) -> int:
         return pid
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal too, and ends this one
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         run()
     finally:
         os._exit(0)  # without the parent's exit handlers
