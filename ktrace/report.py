@@ -116,6 +116,9 @@ KINDS: dict[str, Kind] = {
     "counters-capped": Kind(
         Severity.NOTE, "Only the longest kernels keep their counters, since many counters slow viewers down."
     ),
+    "other-files": Kind(
+        Severity.NOTE, "Files in the output folder that ktrace didn't write stayed; only its own were replaced."
+    ),
     "left-out": Kind(Severity.NOTE, "Rows were left out as requested by the options."),
     "cropped": Kind(Severity.NOTE, "Only this interval was converted, counted from the start of the trace."),
     "capture-warning": Kind(Severity.NOTE, "The profiler warned about its capture; data may be missing."),

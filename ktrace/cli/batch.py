@@ -13,6 +13,7 @@ from ktrace.cli._complete import complete_folders
 from ktrace.cli._console import has_rich, is_terminal
 from ktrace.cli._options import classify_option, from_all_option, limits_option, map_option, rules_option
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import InputError
 from ktrace.tables.figures import harmless
 
@@ -97,7 +98,8 @@ def command(
             f"ktrace: interrupted; run the same command again to convert the inputs that aren't in {output} yet",
             err=True,
         )
-        ctx.exit(1)
+        INTERRUPTION.settle()
+        ctx.exit(INTERRUPTION.code)
     tell_issues(account.finding)
     for reason in account.failed.values():
         click.echo(f"failed: {harmless(reason.partition(chr(10))[0]) if telling.told else reason}", err=True)

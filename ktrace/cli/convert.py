@@ -137,7 +137,7 @@ def command(
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
+            account=write_account,
         )
-        write_account(account)
     tell_account(account, output)
     tell_labels(account, output)

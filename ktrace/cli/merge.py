@@ -138,8 +138,8 @@ def command(
             strict=strict,
             overwrite=overwrite,
             progress=progress.callback,
+            account=write_account,
         )
-        write_account(account)
     tell_account(account, output)
 
 

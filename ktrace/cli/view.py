@@ -24,6 +24,7 @@ from ktrace.cli._options import (
     rules_option,
 )
 from ktrace.cli._selection import Grouped, part_options, selection_of
+from ktrace.cli._signals import INTERRUPTION
 from ktrace.errors import KtraceError
 
 if TYPE_CHECKING:
@@ -104,6 +105,7 @@ def _wait(view: View, offline: bool, timeout: float | None) -> None:
         except KeyboardInterrupt:
             if not view.wait(0.5):
                 raise
+            INTERRUPTION.settle()
         seconds = 0.0
     else:
         click.echo("waiting for the browser to fetch the trace; Ctrl-C stops it", err=True)

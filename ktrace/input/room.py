@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
 from typing import IO
 
 from ktrace.errors import InputError
 from ktrace.input.limits import sized
+from ktrace.scratch import Held, new_folder
 
 #: Bytes that stay free: a twentieth of the disk, at most 256 MiB.
 _LEFT_FREE, _PART_LEFT_FREE = 256 << 20, 20
@@ -40,17 +39,16 @@ def copied(stream: IO[bytes], target: IO[bytes], folder: str, path: str) -> None
         done += len(block)
 
 
-def temporary_copy(stream: IO[bytes], name: str, path: str) -> Path:
-    """Copies a stream to a new temporary folder; returns the copy. The folder is the caller's, and none after an error.
+def temporary_copy(stream: IO[bytes], name: str, path: str) -> Held:
+    """Copies a stream to a file of this name in a new temporary folder; returns the folder, which the caller removes.
 
-    Raises as `copied` and the stream do.
+    Raises as `copied` and the stream do; then no folder stays.
     """
-    folder = tempfile.mkdtemp(prefix="ktrace.")
+    held = new_folder()
     try:
-        copy = Path(folder) / name
-        with copy.open("wb") as target:
-            copied(stream, target, folder, path)
+        with (held.path / name).open("wb") as target:
+            copied(stream, target, str(held.path), path)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        held.remove()
         raise
-    return copy
+    return held

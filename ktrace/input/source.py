@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import sqlite3
 import stat
 import sys
@@ -290,9 +289,9 @@ class Source:
         """Copies the decompressed bytes to a temporary file."""
         if self._copy is None:
             with self.open() as stream:
-                copy = temporary_copy(stream, self.name or "input", self.path)
-            weakref.finalize(self, shutil.rmtree, copy.parent, ignore_errors=True)
-            self._copy = copy
+                held = temporary_copy(stream, self.name or "input", self.path)
+            weakref.finalize(self, held.remove)
+            self._copy = held.path / (self.name or "input")
         return self._copy
 
     def _raw(self) -> BinaryIO:

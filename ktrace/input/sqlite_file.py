@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from ktrace.input.limits import current
 from ktrace.input.room import require_room
+from ktrace.scratch import scratch_folder
 
 MAGIC = b"SQLite format 3\0"
 
@@ -37,11 +37,11 @@ def settled(path: Path) -> Iterator[str]:
     if not beside:
         yield f"{path.as_uri()}?mode=ro&immutable=1"
         return
-    with tempfile.TemporaryDirectory(prefix="ktrace.") as folder:
-        require_room(sum(map(_bytes_of, (path, *beside))), folder, str(path))
+    with scratch_folder() as folder:
+        require_room(sum(map(_bytes_of, (path, *beside))), str(folder), str(path))
         for file in (path, *beside):
-            shutil.copyfile(file, Path(folder) / file.name)
-        yield (Path(folder) / path.name).as_uri()
+            shutil.copyfile(file, folder / file.name)
+        yield (folder / path.name).as_uri()
 
 
 def has_changes_beside(path: Path) -> bool:

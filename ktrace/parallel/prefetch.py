@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -33,7 +34,8 @@ def prefetch(items: Iterator[Item]) -> Generator[Item, None, None]:
                 yield item  # type: ignore[misc]
     finally:
         if isinstance(items, Generator):
-            items.close()
+            with suppress(ValueError):  # the thread still runs it, since waiting for the thread was interrupted
+                items.close()
 
 
 def prefetch_map(items: Sequence[Item], make: Callable[[Item], Made], threads: int) -> Generator[Made, None, None]:

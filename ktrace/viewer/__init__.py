@@ -17,7 +17,6 @@ import os
 import re
 import secrets
 import sys
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +29,7 @@ from ktrace.input.expand import paths_of
 from ktrace.input.limits import in_force
 from ktrace.input.source import Source, stem
 from ktrace.pipeline.selection import selected
+from ktrace.scratch import scratch_folder
 from ktrace.viewer.server import File, PortTaken, Server
 from ktrace.viewer.ui import ALL_TRACKS, GPU_TRACKS, PAGE, PORT, SHOWS_STAGES, UI, link, offline_ui, version_of
 
@@ -148,8 +148,8 @@ def served(
         else:
             from ktrace.pipeline.convert import convert
 
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ktrace.", ignore_cleanup_errors=True))
-            trace = Path(folder) / f"{_plain(stem(paths[0]))}.perfetto"
+            folder = stack.enter_context(scratch_folder())
+            trace = folder / f"{_plain(stem(paths[0]))}.perfetto"
             account = convert(paths, trace, selection=wanted, progress=progress, gpu=gpu)
         server, page, url = _serve_offline(trace, ui) if ui is not None else _serve(trace)
         stack.callback(server.close)
