@@ -23,7 +23,7 @@ from .damage import damaged
 from .samples import Sample, pieces, samples
 
 #: Commands and outputs -> how often each is chosen. An output of a rare format is converted to now and then.
-_COMMANDS = {
+COMMANDS = {
     **{"perfetto": 6, "chrome": 3, "parquet": 3, "csv": 3, "jsonl": 3, "arrow": 1, "json": 1},
     **{"speedscope": 1, "folded": 1, "otlp": 1, "nsys-csv": 1, "summary": 3, "page": 1, "info": 4, "validate": 2},
 }
@@ -56,7 +56,7 @@ class Case:
     def order(self) -> Order:
         """Returns the command and its options."""
         rng = Random(f"{self} order")
-        [command] = rng.choices(list(_COMMANDS), list(_COMMANDS.values()))
+        [command] = rng.choices(list(COMMANDS), list(COMMANDS.values()))
         if command == "validate" and self.sample.format not in CANONICAL:
             command = "validated"
         options: dict[str, Any] = {"jobs": rng.choice((1, 1, 1, 2))}

@@ -109,8 +109,9 @@ def _judge(order: Order, path: Path, folder: Path) -> Outcome:
         return Outcome("leftover output", order.command, f"{left} after: {outcome.text}")
     if _contents(folder / "in") != before:
         return Outcome("changed input folder", order.command, f"{set(_contents(folder / 'in')) ^ set(before)}")
-    gc.collect()
-    weakref.finalize._exitfunc()  # type: ignore[attr-defined]  # as a process does that ends
+    if _contents(folder / "tmp"):
+        gc.collect()
+        weakref.finalize._exitfunc()  # type: ignore[attr-defined]  # as a process does that ends
     if found := list(_contents(folder / "tmp")):
         return Outcome("leftover temporary files", order.command, f"{found}")
     return outcome

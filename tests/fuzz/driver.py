@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pickle
@@ -9,6 +10,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from itertools import count
@@ -17,8 +19,9 @@ from pkgutil import walk_packages
 from random import Random
 
 import ktrace
+from ktrace.errors import KtraceError
 
-from .case import Case
+from .case import COMMANDS, Case, Order
 from .child import Limits, Outcome, removed, run
 from .findings import keep
 from .samples import samples
@@ -81,7 +84,7 @@ class Figures:
 
 
 def warm() -> None:
-    """Imports all of ktrace, so that no case has to, and reads a sample of each format once."""
+    """Imports all of ktrace and runs each command once, so that no case has to."""
     for module in walk_packages(ktrace.__path__, "ktrace."):
         if not any(part in module.name for part in ("__main__", "_templates", "closed")):
             import_module(module.name)
@@ -90,6 +93,12 @@ def warm() -> None:
             import_module(name)
         except ImportError:
             continue
+    for number, command in enumerate(COMMANDS):
+        sample = samples()[list(samples())[number]][0]
+        with tempfile.TemporaryDirectory() as folder, suppress(KtraceError):
+            Order(command, {"jobs": 1, "from_": sample.format}).run(sample.copy(Path(folder)), Path(folder))
+    gc.collect()
+    gc.freeze()  # what is there already isn't copied by a collection in a child
 
 
 def cases(formats: list[str], seed: int) -> Iterator[Case]:

@@ -13,7 +13,7 @@ from .case import Case, Order
 from .child import Limits, Outcome, removed, run
 
 #: Runs that reducing an input may take, and those of an input that hangs.
-MOST_RUNS, MOST_HANGS = 200, 12
+MOST_RUNS, MOST_HANGS = 80, 6
 
 
 def slug(text: str) -> str:
