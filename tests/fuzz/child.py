@@ -146,7 +146,7 @@ def _work(lay: Lay, order: Order, folder: Path, limits: Limits, pipe: int) -> No
 
 
 def run(lay: Lay, order: Order, folder: Path, limits: Limits) -> Outcome:
-    """Runs an order on an input in a forked process; the folder must not exist, and is left for the caller to remove."""
+    """Runs an order on an input in a forked process; the folder must not exist, and the caller removes it."""
     folder.mkdir()
     reading, writing = os.pipe()
     pid = os.fork()
@@ -176,7 +176,7 @@ def run(lay: Lay, order: Order, folder: Path, limits: Limits) -> Outcome:
         elif "MemoryError" in why:
             outcome = Outcome("memory", "", why)
         else:
-            raise RuntimeError(f"the fuzzer failed: {why}")
+            outcome = Outcome("the fuzzer fails", why.strip().splitlines()[-1][:80], why)
     else:
         outcome = Outcome(**json.loads(answer))
     outcome.seconds = usage.ru_utime + usage.ru_stime

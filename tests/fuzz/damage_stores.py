@@ -74,7 +74,10 @@ def sqlite_values(data: bytes, rng: Random) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "database"
         path.write_bytes(data)
-        with suppress(sqlite3.Error, OverflowError), closing(sqlite3.connect(path, isolation_level=None)) as database:
+        with (
+            suppress(sqlite3.Error, OverflowError, UnicodeDecodeError),
+            closing(sqlite3.connect(path, isolation_level=None)) as database,
+        ):
             database.text_factory = bytes
             database.execute("PRAGMA synchronous = OFF")
             database.execute("PRAGMA journal_mode = MEMORY")

@@ -74,7 +74,8 @@ class Figures:
         """Yields what there is to say, the most frequent cause first."""
         total = self.cases.total()
         outcomes = ", ".join(f"{self.cases[name]:,} {name}" for name in ("done", "refused", "finding"))
-        yield f"{total:,} cases of {len(self.formats)} formats in {self.seconds:,.0f} s ({self.cpu:,.0f} s of CPU): {outcomes}"
+        took = f"{self.seconds:,.0f} s ({self.cpu:,.0f} s of CPU)"
+        yield f"{total:,} cases of {len(self.formats)} formats in {took}: {outcomes}"
         yield f"{len(self.found)} causes of findings"
         for cause, several in sorted(self.found.items(), key=lambda item: -len(item[1])):
             yield f"  {len(several):>6,} x {cause}"
